@@ -1,0 +1,72 @@
+# Every target makes what it needs: the environment, then system packages (with apt, through sudo where not root).
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STATE  ?= state
+ARGS   ?=
+
+.PHONY: help run test test-gpu soak bench lint type generate check-generated lock format clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+run: $(VENV)/.run ## exporter and alerter on this machine: real GPUs, or a replay where there is none
+	@exec $(BIN)/dutycycle up --state-dir $(STATE) $(ARGS)
+
+test: $(VENV)/.test ## every test (ARGS="-k word" for some)
+	$(BIN)/pytest $(ARGS)
+
+test-gpu: $(VENV)/.dev ## tests that need a real NVIDIA GPU
+	$(BIN)/pytest -m gpu $(ARGS)
+
+soak: $(VENV)/.test ## the end-to-end scenario at full length, hours
+	$(BIN)/pytest -m soak --timeout=0 -s $(ARGS)
+
+bench: $(VENV)/.dev ## benchmarks, figures printed
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script $(ARGS); done
+
+lint: $(VENV)/.dev ## ruff, formatting, import contract
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev ## rewrite the source as ruff formats it
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+type: $(VENV)/.dev ## strict mypy
+	$(BIN)/mypy
+
+generate: $(VENV)/.dev ## documents made from the code
+	$(BIN)/python -m tools.generate
+
+check-generated: $(VENV)/.dev ## fail where a generated file or the lock is out of date
+	$(BIN)/python -m tools.generate --check
+	@cp requirements.lock $(VENV)/lock.check
+	$(BIN)/uv pip compile $(LOCK_FLAGS) --quiet --output-file $(VENV)/lock.check pyproject.toml
+	diff requirements.lock $(VENV)/lock.check
+
+LOCK_FLAGS := --universal --python-version 3.11 --all-extras --group dev --generate-hashes \
+	--no-header --no-emit-index-url --no-annotate
+
+lock: $(VENV)/.dev ## renew requirements.lock (ARGS=--upgrade for newer versions)
+	$(BIN)/uv pip compile $(LOCK_FLAGS) $(ARGS) --output-file requirements.lock pyproject.toml
+
+clean: ## remove what make made, but not the store in state/
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(VENV)/.run: requirements.lock pyproject.toml tools/setup.sh
+	@tools/setup.sh venv $(PYTHON) $(VENV)
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+
+$(VENV)/.test: $(VENV)/.dev tools/setup.sh
+	@tools/setup.sh system-test $(VENV)
+	@touch $@

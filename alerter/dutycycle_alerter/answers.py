@@ -1,0 +1,173 @@
+"""From the read models to the JSON shapes of `wire`: units, scale and times are brought to the wire's here only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from dutycycle_alerter.headline import headline
+from dutycycle_alerter.incidents.model import Event, Incident
+from dutycycle_alerter.model import Gpu
+from dutycycle_alerter.usage import UserUsage, users_histogram, users_under
+from dutycycle_alerter.views import GpuNow, Status
+from dutycycle_alerter.wire import (
+    DiagnosisShape,
+    EventShape,
+    GpuNowShape,
+    GpusAnswer,
+    GpuShape,
+    IncidentAnswer,
+    IncidentsAnswer,
+    IncidentShape,
+    NotEvaluableShape,
+    OwnerShape,
+    RuleShape,
+    StatusAnswer,
+    TargetShape,
+    UsersAnswer,
+    UserShape,
+)
+
+
+def incident_shape(incident: Incident, *, time_scale: float) -> IncidentShape:
+    """One incident; its wall seconds and joules are brought to the shown scale here."""
+    diagnosis = incident.diagnosis
+    return IncidentShape(
+        id=incident.id,
+        kind=incident.kind,
+        title=headline(incident),
+        subject=incident.subject,
+        rule=incident.rule,
+        rules=[RuleShape(rule=r.rule, since=_at(r.since), severity=r.severity) for r in incident.rules],
+        severity=incident.severity,
+        state=incident.state,
+        started_at=_at(incident.started_at),
+        opened_at=_at(incident.opened_at),
+        updated_at=_at(incident.updated_at),
+        resolved_at=_maybe(incident.resolved_at),
+        resolution=incident.resolution,
+        snoozed_until=_maybe(incident.snoozed_until),
+        actor=incident.actor,
+        reopened=incident.reopened,
+        cluster=incident.cluster,
+        scheduler=incident.scheduler,
+        user=incident.user,
+        account=incident.account,
+        partition=incident.partition,
+        namespace=incident.namespace,
+        gpus=[GpuShape(**_gpu(gpu)) for gpu in incident.gpus],
+        job_gpus=incident.job_gpus,
+        wasted_gpu_hours=_hours(incident.wasted * time_scale),
+        energy_kwh=_kwh(incident.energy * time_scale),
+        figures=incident.figures,
+        diagnosis=DiagnosisShape(
+            causes=list(diagnosis.causes),
+            tell_apart=diagnosis.tell_apart,
+            evidence=list(diagnosis.evidence),
+            advice=list(diagnosis.advice),
+            commands=list(diagnosis.commands),
+        ),
+    )
+
+
+def incidents_answer(incidents: Sequence[Incident], total: int, offset: int, status: Status) -> IncidentsAnswer:
+    """A page of incidents, of `total` that match."""
+    shapes = [incident_shape(incident, time_scale=status.time_scale) for incident in incidents]
+    return IncidentsAnswer(replay=status.replay, total=total, offset=offset, incidents=shapes)
+
+
+def incident_answer(incident: Incident, events: Sequence[Event], status: Status) -> IncidentAnswer:
+    """One incident with its history."""
+    return IncidentAnswer(
+        replay=status.replay,
+        incident=incident_shape(incident, time_scale=status.time_scale),
+        events=[
+            EventShape(at=_at(event.at), kind=event.kind, text=event.text, actor=event.actor, data=event.data)
+            for event in events
+        ],
+    )
+
+
+def users_answer(users: Sequence[UserUsage], *, since: float, until: float, status: Status) -> UsersAnswer:
+    """Users over the wall times `since` to `until`."""
+    return UsersAnswer(
+        replay=status.replay,
+        since=_at(since),
+        until=_at(until),
+        users=[_user(user) for user in users],
+        users_under_15=users_under(users),
+        users_histogram=users_histogram(users),
+    )
+
+
+def gpus_answer(gpus: Sequence[GpuNow], status: Status) -> GpusAnswer:
+    """Every GPU as last seen."""
+    return GpusAnswer(replay=status.replay, gpus=[_gpu_now(now) for now in gpus])
+
+
+def status_answer(status: Status) -> StatusAnswer:
+    """The alerter's own state."""
+    return StatusAnswer(
+        replay=status.replay,
+        now=_at(status.now),
+        time_scale=status.time_scale,
+        last_pass=_maybe(status.last_pass),
+        first_verdict_at=_maybe(status.first_verdict_at),
+        jobs_judged=status.jobs_judged,
+        targets=[
+            TargetShape(url=t.url, node=t.node, last_success=_maybe(t.last_success), error=t.error)
+            for t in status.targets
+        ],
+        not_evaluable=[NotEvaluableShape(rule=n.rule, reason=n.reason, jobs=n.jobs) for n in status.not_evaluable],
+    )
+
+
+def _user(user: UserUsage) -> UserShape:
+    return UserShape(
+        user=user.user,
+        jobs=user.jobs,
+        incidents=user.incidents,
+        allocated_gpu_hours=_hours(user.allocated),
+        observed_gpu_hours=_hours(user.observed),
+        busy_gpu_hours=_hours(user.busy),
+        wasted_gpu_hours=_hours(user.wasted),
+        mean_utilization_percent=None if user.mean_percent is None else round(user.mean_percent, 3),
+        energy_kwh=None if user.energy is None else _kwh(user.energy),
+    )
+
+
+def _gpu(gpu: Gpu) -> dict[str, str]:
+    return {"node": gpu.node, "index": gpu.index, "uuid": gpu.uuid, "mig": gpu.mig, "model": gpu.model}
+
+
+def _gpu_now(now: GpuNow) -> GpuNowShape:
+    return GpuNowShape(
+        **_gpu(now.gpu),
+        scraped_at=_at(now.scraped_at),
+        stale=now.stale,
+        utilization_ratio=now.utilization,
+        memory_used_bytes=now.memory_used,
+        memory_total_bytes=now.memory_total,
+        power_watts=now.power,
+        power_limit_watts=now.power_limit,
+        temperature_celsius=now.temperature,
+        processes=now.processes,
+        last_busy_at=_maybe(now.last_busy_at),
+        workloads=[OwnerShape(workload=w, user=user, share=share) for w, user, share in now.workloads],
+    )
+
+
+def _at(timestamp: float) -> datetime:
+    return datetime.fromtimestamp(timestamp, UTC)
+
+
+def _maybe(timestamp: float | None) -> datetime | None:
+    return None if timestamp is None else _at(timestamp)
+
+
+def _hours(seconds: float) -> float:
+    return round(seconds / 3600, 6)
+
+
+def _kwh(joules: float) -> float:
+    return round(joules / 3.6e6, 6)

@@ -1,0 +1,63 @@
+"""The command `dutycycle`: everything an operator does. Each command is a module, imported when it runs."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from dutycycle_alerter import __version__
+from dutycycle_alerter.errors import AlerterError
+
+_COMMANDS = {
+    "up": "Exporter and alerter on this machine, in the foreground.",
+    "serve": "The alerter: evidence, rules, incidents, page.",
+    "analyze": "The same rules over recordings.",
+    "record": "Write a recording from a running exporter.",
+    "incidents": "List incidents; show, acknowledge, snooze or resolve one.",
+    "users": "Who used how much, and how well.",
+    "gpus": "Every GPU now.",
+    "config": "Check a configuration file and print what it comes to.",
+}
+
+
+class _LazyGroup(click.Group):
+    """Imports a command's module when it is asked for: `dutycycle users` needs no web framework and no plots."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"dutycycle_alerter.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(
+    cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DUTYCYCLE"}
+)
+@click.version_option(__version__, prog_name="dutycycle")
+def cli() -> None:
+    """Who uses the GPUs, how well, why not better, and what to do about it.
+
+    \b
+    Examples:
+      dutycycle up                          watch this machine
+      dutycycle analyze recording.csv.gz    judge a recording
+      dutycycle incidents --user alice      what is wrong with alice's jobs
+    """
+
+
+def main() -> None:
+    """Entry point. Exit codes: 0 fine, 1 something failed, 2 wrong usage, configuration or input."""
+    try:
+        cli(prog_name="dutycycle")
+    except AlerterError as error:
+        click.echo(f"dutycycle: {error}", err=True)
+        sys.exit(2 if error.usage else 1)

@@ -1,0 +1,153 @@
+"""The exporter as a process beside the alerter: found, started, watched, ended. The only code here that knows its
+command.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import urllib3
+from urllib3.exceptions import HTTPError
+
+from dutycycle_alerter.errors import AlerterError
+
+_START_WITHIN = 20.0
+_STOP_WITHIN = 10.0
+_FIRST_PAUSE = 1.0
+_LONGEST_PAUSE = 30.0
+_STEADY_AFTER = 120.0
+"""Seconds of life after which a death is a new one, and not the next of a series."""
+_PROBE_WITHIN = 30.0
+_NO_DRIVER = 3
+"""How `dutycycle-exporter --probe` exits where there is no NVIDIA driver."""
+
+
+def exporter_command(*arguments: str) -> list[str]:
+    """The command line of the exporter that is installed with this alerter. Raises AlerterError where there is none."""
+    beside = Path(sys.executable).with_name("dutycycle-exporter")
+    if not beside.exists():
+        raise AlerterError(
+            f"{beside} is missing: install the exporter beside the alerter (dutycycle[exporter,alerter])"
+        )
+    return [str(beside), *arguments]
+
+
+def probe() -> str:
+    """Why there is no NVIDIA driver on this machine; empty where there is one that works.
+
+    Raises AlerterError where there is one that does not work: that is for a person to mend, not to play over.
+    """
+    try:
+        done = subprocess.run(
+            exporter_command("--probe"), capture_output=True, text=True, timeout=_PROBE_WITHIN, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise AlerterError(f"the NVIDIA driver did not answer within {_PROBE_WITHIN:g} s; see dmesg") from error
+    if done.returncode == 0:
+        return ""
+    lines = (done.stderr or done.stdout).strip().splitlines()
+    reason = lines[-1].removeprefix("dutycycle-exporter: ") if lines else f"the probe ended with {done.returncode}"
+    if done.returncode != _NO_DRIVER:
+        raise AlerterError(f"{reason} (to see a demonstration all the same: dutycycle up --demo)")
+    return reason
+
+
+class Exporter:
+    """One exporter process on the loopback interface, started again when it dies."""
+
+    def __init__(self, command: list[str], port: int = 0) -> None:
+        """`port` is used where it is free, else any other."""
+        self._port = _free_port(port)
+        self._command = command
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pause = _FIRST_PAUSE
+        self._started_at = 0.0
+        self._again_at = 0.0
+
+    @property
+    def url(self) -> str:
+        """Where it is scraped."""
+        return f"http://127.0.0.1:{self._port}/metrics"
+
+    def __enter__(self) -> Self:
+        self._await_start(self._start())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def keep_alive(self) -> str | None:
+        """Start it again where it has died, after a pause that grows; what happened, for people, or None."""
+        process = self._process
+        now = time.monotonic()
+        if process is None or process.poll() is None:
+            return None
+        if self._again_at == 0.0:
+            if now - self._started_at > _STEADY_AFTER:
+                self._pause = _FIRST_PAUSE
+            self._again_at = now + self._pause
+            return f"The exporter ended with {process.returncode}; starting it again in {self._pause:g} s."
+        if now >= self._again_at:
+            self._again_at, self._pause = 0.0, min(2 * self._pause, _LONGEST_PAUSE)
+            try:
+                self._start()
+            except OSError as error:
+                return f"The exporter cannot be started: {error}"
+        return None
+
+    def replace(self, command: list[str]) -> None:
+        """End it and start another command on the same port."""
+        self._end()
+        self._command = command
+        self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        listen = f"--web.listen-address=127.0.0.1:{self._port}"
+        self._process = subprocess.Popen([*self._command, listen, "--die-with-parent"], stdin=subprocess.DEVNULL)
+        self._started_at = time.monotonic()
+        return self._process
+
+    def _end(self) -> None:
+        process = self._process
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(_STOP_WITHIN)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _await_start(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + _START_WITHIN
+        with urllib3.PoolManager(retries=False, timeout=2.0) as pool:
+            while time.monotonic() < deadline:
+                if process.poll() is not None:
+                    raise AlerterError(f"the exporter ended at once with {process.returncode}; its message is above")
+                try:
+                    pool.request("GET", f"http://127.0.0.1:{self._port}/-/healthy")
+                except (HTTPError, OSError):
+                    time.sleep(0.05)
+                else:
+                    return
+        process.kill()
+        process.wait()
+        raise AlerterError(f"the exporter did not answer on port {self._port} within {_START_WITHIN:g} s")
+
+
+def _free_port(preferred: int) -> int:
+    for port in (preferred, 0):
+        try:
+            with socket.create_server(("127.0.0.1", port)) as server:
+                return int(server.getsockname()[1])
+        except OSError:
+            continue
+    raise AlerterError("no free port on 127.0.0.1 for the exporter")

@@ -1,0 +1,121 @@
+"""One incident as text for a terminal: the same content as its page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import tzinfo
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from dutycycle_alerter import figures
+from dutycycle_alerter.cli.tables import QUIET, SEVERITY_STYLE, outside, places
+from dutycycle_alerter.headline import headline, rule_name
+from dutycycle_alerter.incidents.model import Event, Incident
+from dutycycle_alerter.printable import NAME_LIMIT, printable
+from dutycycle_alerter.scale import format_duration
+from dutycycle_alerter.views import Status
+
+_LIMIT = 2000
+
+Moment = Callable[[float], str]
+
+
+def incident_text(incident: Incident, events: Sequence[Event], status: Status, zone: tzinfo | None = None) -> Group:
+    """What, whose, since when, what it cost, why, what to do, and its history."""
+    return Group(*_parts(incident, events, status, zone))
+
+
+def _parts(
+    incident: Incident, events: Sequence[Event], status: Status, zone: tzinfo | None
+) -> Iterator[RenderableType]:
+    def moment(timestamp: float) -> str:
+        return figures.moment(timestamp, now=status.now, zone=zone, seconds=status.time_scale > 1)
+
+    title = Text(f"#{incident.id} {headline(incident)}  ", "bold")
+    yield title + Text(incident.severity, SEVERITY_STYLE[incident.severity]) + Text(f"  {_state(incident, moment)}")
+    yield Text(f"Job {_job(incident)}")
+    yield Text()
+    yield _facts(incident, status, moment)
+    diagnosis = incident.diagnosis
+    yield Text()
+    if len(diagnosis.causes) == 1:
+        yield Text("Likely cause: ", "bold") + Text(diagnosis.causes[0], "bold cyan")
+    else:
+        yield Text("Likely one of: ", "bold") + Text(" / ".join(diagnosis.causes), "bold cyan")
+    yield from _items(diagnosis.evidence)
+    if diagnosis.tell_apart:
+        yield Text("To tell them apart", "bold")
+        yield from _items(diagnosis.tell_apart.rstrip(".").split("; "))
+    others = [
+        f"{rule_name(rule.rule)}, since {moment(rule.since)}" for rule in incident.rules if rule.rule != incident.rule
+    ]
+    if others:
+        yield Text("Also found", "bold")
+        yield from _items(others)
+    if diagnosis.advice:
+        yield Text("\nWhat to do", "bold")
+        yield from _items(diagnosis.advice, numbered=True)
+    if diagnosis.commands:
+        yield Text("\nCommands that confirm it", "bold")
+        # Never cut: half a command is a different one.
+        yield from (Padding(Text(printable(command), "green"), (0, 0, 0, 2)) for command in diagnosis.commands)
+    yield Text("\nTimeline", "bold")
+    yield _timeline(incident, events, moment)
+
+
+def _state(incident: Incident, moment: Moment) -> str:
+    if incident.snoozed_until is not None:
+        return f"snoozed until {moment(incident.snoozed_until)}"
+    return f"{incident.state} ({incident.resolution})" if incident.resolution is not None else incident.state.value
+
+
+def _job(incident: Incident) -> str:
+    said = printable(incident.subject, NAME_LIMIT)
+    if incident.user:
+        said += f" of {printable(incident.user, NAME_LIMIT)}"
+    for label in ("account", "partition", "namespace", "cluster"):
+        if value := getattr(incident, label):
+            said += f", {label} {printable(value, NAME_LIMIT)}"
+    return said
+
+
+def _facts(incident: Incident, status: Status, moment: Moment) -> Table:
+    end = status.now if incident.resolved_at is None else incident.resolved_at
+    lasted = format_duration(max(0.0, end - incident.started_at) * status.time_scale)
+    facts = Table.grid(padding=(0, 2, 0, 0))
+    for name, value in (
+        ("Since", f"{moment(incident.started_at)}, for {lasted}"),
+        ("GPUs", f"{len(incident.gpus)} of {max(incident.job_gpus, len(incident.gpus))}"),
+        ("", places(incident)),
+        ("Wasted", f"{figures.hours(incident.wasted * status.time_scale)} GPU-hours"),
+        ("Energy", figures.energy(incident.energy * status.time_scale)),
+    ):
+        facts.add_row(Text(name, QUIET), value)
+    return facts
+
+
+def _items(texts: Sequence[str], *, numbered: bool = False) -> Iterator[RenderableType]:
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(width=4, justify="right")
+    grid.add_column(overflow="fold")
+    for number, text in enumerate(texts, 1):
+        grid.add_row(f"{number}." if numbered else "-", outside(text, limit=_LIMIT))
+    yield grid
+
+
+def _timeline(incident: Incident, events: Sequence[Event], moment: Moment) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column()
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(f"  {moment(incident.started_at)}", QUIET), "the condition began")
+    for event in events:
+        said = Text(event.kind.value, "bold")
+        if event.actor:
+            said += outside(f" by {event.actor}")
+        if event.text and event.text != f"{event.kind} by {event.actor}":
+            said += outside(f": {event.text}", limit=_LIMIT)
+        grid.add_row(Text(f"  {moment(event.at)}", QUIET), said)
+    return grid

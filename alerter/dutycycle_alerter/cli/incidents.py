@@ -1,0 +1,190 @@
+"""`dutycycle incidents`: list them, look at one, and take care of it."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from datetime import datetime
+
+import click
+from rich.text import Text
+
+from dutycycle_alerter import answers, figures
+from dutycycle_alerter.choices import StateChoice
+from dutycycle_alerter.cli.incident_text import incident_text
+from dutycycle_alerter.cli.reading import in_seconds, json_option, opened, store_options
+from dutycycle_alerter.cli.tables import (
+    QUIET,
+    SEVERITY_STYLE,
+    lines,
+    outside,
+    places,
+    show,
+    since,
+    status_lines,
+    table,
+)
+from dutycycle_alerter.errors import IncidentNotFoundError
+from dutycycle_alerter.headline import headline
+from dutycycle_alerter.incidents.model import Incident, Severity
+from dutycycle_alerter.settings import Rules
+from dutycycle_alerter.views import IncidentFilter, Reader, Status
+
+_number = click.argument("incident_id", metavar="ID", type=click.IntRange(1, 2**53))
+_actor = click.option("--as", "actor", metavar="NAME", default=getpass.getuser, show_default="you", help="Who does it.")
+_note = click.option("--note", default="", help="Kept with the change.")
+
+
+@click.group(invoke_without_command=True)
+@click.option(
+    "--state",
+    type=click.Choice([choice.value for choice in StateChoice]),
+    default="active",
+    show_default=True,
+    help="Which states.",
+)
+@click.option("--rule", type=click.Choice(Rules.ORDER), help="Only this problem.")
+@click.option("--severity", type=click.Choice([severity.value for severity in Severity]), help="Only this severity.")
+@click.option("--user", default="", help="Only this user's jobs.")
+@click.option("--account", default="", help="Only this account's jobs.")
+@click.option("--node", default="", help="Only incidents on this node.")
+@click.option("--text", default="", help="Looked for in job, user, account and cause.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most so many.")
+@json_option
+@store_options
+@click.pass_context
+def incidents(
+    context: click.Context,
+    state: str,
+    rule: str | None,
+    severity: str | None,
+    user: str,
+    account: str,
+    node: str,
+    text: str,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """List incidents, active ones first; or show, acknowledge, snooze or resolve one.
+
+    \b
+    Examples:
+      dutycycle incidents --user alice
+      dutycycle incidents show 7
+      dutycycle incidents ack 7 --note "asked her"
+      dutycycle incidents --state all --json | jq '.incidents[].wasted_gpu_hours'
+    """
+    if context.invoked_subcommand is not None:
+        return
+    wanted = IncidentFilter(
+        states=StateChoice(state).states,
+        rule=rule or "",
+        severity=Severity(severity) if severity else None,
+        user=user,
+        account=account,
+        node=node,
+        text=text,
+    )
+    with opened(context) as reader:
+        status = reader.status()
+        found, total = reader.incidents(wanted, limit=limit)
+    if as_json:
+        click.echo(answers.incidents_answer(found, total, 0, status).model_dump_json(indent=2))
+        return
+    listed = table("ID", ("What", 7), ("Whose", 4), ("GPUs", 3), "Since", "Wasted", right=("ID", "Wasted"))
+    for incident in found:
+        listed.add_row(
+            str(incident.id),
+            _what(incident),
+            lines(outside(incident.user or "unknown user"), outside(incident.subject, QUIET)),
+            places(incident),
+            since(incident, status),
+            f"{figures.hours(incident.wasted * status.time_scale)} h",
+        )
+    if found:
+        summary = f"{len(found)} of {figures.count(total, 'incident')}. Wasted is GPU-hours."
+        show(status_lines(status), listed, Text(summary, QUIET))
+    else:
+        show(status_lines(status), Text("No incident matches." if _narrowed(wanted) else "No incident."))
+
+
+def _what(incident: Incident) -> Text:
+    """What is wrong, how badly and where it stands, and why."""
+    how = Text(incident.severity, SEVERITY_STYLE[incident.severity]) + Text(f", {incident.state}", QUIET)
+    return lines(Text(headline(incident), "bold"), how, outside(" / ".join(incident.diagnosis.causes), QUIET))
+
+
+def _narrowed(wanted: IncidentFilter) -> bool:
+    return bool(wanted.rule or wanted.severity or wanted.user or wanted.account or wanted.node or wanted.text)
+
+
+@incidents.command("show")
+@_number
+@json_option
+@store_options
+@click.pass_context
+def show_incident(context: click.Context, incident_id: int, as_json: bool) -> None:
+    """One incident: what, since when, why, and what to do."""
+    with opened(context) as reader:
+        status, incident, events = reader.status(), _get(reader, incident_id), reader.events(incident_id)
+    if as_json:
+        click.echo(answers.incident_answer(incident, events, status).model_dump_json(indent=2))
+    else:
+        show(status_lines(status), incident_text(incident, events, status))
+
+
+@incidents.command("ack")
+@_number
+@_actor
+@_note
+@store_options
+@click.pass_context
+def acknowledge(context: click.Context, incident_id: int, actor: str, note: str) -> None:
+    """Say that somebody takes care of it."""
+    with opened(context) as store:
+        _changed(store.acknowledge(incident_id, actor=actor, note=note), store.status())
+
+
+@incidents.command()
+@_number
+@click.option("--for", "length", callback=in_seconds, default="8h", show_default=True, help="How long.")
+@click.option("--until", type=click.DateTime(["%Y-%m-%dT%H:%M", "%Y-%m-%d"]), help="Until this local time instead.")
+@_actor
+@_note
+@store_options
+@click.pass_context
+def snooze(
+    context: click.Context, incident_id: int, length: float, until: datetime | None, actor: str, note: str
+) -> None:
+    """Keep it quiet for a while; it opens again if it still holds."""
+    with opened(context) as store:
+        end = time.time() + length / store.status().time_scale if until is None else until.timestamp()
+        _changed(store.snooze(incident_id, until=end, actor=actor, note=note), store.status())
+
+
+@incidents.command()
+@_number
+@_actor
+@_note
+@store_options
+@click.pass_context
+def resolve(context: click.Context, incident_id: int, actor: str, note: str) -> None:
+    """Close it; it does not open again before its condition has cleared once."""
+    with opened(context) as store:
+        _changed(store.resolve(incident_id, actor=actor, note=note), store.status())
+
+
+def _get(reader: Reader, incident_id: int) -> Incident:
+    incident = reader.incident(incident_id)
+    if incident is None:
+        raise IncidentNotFoundError(f"there is no incident {incident_id}")
+    return incident
+
+
+def _changed(incident: Incident, status: Status) -> None:
+    until = ""
+    if incident.snoozed_until is not None:
+        until = " until " + figures.moment(
+            incident.snoozed_until, now=status.now, zone=None, seconds=status.time_scale > 1
+        )
+    show(status_lines(status), Text(f"Incident {incident.id} is now {incident.state}{until}: {headline(incident)}."))

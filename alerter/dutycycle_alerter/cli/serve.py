@@ -1,0 +1,114 @@
+"""`dutycycle serve`: the alerter as a daemon."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from dutycycle_alerter.app import Alerter
+from dutycycle_alerter.cli.options import config_option, log_level_option, set_up_logging, settings_from
+from dutycycle_alerter.config_file import parse
+from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.web.app import create_app
+from dutycycle_alerter.web.listen import ListenAddress
+from dutycycle_alerter.web.server import Server
+
+log = logging.getLogger(__name__)
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@click.command()
+@config_option
+@click.option(
+    "--web.listen-address",
+    "listen",
+    envvar="DUTYCYCLE_WEB_LISTEN_ADDRESS",
+    metavar="[HOST]:PORT",
+    help="Overrides web.listen_address.",
+)
+@click.option("--database", envvar="DUTYCYCLE_DATABASE", help="Overrides database (an SQLAlchemy URL).")
+@click.option(
+    "--target",
+    "targets",
+    envvar="DUTYCYCLE_TARGETS",
+    multiple=True,
+    metavar="URL",
+    help="Overrides source.targets; may be repeated.",
+)
+@log_level_option
+def serve(
+    config_file: Path | None, listen: str | None, database: str | None, targets: tuple[str, ...], log_level: str
+) -> None:
+    """Scrape, judge, keep incidents and serve the page until SIGTERM or Ctrl-C.
+
+    \b
+    Examples:
+      dutycycle serve --config /etc/dutycycle.yaml
+      dutycycle serve --target http://gpu01:9836/metrics --web.listen-address :9837
+    """
+    set_up_logging(log_level)
+    settings = overridden(settings_from(config_file), listen=listen, database=database, targets=targets)
+    with stop_signals() as stop, running(settings) as (_, server):
+        click.echo(f"dutycycle: serving {server.url}", err=True)
+        stop.wait()
+
+
+def overridden(
+    settings: Settings,
+    *,
+    listen: str | None = None,
+    database: str | None = None,
+    targets: tuple[str, ...] = (),
+    time_scale: float | None = None,
+) -> Settings:
+    """The configuration with what the command line says instead. Raises ConfigError."""
+    data = settings.model_dump()
+    if listen is not None:
+        data["web"]["listen_address"] = listen
+    if database is not None:
+        data["database"] = database
+    if targets:
+        data["source"]["targets"] = targets
+    if time_scale is not None:
+        data["time_scale"] = time_scale
+    return parse(data, origin="command line")
+
+
+@contextmanager
+def running(settings: Settings, *, replay: bool = False) -> Iterator[tuple[Alerter, Server]]:
+    """The alerter and its page, from start to clean end. Raises AlerterError."""
+    address = ListenAddress.parse(settings.web.listen_address)
+    alerter = Alerter(settings, replay=replay)
+    app = create_app(
+        alerter.store,
+        alerter.store,
+        hosts=address.names,
+        names=settings.web.allowed_hosts,
+        costs=settings.costs,
+        late_after=5 * settings.schedule.pass_interval / settings.time_scale,
+    )
+    # The address is taken before anything is scraped or written: one that is not free must change nothing.
+    server = Server(app, address)
+    if address.host not in _LOOPBACK:
+        log.warning("the page at %s has no log-in: whoever reaches it may act on incidents", address)
+    with alerter, server:
+        yield alerter, server
+
+
+@contextmanager
+def stop_signals() -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set, while inside."""
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

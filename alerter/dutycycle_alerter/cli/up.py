@@ -1,0 +1,134 @@
+"""`dutycycle up`: exporter and alerter of one machine in the foreground, with incidents shown as they open."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import click
+
+from dutycycle_alerter.cli.exporters import Exporter, exporter_command, probe
+from dutycycle_alerter.cli.live import LiveLines
+from dutycycle_alerter.cli.options import config_option, log_level_option, set_up_logging, settings_from
+from dutycycle_alerter.cli.replay import Replay
+from dutycycle_alerter.cli.serve import overridden, running, stop_signals
+from dutycycle_alerter.errors import StoreError
+from dutycycle_alerter.settings import Settings
+
+_TICK = 0.5
+"""Seconds between two looks at the store and at the exporters."""
+_DEMO_SPEED = 60.0
+
+
+@click.command()
+@click.option(
+    "--state-dir",
+    envvar="DUTYCYCLE_STATE_DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("state"),
+    show_default=True,
+    help="Where incidents and usage are kept; a second run goes on with them.",
+)
+@click.option("--replay", type=click.Path(path_type=Path, dir_okay=False), help="Play this recording instead of NVML.")
+@click.option("--demo", is_flag=True, help="Play the bundled recording, as is done where there is no NVIDIA driver.")
+@click.option(
+    "--speed", type=click.FloatRange(min=1, max=3600), default=_DEMO_SPEED, show_default=True, help="Of a replay."
+)
+@click.option(
+    "--web.listen-address",
+    "listen",
+    envvar="DUTYCYCLE_WEB_LISTEN_ADDRESS",
+    metavar="[HOST]:PORT",
+    help="Overrides web.listen_address. Whoever reaches the page may act on incidents.",
+)
+@config_option
+@log_level_option
+def up(
+    state_dir: Path,
+    replay: Path | None,
+    demo: bool,
+    speed: float,
+    listen: str | None,
+    config_file: Path | None,
+    log_level: str,
+) -> None:
+    """Watch this machine: its GPUs, whose they are, and what is wrong with their jobs. Ctrl-C ends it.
+
+    Where there is no NVIDIA driver, a bundled recording is played through the same exporter and alerter, over and over.
+
+    \b
+    Examples:
+      dutycycle up
+      dutycycle up --replay recording.csv.gz --speed 120
+    """
+    set_up_logging(log_level)
+    state_dir.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        stop = stack.enter_context(stop_signals())
+        if replay is None and not demo and (why := probe()):
+            click.echo(f"No NVIDIA driver here ({why}): playing a bundled recording at {speed:g} times its speed.")
+            demo = True
+        if replay is None and demo:
+            replay = stack.enter_context(as_file(files("dutycycle_alerter") / "data" / "demo.csv.gz"))
+        playing = None if replay is None else Replay(replay, speed)
+        settings = _settings(config_file, state_dir, listen, playing)
+        commands = _commands(settings) if playing is None else playing.commands()
+        port = 9836 if playing is None else 0
+        exporters = [stack.enter_context(Exporter(command, port)) for command in commands]
+        settings = overridden(settings, targets=tuple(exporter.url for exporter in exporters))
+        alerter, server = stack.enter_context(running(settings, replay=playing is not None))
+        mark = "REPLAY " if playing else ""
+        click.echo(f"{mark}The page is at {server.url} (Ctrl-C ends everything).")
+        lines = LiveLines(alerter.store, colour=sys.stdout.isatty())
+        _watch(stop, lines, exporters, playing)
+    click.echo(f"{mark}Ended; the store is kept, and the next run goes on with it.")
+
+
+def _watch(stop: threading.Event, lines: LiveLines, exporters: Sequence[Exporter], playing: Replay | None) -> None:
+    """Tell what happens, and keep the exporters alive, until it is time to stop."""
+    trouble = ""
+    while not stop.wait(_TICK):
+        try:
+            for line in lines.new():
+                click.echo(line)
+            trouble = ""
+        except StoreError as error:
+            # The alerter goes on trying, and so do we; it is told once.
+            if str(error) != trouble:
+                trouble = str(error)
+                click.echo(trouble, err=True)
+        for told in _tend(exporters, playing):
+            click.echo(f"{'REPLAY ' if playing else ''}{told}", err=True)
+
+
+def _tend(exporters: Sequence[Exporter], playing: Replay | None) -> Iterator[str]:
+    if playing is not None and playing.over(time.time()):
+        yield "The recording has ended and begins again."
+        playing.begin(time.time())
+        for exporter, command in zip(exporters, playing.commands(), strict=True):
+            exporter.replace(command)
+    for exporter in exporters:
+        if (told := exporter.keep_alive()) is not None:
+            yield told
+
+
+def _settings(config_file: Path | None, state_dir: Path, listen: str | None, playing: Replay | None) -> Settings:
+    # A replay has a store of its own: what it says is not about this machine, and it runs at another time scale.
+    name = "replay" if playing else "dutycycle"
+    database = f"sqlite:///{(state_dir / f'{name}.sqlite3').resolve()}"
+    return overridden(
+        settings_from(config_file),
+        listen=listen,
+        database=database,
+        time_scale=playing.speed if playing else None,
+    )
+
+
+def _commands(settings: Settings) -> Iterable[list[str]]:
+    """One exporter, for this machine."""
+    return [exporter_command("--log-level=warning", "--attribution.local", f"--time-scale={settings.time_scale:g}")]

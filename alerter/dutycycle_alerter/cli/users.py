@@ -1,0 +1,67 @@
+"""`dutycycle users`: who used how much, and how well."""
+
+from __future__ import annotations
+
+import time
+
+import click
+from rich.text import Text
+
+from dutycycle_alerter import answers, figures
+from dutycycle_alerter.cli.reading import in_seconds, json_option, opened, store_options
+from dutycycle_alerter.cli.tables import LOW, QUIET, bar, outside, show, sparkline, status_lines, table
+from dutycycle_alerter.scale import format_duration
+from dutycycle_alerter.usage import LOW_UTILIZATION_PERCENT, UserUsage, users_histogram, users_under
+
+
+@click.command()
+@click.option("--since", callback=in_seconds, default="7d", show_default=True, help="How far to look back.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many users.")
+@json_option
+@store_options
+@click.pass_context
+def users(context: click.Context, since: float, limit: int, as_json: bool) -> None:
+    """Who used how many GPU-hours, and how well, most wasted first.
+
+    \b
+    Examples:
+      dutycycle users --since 30d
+      dutycycle users --json | jq '.users[] | select(.mean_utilization_percent < 15) | .user'
+    """
+    with opened(context) as reader:
+        status, until = reader.status(), time.time()
+        start = until - since / status.time_scale
+        found = reader.users(since=start, until=until)
+    if as_json:
+        click.echo(answers.users_answer(found, since=start, until=until, status=status).model_dump_json(indent=2))
+        return
+    if not found:
+        show(status_lines(status), Text(f"Nobody held a GPU in the last {format_duration(since)}."))
+        return
+    listed = table(
+        ("User", 1), "Mean utilization", "Wasted", "Allocated", "Energy", "Jobs", "Incidents",
+        right=("Wasted", "Allocated", "Energy", "Jobs", "Incidents"),
+    )  # fmt: skip
+    for user in found[:limit]:
+        listed.add_row(
+            outside(user.user or "unknown user"),
+            _mean(user),
+            figures.hours(user.wasted if user.observed else None),
+            figures.hours(user.allocated),
+            figures.energy(user.energy),
+            str(user.jobs),
+            str(user.incidents),
+        )
+    bins = users_histogram(found)
+    summary = (
+        f"{figures.count(len(found), 'user')} in the last {format_duration(since)}; {users_under(found)} of "
+        f"{sum(bins)} under {LOW_UTILIZATION_PERCENT:.0f} %. Wasted and allocated are GPU-hours."
+    )
+    histogram = Text(f"Users by mean utilization: 0 % |{sparkline(bins)}| 100 %")
+    show(status_lines(status), listed, Text(), histogram, Text(summary, QUIET))
+
+
+def _mean(user: UserUsage) -> Text:
+    mean = None if user.mean_percent is None else user.mean_percent / 100
+    low = mean is not None and 100 * mean < LOW_UTILIZATION_PERCENT
+    return bar(mean) + Text(f" {figures.percent(mean)}", LOW if low else "")

@@ -1,0 +1,112 @@
+"""One pass: read the evidence, judge every job, fold the verdicts into incidents, write all of it in one
+transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import sqlalchemy as sa
+
+from dutycycle_alerter.incidents.lifecycle import advance, lose
+from dutycycle_alerter.incidents.model import Event, Incident
+from dutycycle_alerter.model import JobEvidence
+from dutycycle_alerter.rules import Judgement, Outcome, judge
+from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.store import incidents, ledger
+from dutycycle_alerter.store.database import Database, set_meta
+from dutycycle_alerter.store.status import WATERMARK, save_status
+from dutycycle_alerter.views import NotEvaluable, Status, TargetStatus
+
+log = logging.getLogger(__name__)
+
+
+class Source(Protocol):
+    """Where a pass gets its evidence from."""
+
+    def evidence(self, at: float) -> AbstractContextManager[list[JobEvidence]]:
+        """Every known job; leaving the block without an error tells that the pass was committed."""
+        ...
+
+    def targets(self) -> tuple[TargetStatus, ...]:
+        """The state of what is scraped."""
+        ...
+
+    def replaying(self) -> bool:
+        """Whether the evidence is a recording's."""
+        ...
+
+
+class Engine:
+    """Runs passes. `settings` are scaled (wall seconds); `clock` gives wall time."""
+
+    def __init__(self, settings: Settings, source: Source, database: Database, clock: Callable[[], float]) -> None:
+        self._settings = settings
+        self._source = source
+        self._database = database
+        self._clock = clock
+
+    def run_pass(self) -> None:
+        """Judge everything once. Nothing is changed unless all of it is. Raises StoreError."""
+        now = self._clock()
+        with self._source.evidence(now) as evidence:
+            judgements = [judge(item, self._settings.judging) for item in evidence]
+            status = self._status(now, judgements)
+            with self._database.write() as connection:
+                self._fold(connection, judgements, now)
+                used = [(item.job, part) for item in evidence for part in item.recent]
+                ledger.add(connection, now, used, hour=ledger.HOUR / self._settings.time_scale)
+                set_meta(connection, WATERMARK, now)
+                save_status(connection, status, stale_after=3 * self._settings.source.interval)
+
+    def _fold(self, connection: sa.Connection, judgements: list[Judgement], now: float) -> None:
+        judging, scale = self._settings.judging, self._settings.time_scale
+        latest = incidents.latest(connection, [judgement.evidence.job.id for judgement in judgements])
+        for judgement in judgements:
+            before = latest.get(judgement.evidence.job.id)
+            step = advance(before, judgement, judging, time_scale=scale)
+            if step.incident != before or step.events:
+                _report(incidents.save(connection, before, step), step.events)
+        known = {judgement.evidence.job.id for judgement in judgements}
+        for orphan in incidents.active(connection):
+            if orphan.subject not in known:
+                step = lose(orphan, judging, now=now, time_scale=scale)
+                if step.events:
+                    _report(incidents.save(connection, orphan, step), step.events)
+
+    def _status(self, now: float, judgements: list[Judgement]) -> Status:
+        alive = [judgement for judgement in judgements if judgement.evidence.ended is None]
+        informed = sum(judgement.informed for judgement in alive)
+        first = [j.first_verdict_at for j in alive if j.first_verdict_at is not None]
+        return Status(
+            now=now,
+            time_scale=self._settings.time_scale,
+            replay=self._source.replaying(),
+            last_pass=now,
+            first_verdict_at=min(first) if first and not informed else None,
+            jobs_judged=informed,
+            targets=self._source.targets(),
+            not_evaluable=_not_evaluable(alive),
+        )
+
+
+def _not_evaluable(judgements: Iterable[Judgement]) -> tuple[NotEvaluable, ...]:
+    counted = Counter(
+        (verdict.rule, verdict.reason)
+        for judgement in judgements
+        for verdict in judgement.verdicts
+        if verdict.outcome is Outcome.NOT_EVALUABLE
+    )
+    return tuple(NotEvaluable(rule, reason, jobs) for (rule, reason), jobs in sorted(counted.items()))
+
+
+def _report(incident: Incident | None, events: Iterable[Event]) -> None:
+    if incident is None:
+        return
+    for event in events:
+        # Ids and fixed words only: names of jobs and people are somebody else's text.
+        log.info("incident %d (%s): %s", incident.id, incident.rule, event.kind.value)

@@ -1,0 +1,109 @@
+"""Figures as people read them: ratios, GPU-hours, energy, memory, moments, and lists of GPUs.
+
+The page, the terminal and the messages say the same figure the same way. None is "unknown" everywhere; what is not
+zero never reads as zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, tzinfo
+
+from dutycycle_alerter.model import Gpu
+from dutycycle_alerter.scale import format_duration
+
+UNKNOWN = "unknown"
+
+
+def percent(ratio: float | None) -> str:
+    """A ratio 0..1: `0 %`, `under 0.1 %`, `4.2 %`, `42 %`."""
+    if ratio is None:
+        return UNKNOWN
+    value = 100 * ratio
+    if 0 < value < 0.1:
+        return "under 0.1 %"
+    return f"{value:.1f} %" if 0 < value < 9.95 else f"{value:.0f} %"
+
+
+def hours(seconds: float | None) -> str:
+    """Seconds as a number of hours, the unit left to the caller: `0`, `0.04`, `3.2`, `1,204`."""
+    if seconds is None:
+        return UNKNOWN
+    value = seconds / 3600
+    if value == 0:
+        return "0"
+    if value < 0.005:
+        return "under 0.01"
+    if value < 0.995:
+        return f"{value:.2f}"
+    return f"{value:.1f}" if value < 99.95 else f"{value:,.0f}"
+
+
+def energy(joules: float | None) -> str:
+    """Joules as `850 Wh` or `12.4 kWh`."""
+    if joules is None:
+        return UNKNOWN
+    watt_hours = joules / 3600
+    if watt_hours < 999.5:
+        return f"{watt_hours:.0f} Wh" if watt_hours >= 9.95 or watt_hours == 0 else f"{watt_hours:.1f} Wh"
+    return f"{watt_hours / 1000:.1f} kWh" if watt_hours < 99_950 else f"{watt_hours / 1000:,.0f} kWh"
+
+
+def gibibytes(count: float | None) -> str:
+    """Bytes as `79.6 GiB`."""
+    return UNKNOWN if count is None else f"{count / 2**30:.1f} GiB"
+
+
+def count(number: int, singular: str, plural: str = "") -> str:
+    """`1 incident`, `2 incidents`."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def local(timestamp: float, zone: tzinfo | None) -> datetime:
+    """The wall time in `zone`; None is the machine's own zone."""
+    return datetime.fromtimestamp(timestamp, UTC).astimezone(zone)
+
+
+def moment(timestamp: float, *, now: float, zone: tzinfo | None, seconds: bool = False) -> str:
+    """A wall time, as short as it can be told apart from now: `14:05`, `Fri 20 Nov, 14:05`, `20 Nov 2025, 14:05`."""
+    then, today = local(timestamp, zone), local(now, zone)
+    clock = then.strftime("%H:%M:%S" if seconds else "%H:%M")
+    if then.date() == today.date():
+        return clock
+    if abs(now - timestamp) < 300 * 86400:
+        return f"{then:%a} {then.day} {then:%b}, {clock}"
+    return f"{then.day} {then:%b %Y}, {clock}"
+
+
+def ago(seconds: float) -> str:
+    """How long ago: `just now`, `12 min ago`; a future one, as `in 12 min`."""
+    if abs(seconds) < 1:
+        return "just now"
+    return f"{format_duration(seconds)} ago" if seconds > 0 else f"in {format_duration(-seconds)}"
+
+
+def gpu_places(gpus: Iterable[Gpu]) -> list[tuple[str, str]]:
+    """GPUs by node, each with its indexes as ranges. MIG instances are counted per GPU: `0 (2 MIG)`."""
+    nodes: dict[str, dict[str, int]] = {}
+    for gpu in gpus:
+        indexes = nodes.setdefault(gpu.node, {})
+        indexes[gpu.index] = indexes.get(gpu.index, 0) + (1 if gpu.mig else 0)
+    return [(node, _ranges(indexes)) for node, indexes in nodes.items()]
+
+
+def _ranges(indexes: dict[str, int]) -> str:
+    whole = sorted(int(index) for index, migs in indexes.items() if not migs and _is_number(index))
+    parts: list[str] = []
+    start = 0
+    for position in range(1, len(whole) + 1):
+        if position == len(whole) or whole[position] != whole[position - 1] + 1:
+            first, last = whole[start], whole[position - 1]
+            parts.append(str(first) if first == last else f"{first}–{last}" if last > first + 1 else f"{first}, {last}")
+            start = position
+    parts += [index for index, migs in indexes.items() if not migs and not _is_number(index)]
+    parts += [f"{index} ({migs} MIG)" for index, migs in indexes.items() if migs]
+    return ", ".join(parts)
+
+
+def _is_number(index: str) -> bool:
+    return index.isascii() and index.isdigit() and len(index) < 10

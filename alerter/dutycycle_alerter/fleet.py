@@ -1,0 +1,51 @@
+"""What each GPU does at this moment, in one word, and the fleet in four numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dutycycle_alerter.views import GpuNow
+
+IDLE_BELOW = 0.005
+"""A reading at or under this is idle at this moment. (The rules judge means over windows, not readings.)"""
+
+
+class Doing(StrEnum):
+    """Busy; allocated and idle; neither allocated nor busy; or not known."""
+
+    BUSY = "busy"
+    IDLE = "idle"
+    FREE = "free"
+    UNKNOWN = "unknown"
+
+
+def doing(gpu: GpuNow) -> Doing:
+    """What a GPU does by its last scrape; unknown where that is too old, or where its utilization is not measured."""
+    if gpu.stale or gpu.utilization is None:
+        return Doing.UNKNOWN
+    if gpu.utilization > IDLE_BELOW:
+        return Doing.BUSY
+    return Doing.IDLE if gpu.workloads else Doing.FREE
+
+
+@dataclass(frozen=True, slots=True)
+class GpuCounts:
+    """How many GPUs do what; every GPU is counted once."""
+
+    busy: int = 0
+    idle: int = 0
+    free: int = 0
+    unknown: int = 0
+
+    @property
+    def total(self) -> int:
+        """All GPUs."""
+        return self.busy + self.idle + self.free + self.unknown
+
+
+def count_gpus(gpus: Iterable[GpuNow]) -> GpuCounts:
+    """The fleet in four numbers."""
+    found = [doing(gpu) for gpu in gpus]
+    return GpuCounts(**{word.value: found.count(word) for word in Doing})

@@ -1,0 +1,229 @@
+"""Cumulative counters over time, and what they say about a window: resets undone, gaps bridged, boundaries
+interpolated.
+
+Both sources keep their evidence in this form. A difference of counters cannot cross tenants (a series belongs to one
+workload on one GPU), and it survives a gap in scraping: what accumulated during the gap arrives with the next point.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+
+from dutycycle_alerter.model import HostUsage, Usage, WindowEvidence
+
+Values = tuple[float | None, ...]
+
+GPU_COUNTERS = ("allocated", "observed", "busy", "gap_lt2", "gap_2to30", "gap_30to600", "gap_ge600", "energy")
+GPU_GAUGES = ("share", "memory_used", "memory_total", "processes")
+HOST_COUNTERS = ("cpu_seconds", "io_pressure", "cpu_pressure")
+HOST_GAUGES = ("cpu_limit",)
+
+# Memory that grows by less than this share of the device's is a running job's noise, not a job that is still loading.
+MEMORY_GROWTH = 0.02
+
+
+class Series:
+    """Points of one series: counters as they accumulated since the first point, and gauges as they were read.
+
+    A counter that is lower than before was reset (its process started again): it counts on from what it had. A missing
+    value stays missing at its point.
+    """
+
+    __slots__ = ("_last_raw", "_offsets", "gauges", "times", "totals")
+
+    def __init__(self, counters: int) -> None:
+        self.times: list[float] = []
+        self.totals: list[Values] = []
+        self.gauges: list[Values] = []
+        self._last_raw: list[float | None] = [None] * counters
+        self._offsets = [0.0] * counters
+
+    def append(self, t: float, counters: Values, gauges: Values = (), *, spacing: float = 0.0) -> None:
+        """Add a point with the counters' raw values; a point that is not newer than the last is ignored.
+
+        With `spacing` (seconds) the newest point is replaced until it lies that far from the one before it: counters
+        lose nothing by that, and a day of scrapes takes the room of a day of minutes.
+        """
+        if self.times and t <= self.times[-1]:
+            return
+        if len(self.times) > 1 and self.times[-1] - self.times[-2] < spacing:
+            del self.times[-1], self.totals[-1], self.gauges[-1]
+        totals: list[float | None] = []
+        for i, raw in enumerate(counters):
+            if raw is None:
+                totals.append(None)
+                continue
+            last = self._last_raw[i]
+            if last is not None and raw < last:
+                self._offsets[i] += last
+            self._last_raw[i] = raw
+            totals.append(self._offsets[i] + raw)
+        self.times.append(t)
+        self.totals.append(tuple(totals))
+        self.gauges.append(gauges)
+
+    def rewind(self, until: float) -> None:
+        """The clock was set back: drop the points later than `until`. Counters go on from what they had reached.
+
+        What they grew by in the time that is dropped belongs to no instant any more, so the points that stay are
+        raised by it: no window sees it, and totals are the same as before. Where none would stay, one at `until` does.
+        """
+        keep = bisect_right(self.times, until)
+        if keep == len(self.times):
+            return
+        newest = self.known_at(self.times[-1])
+        if keep:
+            raised = [
+                0.0 if new is None or old is None else new - old
+                for new, old in zip(newest, self._known_in(keep), strict=True)
+            ]
+            self.totals[:keep] = [
+                tuple(None if value is None else value + by for value, by in zip(row, raised, strict=True))
+                for row in self.totals[:keep]
+            ]
+            del self.times[keep:], self.totals[keep:], self.gauges[keep:]
+        else:
+            self.times, self.totals, self.gauges = [until], [newest], [self.gauges[-1]]
+
+    def _known_in(self, points: int) -> Values:
+        """What each counter last was within the first so many points; None where it was missing in all."""
+        return tuple(
+            next((row[i] for row in reversed(self.totals[:points]) if row[i] is not None), None)
+            for i in range(len(self._offsets))
+        )
+
+    def forget_before(self, t: float) -> None:
+        """Drop points older than `t`, but for the newest of them: it is the baseline of what follows."""
+        keep = max(0, bisect_right(self.times, t) - 1)
+        del self.times[:keep], self.totals[:keep], self.gauges[:keep]
+
+    def increase(self, start: float, end: float) -> Values:
+        """Growth of each counter over (start, end], linear between points; None where either side is missing."""
+        if not self.times:
+            return (None,) * len(self._offsets)
+        before, after = self.at(start), self.at(end)
+        return tuple(None if a is None or b is None else max(0.0, b - a) for a, b in zip(before, after, strict=True))
+
+    def gauge_max(self, index: int, start: float, end: float) -> float | None:
+        """Highest reading of a gauge at the points in (start, end]."""
+        low, high = bisect_right(self.times, start), bisect_right(self.times, end)
+        values = [v for row in self.gauges[low:high] if (v := row[index]) is not None]
+        return max(values) if values else None
+
+    def gauge_last(self, index: int, end: float) -> float | None:
+        """Newest reading of a gauge at or before `end`."""
+        for i in range(bisect_right(self.times, end) - 1, -1, -1):
+            value = self.gauges[i][index]
+            if value is not None:
+                return value
+        return None
+
+    def raw(self) -> Values:
+        """The counters as last read, for a store from which the series is to be made again."""
+        return tuple(None if total is None else raw for total, raw in zip(self.totals[-1], self._last_raw, strict=True))
+
+    def at(self, t: float) -> Values:
+        """Totals at an instant; before the first point they are the first's, after the last the last's."""
+        right = bisect_right(self.times, t)
+        if right == 0:
+            return self.totals[0]
+        left_total = self.totals[right - 1]
+        if right == len(self.times) or self.times[right - 1] == t:
+            return left_total
+        share = (t - self.times[right - 1]) / (self.times[right] - self.times[right - 1])
+        return tuple(
+            None if a is None or b is None else a + share * (b - a)
+            for a, b in zip(left_total, self.totals[right], strict=True)
+        )
+
+    def known_at(self, t: float) -> Values:
+        """Totals at an instant, as `at`; a counter that is missing there is what it was before, or first was after."""
+        found = list(self.at(t))
+        right = bisect_right(self.times, t)
+        for row in (*reversed(self.totals[:right]), *self.totals[right:]):
+            if None not in found:
+                break
+            found = [other if value is None else value for value, other in zip(found, row, strict=True)]
+        return tuple(found)
+
+
+def gpu_usage(series: Series, start: float, end: float) -> Usage:
+    """What one GPU did for one workload over (start, end]; a counter that is not known there counts no time."""
+    allocated, observed, busy, lt2, to30, to600, ge600, energy = series.increase(start, end)
+    return Usage(
+        allocated=allocated or 0.0,
+        observed=0.0 if busy is None else observed or 0.0,
+        busy=busy or 0.0,
+        gap_lt2=lt2,
+        gap_2to30=to30,
+        gap_30to600=to600,
+        gap_ge600=ge600,
+        energy=energy,
+        share=series.gauge_last(0, end) or 1.0,
+        memory_used=series.gauge_max(1, start, end),
+        memory_total=series.gauge_last(2, end),
+        processes=series.gauge_max(3, start, end),
+    )
+
+
+def host_usage(hosts: Iterable[Series], start: float, end: float) -> HostUsage:
+    """CPU and pressure over (start, end]: cores summed over the nodes, ratios those of the node that is worst off."""
+    cores: list[float] = []
+    of_limit: list[float] = []
+    io: list[float] = []
+    cpu: list[float] = []
+    for series in hosts:
+        if not series.times:
+            continue
+        span = min(end, series.times[-1]) - max(start, series.times[0])
+        if span <= 0:
+            continue
+        cpu_seconds, io_pressure, cpu_pressure = series.increase(start, end)
+        limit = series.gauge_last(0, end)
+        if cpu_seconds is not None:
+            cores.append(cpu_seconds / span)
+            if limit:
+                of_limit.append(cpu_seconds / span / limit)
+        if io_pressure is not None:
+            io.append(io_pressure / span)
+        if cpu_pressure is not None:
+            cpu.append(cpu_pressure / span)
+    return HostUsage(
+        cpu_cores=sum(cores) if cores else None,
+        cpu_of_limit=max(of_limit, default=None),
+        io_pressure=max(io, default=None),
+        cpu_pressure=max(cpu, default=None),
+    )
+
+
+def window_evidence(gpus: Sequence[Series], hosts: Sequence[Series], at: float, length: float) -> WindowEvidence:
+    """One job's last `length` seconds before `at`; `gpus` in the order of `Job.gpus`."""
+    start = at - length
+    return WindowEvidence(
+        length=length,
+        gpus=tuple(gpu_usage(series, start, at) for series in gpus),
+        host=host_usage(hosts, start, at),
+    )
+
+
+def memory_grew_at(gpus: Iterable[Series], start: float, until: float) -> float | None:
+    """When the memory of any GPU last rose clearly above what it had held before, within (start, until].
+
+    None where memory is not known. The first reading is a start, not growth.
+    """
+    grew: float | None = None
+    known = False
+    for series in gpus:
+        peak: float | None = None
+        for i in range(bisect_right(series.times, start), bisect_right(series.times, until)):
+            used, total = series.gauges[i][1], series.gauges[i][2]
+            if used is None:
+                continue
+            known = True
+            if peak is None:
+                peak = used
+            elif used > peak + MEMORY_GROWTH * (total or used):
+                peak = used
+                grew = max(grew or start, series.times[i])
+    return (grew if grew is not None else start) if known else None

@@ -1,0 +1,1 @@
+"""Incidents: what is wrong with a job, from the first finding to its resolution."""

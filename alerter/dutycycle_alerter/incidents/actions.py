@@ -1,0 +1,48 @@
+"""What people do to an incident: pure transitions; `now` comes in, the changed incident and its event go out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dutycycle_alerter.errors import TransitionError
+from dutycycle_alerter.incidents.model import Event, EventKind, Incident, Resolution, State, Step
+
+
+def acknowledge(incident: Incident, *, actor: str, now: float, note: str = "") -> Step:
+    """Somebody takes care of it. Raises TransitionError for a resolved incident."""
+    _require_active(incident, "acknowledged")
+    changed = replace(incident, state=State.ACKNOWLEDGED, actor=actor, snoozed_until=None, updated_at=now)
+    return Step(changed, (_by(actor, now, EventKind.ACKNOWLEDGED, note),))
+
+
+def snooze(incident: Incident, *, until: float, actor: str, now: float, note: str = "") -> Step:
+    """Quiet until a wall time. Raises TransitionError for a resolved incident or a time that has passed."""
+    _require_active(incident, "snoozed")
+    if until <= now:
+        raise TransitionError(f"incident {incident.id} cannot be snoozed until a time that has passed")
+    changed = replace(incident, state=State.SNOOZED, actor=actor, snoozed_until=until, updated_at=now)
+    return Step(changed, (_by(actor, now, EventKind.SNOOZED, note, until=until),))
+
+
+def resolve(incident: Incident, *, actor: str, now: float, note: str = "") -> Step:
+    """Closed by a person; its open rules stay noted, so that it does not open again before they clear once."""
+    _require_active(incident, "resolved")
+    changed = replace(
+        incident,
+        state=State.RESOLVED,
+        resolution=Resolution.OPERATOR,
+        resolved_at=now,
+        updated_at=now,
+        actor=actor,
+        snoozed_until=None,
+    )
+    return Step(changed, (_by(actor, now, EventKind.RESOLVED, note, resolution=Resolution.OPERATOR.value),))
+
+
+def _require_active(incident: Incident, what: str) -> None:
+    if not incident.state.active:
+        raise TransitionError(f"incident {incident.id} is resolved and cannot be {what}")
+
+
+def _by(actor: str, now: float, kind: EventKind, note: str, **data: object) -> Event:
+    return Event(at=now, kind=kind, text=note or f"{kind.value} by {actor or 'somebody'}", actor=actor, data=dict(data))

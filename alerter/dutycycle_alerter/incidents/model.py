@@ -1,0 +1,167 @@
+"""The data of an incident and of the events that changed it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from dutycycle_alerter.model import Gpu
+
+
+class State(StrEnum):
+    """Where an incident is in its life. A reopened incident is open again and has a `reopened` event."""
+
+    OPEN = "open"
+    ACKNOWLEDGED = "acknowledged"
+    SNOOZED = "snoozed"
+    RESOLVED = "resolved"
+
+    @property
+    def active(self) -> bool:
+        """Everything but resolved."""
+        return self is not State.RESOLVED
+
+
+class Severity(StrEnum):
+    """How bad. Information is reported and never mailed."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+    @property
+    def rank(self) -> int:
+        """0 for information, 2 for critical."""
+        return ("info", "warning", "critical").index(self.value)
+
+
+class Resolution(StrEnum):
+    """Why an incident was resolved."""
+
+    CLEARED = "cleared"
+    ENDED = "ended"
+    LOST = "lost"
+    OPERATOR = "operator"
+
+
+class Cause(StrEnum):
+    """The twelve causes a finding can name (DESIGN, rules)."""
+
+    NO_PROCESS = "no process"
+    IDLE_NOTEBOOK = "idle notebook"
+    CPU_ONLY = "CPU-only code"
+    DATA_LOADING = "data loading"
+    SMALL_WORK = "small work per step"
+    MEMORY_BOUND = "memory-bound"
+    COMMUNICATION = "communication or straggler"
+    CHECKPOINT = "checkpoint or evaluation pauses"
+    HANG = "hang"
+    THROTTLING = "throttling"
+    OVER_REQUEST = "over-request"
+    FAULT = "fault"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Why a rule fires. One cause is a verdict; two or three are a hesitation, and `tell_apart` says how to settle it.
+
+    `evidence` are sentences with the figures that picked the cause; `advice` are concrete steps, most useful first;
+    `commands` are exact command lines that would confirm it.
+    """
+
+    causes: tuple[Cause, ...]
+    evidence: tuple[str, ...]
+    advice: tuple[str, ...]
+    tell_apart: str = ""
+    commands: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """The cause, or the causes between which the evidence does not decide."""
+        names = [str(cause) for cause in self.causes]
+        return names[0] if len(names) == 1 else ", ".join(names[:-1]) + f" or {names[-1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRule:
+    """A rule that is open within an incident: since when it fires, and how severely."""
+
+    rule: str
+    since: float
+    severity: Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """One problem of one subject, of one class, with its present state.
+
+    `subject` is a job's id for class `efficiency`. `rule` is the primary rule; `rules` are all that are open, in the
+    order of precedence. `started_at` is when the condition began (the start of the window that showed it), `opened_at`
+    when it was noticed. `wasted` is GPU-seconds measured and not busy since `started_at`, `energy` joules of the same
+    time, both in wall seconds (multiply by the time scale to show them). `id` is 0 until stored.
+    """
+
+    subject: str
+    rule: str
+    severity: Severity
+    state: State
+    started_at: float
+    opened_at: float
+    updated_at: float
+    diagnosis: Diagnosis
+    gpus: tuple[Gpu, ...]
+    rules: tuple[OpenRule, ...]
+    id: int = 0
+    kind: str = "efficiency"
+    known_at: float = 0.0
+    resolved_at: float | None = None
+    resolution: Resolution | None = None
+    snoozed_until: float | None = None
+    actor: str = ""
+    reopened: int = 0
+    wasted: float = 0.0
+    energy: float = 0.0
+    cluster: str = ""
+    scheduler: str = ""
+    user: str = ""
+    account: str = ""
+    partition: str = ""
+    namespace: str = ""
+    job_gpus: int = 0
+    figures: dict[str, float] = field(default_factory=dict)
+
+
+class EventKind(StrEnum):
+    """What happened to an incident."""
+
+    OPENED = "opened"
+    RULE_OPENED = "rule opened"
+    RULE_CLEARED = "rule cleared"
+    PRIMARY_CHANGED = "primary changed"
+    SEVERITY_CHANGED = "severity changed"
+    CAUSE_FOUND = "cause found"
+    ACKNOWLEDGED = "acknowledged"
+    SNOOZED = "snoozed"
+    SNOOZE_EXPIRED = "snooze expired"
+    RESOLVED = "resolved"
+    REOPENED = "reopened"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One append-only entry of an incident's history. `actor` is empty where the alerter acted by itself."""
+
+    at: float
+    kind: EventKind
+    text: str
+    actor: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one judgement or action does to an incident; `incident` is None where there is none, before and after."""
+
+    incident: Incident | None
+    events: tuple[Event, ...] = ()

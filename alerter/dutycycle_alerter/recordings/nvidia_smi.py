@@ -1,0 +1,244 @@
+"""Reads the CSV that `nvidia-smi --query-gpu=... --format=csv[,noheader][,nounits] -l N` writes.
+
+It says nothing of owners: the file's GPUs are taken as one job, named after the file. That is right where it was
+written inside a job, which is how such files are made most often.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import tzinfo
+
+import numpy as np
+
+from dutycycle_alerter.errors import RecordingError
+from dutycycle_alerter.figures import count
+from dutycycle_alerter.recordings.cells import BadLineError, number, shown
+from dutycycle_alerter.recordings.clock import Clock, is_complete, looks_like_time
+from dutycycle_alerter.recordings.groups import in_groups
+from dutycycle_alerter.recordings.lines import Chunk, unreadable
+from dutycycle_alerter.recordings.model import Recording, Rows, Skipped
+
+_TEXTS = {
+    "timestamp": "timestamp",
+    "name": "model",
+    "gpu_name": "model",
+    "index": "index",
+    "uuid": "uuid",
+    "gpu_uuid": "uuid",
+    "pci.bus_id": "bus",
+    "gpu_bus_id": "bus",
+}
+_NUMBERS = {
+    "utilization.gpu": ("utilization_ratio", "%"),
+    "memory.used": ("memory_used_bytes", "MiB"),
+    "memory.total": ("memory_total_bytes", "MiB"),
+    "power.draw": ("power_watts", "W"),
+    "power.limit": ("power_limit_watts", "W"),
+}
+_UNITS = {"%": 100.0, "B": 1.0, "KiB": 2.0**-10, "MiB": 2.0**-20, "GiB": 2.0**-30, "W": 1.0}
+"""What a value in this unit is divided by to give the base unit: 82 / 100 is exact where 82 x 0.01 is not."""
+_IDENTITY = ("uuid", "bus", "index")
+
+_FIELD = re.compile(r"([a-z][a-z0-9_.]*)(?: \[([^\]]*)\])?")
+_VALUE = re.compile(r"(\S+?)(?: ?([A-Za-z%]+))?")
+_MISSING = re.compile(r"\[[^\]]*\]|N/A|ERR!|")
+_CACHED = 100_000
+
+
+def is_header(line: str) -> bool:
+    """Whether a line is nvidia-smi's header: names of fields only, at least one of them one that we know."""
+    fields = [_FIELD.fullmatch(cell.strip()) for cell in line.split(",")]
+    return all(fields) and any(f is not None and (f.group(1) in _TEXTS or f.group(1) in _NUMBERS) for f in fields)
+
+
+def is_row(line: str) -> bool:
+    """Whether a line may be a row without header: it has a timestamp, or values with nvidia-smi's units."""
+    cells = [cell.strip() for cell in line.split(",")]
+    return any(looks_like_time(cell) or cell.endswith((" %", " MiB")) for cell in cells)
+
+
+def read(
+    file: str, chunks: Iterable[Chunk], *, label: str, user: str, fields: Sequence[str], timezone: tzinfo | None
+) -> Recording:
+    """The recording in a file. `file` names it in messages, `label` names its job and its node, `user` who ran it.
+
+    `fields` are those given to --query-gpu, for a file without header. A line that cannot be read is counted and named.
+    Raises RecordingError where the whole file cannot be used.
+    """
+    reader = _Reader(file, label, user, timezone)
+    if fields:
+        reader.set_header(", ".join(fields), "--fields")
+    for chunk in chunks:
+        reader.take(chunk)
+    return reader.recording()
+
+
+class _Reader:
+    def __init__(self, file: str, label: str, user: str, timezone: tzinfo | None) -> None:
+        self._file = file
+        self._label = label
+        self._user = user
+        self._clock = Clock(timezone)
+        self._header = ""
+        self._roles: list[str] = []
+        self._units: list[str] = []
+        self._with_units = False
+        self._skipped = Skipped()
+        self._rows = Rows()
+        self._models: dict[str, None] = {}
+        self._gpus: dict[str, None] = {}
+        self._unnamed: list[float] = []
+        self._parsed: dict[tuple[str, str], float] = {}
+
+    def set_header(self, line: str, where: str) -> None:
+        """From here on rows have these fields. Raises RecordingError where they are not enough."""
+        roles, units = [], []
+        for cell in line.split(","):
+            field = _FIELD.fullmatch(cell.strip())
+            name, unit = (field.group(1), field.group(2)) if field else ("", None)
+            role, usual = _NUMBERS.get(name, (_TEXTS.get(name, ""), ""))
+            roles.append(role)
+            units.append(unit if unit in _UNITS else usual)
+        for needed, role in (("timestamp", "timestamp"), ("utilization.gpu", "utilization_ratio")):
+            if role not in roles:
+                raise RecordingError(f"{where}: no {needed}: record with --query-gpu={needed},...")
+        self._header, self._roles, self._units = line, roles, units
+
+    def take(self, chunk: Chunk) -> None:
+        """Read a chunk, line by line."""
+        times: list[float] = []
+        texts: dict[str, list[str]] = {"model": [], "gpu": [], "gpu_uuid": []}
+        numbers: dict[str, list[float]] = {role: [] for role, _ in _NUMBERS.values()}
+        for line_number, line in enumerate(chunk.lines, chunk.first):
+            if line == self._header or not line.strip():
+                continue
+            if is_header(line):
+                self.set_header(line, f"{self._file}:{line_number}")
+                continue
+            try:
+                t, model, gpu, uuid, values = self._row(line, unfinished=chunk.unfinished)
+            except BadLineError as error:
+                self._skipped.add(self._file, line_number, str(error))
+                continue
+            times.append(t)
+            for name, text in (("model", model), ("gpu", gpu), ("gpu_uuid", uuid)):
+                texts[name].append(text)
+            for role, column in numbers.items():
+                column.append(values.get(role, np.nan))
+        if times:
+            same = {"workload": [self._label], "node": [self._label], "user": [self._user]}
+            repeated = {name: values * len(times) for name, values in same.items()}
+            columns = {role: np.array(column) for role, column in numbers.items()}
+            present = {
+                role: column
+                for role, column in columns.items()
+                if role == "utilization_ratio" or not np.isnan(column).all()
+            }
+            self._rows.extend(np.array(times), texts | repeated, present)
+        if chunk.cut:
+            self._skipped.add(self._file, chunk.first + len(chunk.lines), chunk.cut)
+
+    def recording(self) -> Recording:
+        """All rows. Raises RecordingError where GPUs that differ cannot be told apart."""
+        if self._unnamed:
+            remedy = "add index, uuid or pci.bus_id to --query-gpu"
+            if len(self._models) > 1:
+                names = ", ".join(shown(model) for model in list(self._models)[:3])
+                raise RecordingError(f"{self._file}: rows of several GPUs ({names}) cannot be told apart: {remedy}")
+            if in_groups(self._unnamed):
+                raise RecordingError(
+                    f"{self._file}: its timestamps come in groups, so it has rows of several GPUs, which cannot be told"
+                    f" apart: {remedy}"
+                )
+        owner = "" if self._user else ", of an unknown user (--user names one)"
+        gpus = count(max(1, len(self._gpus)), "GPU")
+        note = f"{self._file}: a log of nvidia-smi; its {gpus} are judged as one job, {self._label}{owner}"
+        return self._rows.recording(self._skipped, (note.replace("its 1 GPU are", "its GPU is"),))
+
+    def _row(self, line: str, *, unfinished: bool) -> tuple[float, str, str, str, dict[str, float]]:
+        """Time, model, GPU, UUID and numbers of a line. Raises BadLineError."""
+        if reason := unreadable(line):
+            raise BadLineError(reason)
+        cells = [cell.strip() for cell in line.split(",")]
+        if not self._roles:
+            raise BadLineError("before any header")
+        if len(cells) != len(self._roles):
+            kind = "ends early: " if unfinished and len(cells) < len(self._roles) else ""
+            raise BadLineError(f"{kind}{len(cells)} fields, expected {len(self._roles)}")
+        found: dict[str, str] = {}
+        values: dict[str, float] = {}
+        last = len(cells) - 1 if unfinished else -1
+        for i, (cell, role, unit) in enumerate(zip(cells, self._roles, self._units, strict=True)):
+            known = self._last_cell(cell) if i == last else cell
+            if not role or _MISSING.fullmatch(known):
+                continue
+            if not unit:
+                found.setdefault(role, known)
+            elif role not in values:
+                values[role] = self._number(known, role, unit)
+        if "timestamp" not in found:
+            raise BadLineError("no timestamp")
+        t = self._clock.unix(found["timestamp"])
+        return t, *self._gpu(found, t), values
+
+    def _gpu(self, found: dict[str, str], t: float) -> tuple[str, str, str]:
+        model, uuid = found.get("model", ""), found.get("uuid", "")
+        self._models[model] = None
+        if not set(_IDENTITY) & set(self._roles):
+            self._unnamed.append(t)
+            return model, "0", ""
+        name = found.get("index") or found.get("bus") or uuid
+        if not name:
+            raise BadLineError("does not say which GPU")
+        self._gpus[uuid or name] = None
+        return model, name, uuid
+
+    def _number(self, cell: str, role: str, unit: str) -> float:
+        """A value in base units. Raises BadLineError."""
+        key = (cell, role)
+        known = self._parsed.get(key)
+        if known is not None:
+            return known
+        match = _VALUE.fullmatch(cell)
+        if match is None:
+            raise BadLineError(f"{shown(cell)} is not a number")
+        written = match.group(2)
+        if written is not None:
+            if written not in _UNITS or (written == "%") != (unit == "%"):
+                raise BadLineError(f"{shown(cell)}: {shown(written)} is not a unit of {role}")
+            self._with_units = True
+        value = number(match.group(1)) / _UNITS[written or unit]
+        if value < 0 or (unit == "%" and value > 1):
+            raise BadLineError(
+                f"{shown(cell)} is not within 0 to 100 %" if unit == "%" else f"{shown(cell)} is below 0"
+            )
+        if len(self._parsed) >= _CACHED:
+            self._parsed.clear()
+        self._parsed[key] = value
+        return value
+
+    def _last_cell(self, cell: str) -> str:
+        """The last value of a line without end: it may be cut, and counts only where it cannot be."""
+        role, unit = self._roles[-1], self._units[-1]
+        if not role or (cell and _MISSING.fullmatch(cell)):
+            return cell
+        if unit:
+            match = _VALUE.fullmatch(cell)
+            if match is not None and match.group(2) in _UNITS:
+                return cell
+            if self._with_units:
+                raise BadLineError("the file ends within this line")
+            if role != "utilization_ratio":
+                return ""
+            # A percentage cannot be longer where it is 0 or where one more digit made it more than 100.
+            complete = cell == "0" or (cell.isascii() and cell.isdigit() and 11 <= int(cell) <= 100)
+        elif role == "timestamp":
+            complete = is_complete(cell)
+        else:
+            column = {"model": "model", "index": "gpu", "uuid": "gpu_uuid", "bus": "gpu"}[role]
+            complete = self._rows.seen(column, cell)
+        if not complete:
+            raise BadLineError("the file ends within this line")
+        return cell

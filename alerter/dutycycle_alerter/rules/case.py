@@ -1,0 +1,104 @@
+"""One job before the rules: its evidence by window, when it may be judged, and how well it was measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dutycycle_alerter.model import Job, JobEvidence, JobKind, Usage, WindowEvidence
+from dutycycle_alerter.rules.verdict import Outcome, Verdict
+from dutycycle_alerter.settings import Judging
+
+
+@dataclass(slots=True)
+class Case:
+    """A job's evidence during one judgement; windows are computed once.
+
+    `settings` carries wall seconds: durations already divided by the time scale.
+    """
+
+    evidence: JobEvidence
+    settings: Judging
+    _windows: dict[float, WindowEvidence] = field(default_factory=dict)
+
+    @property
+    def job(self) -> Job:
+        """The job on trial."""
+        return self.evidence.job
+
+    def window(self, length: float) -> WindowEvidence:
+        """The job's last `length` seconds."""
+        found = self._windows.get(length)
+        if found is None:
+            found = self._windows[length] = self.evidence.window(length)
+        return found
+
+    @property
+    def grace_end(self) -> float:
+        """When grace is over: fixed for the job's kind, up to the loading limit while GPU memory still grows."""
+        grace = self.settings.grace
+        start = self.job.start if self.job.first_process is None else self.job.first_process
+        if self.job.kind is JobKind.INTERACTIVE:
+            return start + grace.interactive
+        if self.evidence.memory_grew_at is None:
+            return start + grace.batch
+        return min(max(self.evidence.memory_grew_at, start + grace.batch), start + max(grace.loading, grace.batch))
+
+    def ready_at(self, length: float) -> float:
+        """When a window of this length first lies wholly after grace and within what was watched."""
+        return max(self.grace_end, self.evidence.watched_from) + length
+
+    def unready(self, rule: str, length: float) -> Verdict | None:
+        """Why a rule that needs every GPU over this window cannot be judged; None when it can.
+
+        The window must lie wholly within what was watched; how much of it must have been measured is another matter.
+        """
+        ready = self.ready_at(length)
+        if self.evidence.at < ready:
+            return Verdict(rule, Outcome.WAITING, length, until=ready)
+        if not self.evidence.visible:
+            return Verdict(rule, Outcome.UNKNOWN, length, reason="its exporter does not answer")
+        if not self.job.gpus:
+            return Verdict(rule, Outcome.UNKNOWN, length, reason="it holds no GPU at present")
+        window = self.window(length)
+        unknown = [
+            gpu.label for gpu, usage in zip(self.job.gpus, window.gpus, strict=True) if not self.covered(usage, length)
+        ]
+        if unknown:
+            reason = f"measured for less than {self.settings.coverage:.0%} of the window: {', '.join(unknown)}"
+            return Verdict(rule, Outcome.UNKNOWN, length, reason=reason)
+        return None
+
+    def covered(self, usage: Usage, length: float) -> bool:
+        """Whether a GPU was measured for enough of the window to be judged."""
+        # A share of a GPU is measured for share x time. The small term keeps exact coverage from failing on rounding.
+        return usage.observed >= self.settings.coverage * length * usage.share * (1 - 1e-9) and usage.observed > 0
+
+
+def utilizations(window: WindowEvidence) -> list[float]:
+    """Each GPU's mean duty cycle; call only where every GPU is covered."""
+    return [usage.busy / usage.observed for usage in window.gpus]
+
+
+def mean_utilization(window: WindowEvidence) -> float:
+    """The job's mean duty cycle, weighted by measured time; call only where every GPU is covered."""
+    return sum(usage.busy for usage in window.gpus) / sum(usage.observed for usage in window.gpus)
+
+
+def gap_share(window: WindowEvidence) -> float | None:
+    """Time in idle gaps of up to 30 s as a share of measured time; None where no GPU's gaps are known."""
+    gaps = observed = 0.0
+    for usage in window.gpus:
+        if usage.gap_lt2 is not None and usage.gap_2to30 is not None:
+            gaps += usage.gap_lt2 + usage.gap_2to30
+            observed += usage.observed
+    return gaps / observed if observed > 0 else None
+
+
+def pause_share(window: WindowEvidence) -> float | None:
+    """Time in idle gaps of 30 s to 10 min as a share of measured time; None where no GPU's gaps are known."""
+    gaps = observed = 0.0
+    for usage in window.gpus:
+        if usage.gap_30to600 is not None:
+            gaps += usage.gap_30to600
+            observed += usage.observed
+    return gaps / observed if observed > 0 else None

@@ -1,0 +1,64 @@
+"""`idle` and `partially_idle`: GPUs of a job that do nothing."""
+
+from __future__ import annotations
+
+from dutycycle_alerter.incidents.model import Severity
+from dutycycle_alerter.model import JobKind
+from dutycycle_alerter.rules.case import Case, utilizations
+from dutycycle_alerter.rules.verdict import Outcome, Verdict
+
+
+def judge_idle(case: Case) -> Verdict:
+    """Every GPU at or under the bound over the window; critical when it also holds over the long one.
+
+    Clears as soon as one GPU that is known worked over the clearing window, whatever is unknown of the others. The
+    test is on the unrounded mean: a GPU at 0.6 % is not idle.
+    """
+    rule, settings = "idle", case.settings.rules.idle
+    serving = case.job.kind is JobKind.SERVING
+    length = settings.serving_window if serving else settings.window
+    if _someone_works(case):
+        return Verdict(rule, Outcome.CLEAR, length)
+    if unready := case.unready(rule, length):
+        return unready
+    busiest = max(utilizations(case.window(length)))
+    figures = {"busiest_utilization": busiest}
+    if busiest > settings.below:
+        return Verdict(rule, Outcome.HOLDING, length, figures=figures)
+    severity = Severity.CRITICAL if serving or _holds_long(case) else Severity.WARNING
+    return Verdict(rule, Outcome.FIRING, length, severity, case.job.gpus, figures)
+
+
+def _someone_works(case: Case) -> bool:
+    settings = case.settings.rules.idle
+    length = settings.clear_window
+    if case.evidence.at < case.ready_at(length) or not case.evidence.visible:
+        return False
+    return any(
+        usage.busy / usage.observed > settings.clear_above
+        for usage in case.window(length).gpus
+        if case.covered(usage, length)
+    )
+
+
+def _holds_long(case: Case) -> bool:
+    settings = case.settings.rules.idle
+    if case.unready("idle", settings.critical_window):
+        return False
+    return max(utilizations(case.window(settings.critical_window))) <= settings.below
+
+
+def judge_partially_idle(case: Case) -> Verdict:
+    """Some GPUs at or under the bound while the busiest clearly works; clears when every GPU works."""
+    rule, settings = "partially_idle", case.settings.rules.partially_idle
+    if case.job.kind is JobKind.SERVING or len(case.job.gpus) < 2:
+        return Verdict(rule, Outcome.NOT_APPLICABLE, settings.window)
+    if unready := case.unready(rule, settings.window):
+        return unready
+    values = utilizations(case.window(settings.window))
+    idle = tuple(gpu for gpu, value in zip(case.job.gpus, values, strict=True) if value <= settings.below)
+    figures = {"busiest_utilization": max(values), "idle_gpus": float(len(idle)), "gpus": float(len(values))}
+    if idle and max(values) >= settings.busiest_at_least:
+        return Verdict(rule, Outcome.FIRING, settings.window, Severity.WARNING, idle, figures)
+    hardly = tuple(gpu for gpu, value in zip(case.job.gpus, values, strict=True) if value <= settings.clear_above)
+    return Verdict(rule, Outcome.HOLDING if hardly else Outcome.CLEAR, settings.window, gpus=hardly, figures=figures)

@@ -1,0 +1,64 @@
+"""`uneven`: GPUs or nodes of a job that work much less than others."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from dutycycle_alerter.incidents.model import Severity
+from dutycycle_alerter.model import Gpu, JobKind, WindowEvidence
+from dutycycle_alerter.rules.case import Case, utilizations
+from dutycycle_alerter.rules.verdict import Outcome, Verdict
+
+
+def judge_uneven(case: Case, *, partially_idle: bool) -> Verdict:
+    """1 - min/max over the job's GPUs, or over its nodes' means where it has several, with the busiest clearly at work.
+
+    Does not open on a job that is partially idle (that says it better) or that declared its ranks different by design.
+    """
+    rule, settings = "uneven", case.settings.rules.uneven
+    if case.job.kind is not JobKind.BATCH or len(case.job.gpus) < 2 or case.job.expect_uneven:
+        return Verdict(rule, Outcome.NOT_APPLICABLE, settings.window)
+    if unready := case.unready(rule, settings.window):
+        return unready
+    window = case.window(settings.window)
+    values = utilizations(window)
+    by_node = _node_means(case, window)
+    spread_gpus, spread_nodes = _spread(values), _spread(list(by_node.values()))
+    figures = {
+        "spread": max(spread_gpus, spread_nodes),
+        "busiest_utilization": max(values),
+        "slowest_utilization": min(values),
+    }
+    fires_on_gpus = spread_gpus >= settings.spread and max(values) >= settings.busiest_at_least
+    fires_on_nodes = spread_nodes >= settings.spread and max(by_node.values()) >= settings.busiest_at_least
+    if (fires_on_gpus or fires_on_nodes) and not partially_idle:
+        behind = _behind(case, values, by_node, settings.spread)
+        return Verdict(rule, Outcome.FIRING, settings.window, Severity.WARNING, behind, figures)
+    if figures["spread"] < settings.clear_spread:
+        return Verdict(rule, Outcome.CLEAR, settings.window, figures=figures)
+    behind = _behind(case, values, by_node, settings.clear_spread)
+    return Verdict(rule, Outcome.HOLDING, settings.window, gpus=behind, figures=figures)
+
+
+def _node_means(case: Case, window: WindowEvidence) -> dict[str, float]:
+    """Mean utilization of each node's GPUs, weighted by measured time."""
+    sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for gpu, usage in zip(case.job.gpus, window.gpus, strict=True):
+        sums[gpu.node][0] += usage.busy
+        sums[gpu.node][1] += usage.observed
+    return {node: busy / observed for node, (busy, observed) in sums.items()}
+
+
+def _spread(values: list[float]) -> float:
+    highest = max(values)
+    return 1 - min(values) / highest if highest > 0 else 0.0
+
+
+def _behind(case: Case, values: list[float], by_node: dict[str, float], spread: float) -> tuple[Gpu, ...]:
+    """The GPUs that lag: far below the busiest GPU, or on a node far below the busiest node."""
+    gpu_bound, node_bound = (1 - spread) * max(values), (1 - spread) * max(by_node.values())
+    return tuple(
+        gpu
+        for gpu, value in zip(case.job.gpus, values, strict=True)
+        if value <= gpu_bound or by_node[gpu.node] <= node_bound
+    )

@@ -1,0 +1,89 @@
+"""Drives the alerter's periodic work: the only module that knows APScheduler.
+
+Jobs live in memory, since the schedule comes from the configuration. A job that is late runs once and not for every
+turn it missed, and never twice at the same time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from dutycycle_alerter.errors import AlerterError
+
+log = logging.getLogger(__name__)
+
+
+_STEP = 1.0
+"""Seconds by which the wall clock may lag behind the monotonic one before it counts as set back."""
+
+
+class Scheduler:
+    """Runs functions at fixed intervals on a small pool of threads.
+
+    APScheduler waits for instants of the wall clock: where that is set back, everything would wait for as long as the
+    step. So it is watched, and after a step everything is due at once.
+    """
+
+    def __init__(self, wall: Callable[[], float] = time.time) -> None:
+        self._wall = wall
+        self._stopped = threading.Event()
+        self._watch = threading.Thread(target=self._watch_clock, name="clock", daemon=True)
+        self._scheduler = BackgroundScheduler(
+            timezone=UTC,
+            executors={"default": ThreadPoolExecutor(4)},
+            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+        )
+
+    def every(self, seconds: float, name: str, function: Callable[[], None], *, delay: float = 0.0) -> None:
+        """Run a function every `seconds`, the first time after `delay`. An AlerterError of it is logged, and it goes
+        on.
+        """
+        self._scheduler.add_job(
+            _guarded(name, function),
+            "interval",
+            seconds=seconds,
+            id=name,
+            name=name,
+            next_run_time=datetime.now(UTC) + timedelta(seconds=delay),
+        )
+
+    def start(self) -> None:
+        """Begin."""
+        self._scheduler.start()
+        self._watch.start()
+
+    def stop(self) -> None:
+        """Let what runs finish, and start nothing more."""
+        self._stopped.set()
+        if self._scheduler.running:
+            self._watch.join()
+            self._scheduler.shutdown(wait=True)
+
+    def _watch_clock(self) -> None:
+        ahead = self._wall() - time.monotonic()
+        while not self._stopped.wait(_STEP):
+            before, ahead = ahead, self._wall() - time.monotonic()
+            if ahead < before - _STEP:
+                log.warning("the clock was set back by %.0f s", before - ahead)
+                for job in self._scheduler.get_jobs():
+                    job.modify(next_run_time=datetime.now(UTC))
+
+
+def _guarded(name: str, function: Callable[[], None]) -> Callable[[], None]:
+    def run() -> None:
+        try:
+            function()
+        except AlerterError as error:
+            log.error("%s failed: %s", name, error)  # noqa: TRY400 - the message is for people; a trace adds nothing
+        except Exception:
+            # Whatever else goes wrong in one turn must not end the schedule; the trace says where.
+            log.exception("%s failed unexpectedly", name)
+
+    return run

@@ -1,0 +1,228 @@
+"""One exporter's answer, parsed: which of its series the alerter reads, and what they say. Pure: text in, data out.
+
+The names and labels used here are the whole contract with the exporter; a test compares them with its table of metrics.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from dutycycle_alerter.errors import SourceError
+from dutycycle_alerter.history import Values
+
+DEVICE_LABELS = ("node", "gpu", "gpu_uuid", "mig")
+OWNER_LABELS = (
+    "cluster",
+    "scheduler",
+    "workload",
+    "namespace",
+    "pod",
+    "job_id",
+    "user",
+    "account",
+    "partition",
+    "model",
+)
+
+GAP_LENGTHS = ("lt2", "2to30", "30to600", "ge600")
+
+# Metric name and fixed labels -> place in the tuple of `history.GPU_COUNTERS`.
+_GPU_COUNTERS = {
+    ("workload_gpu_allocated_seconds_total", ""): 0,
+    ("workload_gpu_observed_seconds_total", ""): 1,
+    ("workload_gpu_busy_seconds_total", ""): 2,
+    **{("workload_gpu_idle_gap_seconds_total", length): 3 + i for i, length in enumerate(GAP_LENGTHS)},
+    ("workload_gpu_energy_joules_total", ""): 7,
+}
+_HOST_COUNTERS = {
+    ("workload_cpu_seconds_total", ""): 0,
+    ("workload_pressure_seconds_total", "io"): 1,
+    ("workload_pressure_seconds_total", "cpu"): 2,
+}
+_DEVICE_GAUGES = {
+    "gpu_utilization_ratio": "utilization",
+    "gpu_memory_used_bytes": "memory_used",
+    "gpu_memory_total_bytes": "memory_total",
+    "gpu_power_watts": "power",
+    "gpu_power_limit_watts": "power_limit",
+    "gpu_processes": "processes",
+    "gpu_last_busy_timestamp_seconds": "last_busy_at",
+}
+
+METRICS_READ: dict[str, tuple[str, ...]] = {
+    "gpu_allocation": (*DEVICE_LABELS, *OWNER_LABELS),
+    "gpu_allocation_start_timestamp_seconds": (*DEVICE_LABELS, "workload"),
+    "workload_first_process_timestamp_seconds": (*DEVICE_LABELS, "workload"),
+    **{name: (*DEVICE_LABELS, "workload", *(["length"] if extra else [])) for name, extra in _GPU_COUNTERS},
+    "workload_gpu_memory_used_bytes": (*DEVICE_LABELS, "workload"),
+    "workload_gpu_processes": (*DEVICE_LABELS, "workload"),
+    "workload_cpu_seconds_total": ("node", "workload"),
+    "workload_cpu_limit_cores": ("node", "workload"),
+    "workload_pressure_seconds_total": ("node", "workload", "resource"),
+    "gpu_info": (*DEVICE_LABELS, "model"),
+    **dict.fromkeys(_DEVICE_GAUGES, DEVICE_LABELS),
+    "gpu_temperature_celsius": (*DEVICE_LABELS, "sensor"),
+    "gpu_visible": ("node",),
+    "dutycycle_exporter_time_scale": (),
+    "dutycycle_exporter_replay": (),
+}
+"""Every metric that the alerter reads, with the labels that it needs of it."""
+
+LONGEST_LINE = 64 * 2**10
+"""The parser takes quadratic time in the length of a line."""
+HIGHEST_COUNTER = 2.0**53
+"""Seconds or joules up to which a double counts exactly."""
+
+DeviceKey = tuple[str, str, str]
+"""Node, GPU UUID (or index where there is none), MIG UUID."""
+SeriesKey = tuple[str, str, str, str]
+"""DeviceKey and workload."""
+
+
+@dataclass(slots=True)
+class Owned:
+    """One workload on one GPU. `share` is None once the allocation has ended; the counters are then final."""
+
+    labels: Mapping[str, str]
+    counters: list[float | None] = field(default_factory=lambda: [None] * 8)
+    share: float | None = None
+    memory_used: float | None = None
+    processes: float | None = None
+    start: float | None = None
+    first_process: float | None = None
+
+
+@dataclass(slots=True)
+class Host:
+    """One workload on one node: CPU seconds, pressure seconds (I/O, CPU), and the limit in cores."""
+
+    counters: list[float | None] = field(default_factory=lambda: [None] * 3)
+    cpu_limit: float | None = None
+
+
+@dataclass(slots=True)
+class Device:
+    """One GPU: its index and model, and its present readings by name (`GpuNow`'s fields)."""
+
+    index: str
+    model: str = ""
+    readings: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Exposition:
+    """Everything of one answer that the alerter uses."""
+
+    nodes: set[str] = field(default_factory=set)
+    """Nodes whose GPUs the exporter sees right now. Without that it cannot tell that an allocation has ended."""
+    owned: dict[SeriesKey, Owned] = field(default_factory=dict)
+    hosts: dict[tuple[str, str], Host] = field(default_factory=dict)
+    devices: dict[DeviceKey, Device] = field(default_factory=dict)
+    time_scale: float | None = None
+    replay: bool = False
+
+    def gpu_values(self, key: SeriesKey) -> tuple[Values, Values]:
+        """Counters and gauges of one owned GPU, in the order of `history`."""
+        owned = self.owned[key]
+        device = self.devices.get(key[:3])
+        total = None if device is None else device.readings.get("memory_total")
+        return tuple(owned.counters), (owned.share, owned.memory_used, total, owned.processes)
+
+
+def parse(text: str) -> Exposition:
+    """Read an exposition. Raises SourceError where it is not one, or lacks what a Dutycycle exporter always says."""
+    _check_whole(text)
+    found = Exposition()
+    try:
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                if sample.name in METRICS_READ and _plausible(sample.name, sample.value):
+                    _take(found, sample.name, sample.labels, float(sample.value))
+    except (ArithmeticError, AttributeError, LookupError, ValueError) as error:
+        raise SourceError(f"not a Prometheus exposition of ours: {type(error).__name__}: {str(error)[:200]}") from error
+    if found.time_scale is None:
+        raise SourceError("no dutycycle_exporter_time_scale: this is not a Dutycycle exporter")
+    return found
+
+
+def _check_whole(text: str) -> None:
+    if text and not text.endswith("\n"):
+        # Half a number would read as a restarted counter.
+        raise SourceError("the answer was cut off within a line")
+    start = 0
+    while start < len(text):
+        end = text.index("\n", start)
+        if end - start > LONGEST_LINE:
+            raise SourceError(f"a line is longer than {LONGEST_LINE >> 10} KiB: this is not an exposition of ours")
+        start = end + 1
+
+
+def _plausible(name: str, value: float) -> bool:
+    """Whether a value is a reading. What is not is missing: as a counter it would be counted as growth or a restart."""
+    return math.isfinite(value) and (not name.endswith("_total") or 0 <= value <= HIGHEST_COUNTER)
+
+
+def _take(found: Exposition, name: str, labels: Mapping[str, str], value: float) -> None:
+    if name == "dutycycle_exporter_time_scale":
+        found.time_scale = value
+    elif name == "dutycycle_exporter_replay":
+        found.replay = value > 0
+    elif name == "gpu_visible":
+        found.nodes.add(labels["node"])
+    elif name in ("workload_cpu_seconds_total", "workload_cpu_limit_cores", "workload_pressure_seconds_total"):
+        _take_host(found, name, labels, value)
+    elif "workload" in labels:
+        _take_owned(found, name, labels, value)
+    else:
+        _take_device(found, name, labels, value)
+
+
+def _take_host(found: Exposition, name: str, labels: Mapping[str, str], value: float) -> None:
+    host = found.hosts.setdefault((labels["node"], labels["workload"]), Host())
+    if name == "workload_cpu_limit_cores":
+        host.cpu_limit = value
+        return
+    place = _HOST_COUNTERS.get((name, labels.get("resource", "")))
+    if place is not None:
+        host.counters[place] = value
+
+
+def _take_owned(found: Exposition, name: str, labels: Mapping[str, str], value: float) -> None:
+    key = (*_device_key(labels), labels["workload"])
+    owned = found.owned.get(key)
+    if owned is None:
+        owned = found.owned[key] = Owned(labels)
+    if name == "gpu_allocation":
+        owned.labels, owned.share = labels, value
+    elif name == "gpu_allocation_start_timestamp_seconds":
+        owned.start = value
+    elif name == "workload_first_process_timestamp_seconds":
+        owned.first_process = value
+    elif name == "workload_gpu_memory_used_bytes":
+        owned.memory_used = value
+    elif name == "workload_gpu_processes":
+        owned.processes = value
+    else:
+        place = _GPU_COUNTERS.get((name, labels.get("length", "")))
+        if place is not None:
+            owned.counters[place] = value
+
+
+def _take_device(found: Exposition, name: str, labels: Mapping[str, str], value: float) -> None:
+    device = found.devices.setdefault(_device_key(labels), Device(labels["gpu"]))
+    if name == "gpu_info":
+        device.model = labels["model"]
+    elif name == "gpu_temperature_celsius":
+        if labels.get("sensor") == "gpu":
+            device.readings["temperature"] = value
+    else:
+        device.readings[_DEVICE_GAUGES[name]] = value
+
+
+def _device_key(labels: Mapping[str, str]) -> DeviceKey:
+    index = labels["gpu"]
+    return labels["node"], labels["gpu_uuid"] or index, labels["mig"]

@@ -1,0 +1,341 @@
+"""What the scraped exporters have said so far, as evidence of jobs. In memory, without I/O and without a clock.
+
+A workload's series live here from the first scrape that carries them until the job has ended and its end was judged.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+
+from dutycycle_alerter.history import Series, Values, memory_grew_at, window_evidence
+from dutycycle_alerter.model import Consumption, Gpu, Job, JobEvidence, JobKind, job_id
+from dutycycle_alerter.settings import JobMatch, KindMatch
+from dutycycle_alerter.sources.exposition import Exposition, SeriesKey
+from dutycycle_alerter.store.counters import PointRow, SeriesRow
+
+LONGEST_WINDOW = 86400.0
+ABSENT_ANSWERS = 3
+"""Answers without the allocation after which it has ended; also scrape intervals after which a silent node is
+unseen.
+"""
+CLOCK_SLACK = 1.0
+"""Seconds by which the clock may go back, beside a scrape interval, without anything being done about it."""
+
+
+@dataclass(slots=True)
+class Tracked:
+    """One workload on one GPU.
+
+    `accounted` are the totals that the ledger has already, None for a counter that was never seen. After a restart it
+    is only known until when (`accounted_until`): the totals of that instant lie between the last point that was stored
+    and the next that is scraped.
+    """
+
+    labels: Mapping[str, str]
+    history: Series
+    start: float | None = None
+    first_process: float | None = None
+    allocated_at: float = 0.0
+    absent: int = 0
+    saved_at: float = 0.0
+    accounted: Values = ()
+    accounted_until: float | None = None
+
+    @property
+    def gone(self) -> bool:
+        """Whether the allocation has ended."""
+        return self.absent >= ABSENT_ANSWERS
+
+    @property
+    def newest(self) -> float:
+        """When it was last scraped."""
+        return self.history.times[-1]
+
+    def append(self, t: float, counters: Values, gauges: Values, *, spacing: float) -> None:
+        """Take one scrape. What a counter holds when it is first seen is not consumption."""
+        self.history.append(t, counters, gauges, spacing=spacing)
+        if self.accounted_until is not None:
+            self.accounted, self.accounted_until = self._baseline(), None
+        self.accounted = _known(self.accounted, self.history.totals[-1])
+
+    def rewind(self, until: float) -> None:
+        """The clock was set back: nothing that was seen lies later than `until`."""
+        if self.accounted_until is not None:
+            if self.accounted_until <= self.newest:
+                self.accounted, self.accounted_until = self._baseline(), None
+            elif self.accounted_until > until:
+                # An instant of the old clock, of which no point is left: counting goes on at the next scrape, so that
+                # nothing is counted twice.
+                self.accounted_until = inf
+        self.history.rewind(until)
+        self.allocated_at = min(self.allocated_at, until)
+        self.saved_at = min(self.saved_at, until)
+
+    def consumption(self) -> Values:
+        """Growth of each counter since what is accounted for; None where it is missing now."""
+        return tuple(
+            None if new is None or old is None else max(0.0, new - old)
+            for new, old in zip(self.history.totals[-1], self._baseline(), strict=True)
+        )
+
+    def account(self) -> None:
+        """The consumption is in the ledger."""
+        if self.accounted_until is None or self.newest > self.accounted_until:
+            self.accounted, self.accounted_until = _known(self.history.totals[-1], self._baseline()), None
+
+    def _baseline(self) -> Values:
+        return self.accounted if self.accounted_until is None else self.history.known_at(self.accounted_until)
+
+    @property
+    def job_id(self) -> str:
+        """The job that it belongs to."""
+        return job_id(self.labels.get("cluster", ""), self.labels["workload"])
+
+    @property
+    def gpu(self) -> Gpu:
+        """The GPU it is on."""
+        labels = self.labels
+        return Gpu(
+            node=labels["node"],
+            index=labels["gpu"],
+            uuid=labels["gpu_uuid"],
+            mig=labels["mig"],
+            model=labels.get("model", ""),
+        )
+
+
+@dataclass(slots=True)
+class Fleet:
+    """The state of all exporters. Times are wall times; `interval` and `resolution` are wall seconds."""
+
+    interval: float
+    resolution: float
+    time_scale: float = 1.0
+    kinds: tuple[KindMatch, ...] = ()
+    uneven_by_design: tuple[JobMatch, ...] = ()
+    series: dict[SeriesKey, Tracked] = field(default_factory=dict)
+    hosts: dict[tuple[str, str], Series] = field(default_factory=dict)
+    hosts_saved_at: dict[tuple[str, str], float] = field(default_factory=dict)
+    answered: dict[str, float] = field(default_factory=dict)
+
+    def ingest(self, exposition: Exposition, t: float) -> None:
+        """Take one exporter's answer."""
+        for key, owned in exposition.owned.items():
+            counters, gauges = exposition.gpu_values(key)
+            tracked = self.series.get(key)
+            if tracked is None:
+                if owned.share is None:
+                    continue  # it ended before we began to watch: nothing to judge, and its waste is not ours to count
+                nothing = (None,) * len(counters)
+                tracked = self.series[key] = Tracked(owned.labels, Series(len(counters)), accounted=nothing)
+            tracked.append(t, counters, gauges, spacing=self.resolution)
+            if owned.share is not None:
+                tracked.labels = owned.labels
+                tracked.allocated_at = t
+                tracked.absent = 0
+                tracked.start = tracked.start if owned.start is None else owned.start
+                tracked.first_process = tracked.first_process if owned.first_process is None else owned.first_process
+        for host_key, host in exposition.hosts.items():
+            history = self.hosts.setdefault(host_key, Series(len(host.counters)))
+            history.append(t, tuple(host.counters), (host.cpu_limit,), spacing=self.resolution)
+        for node in exposition.nodes:
+            self.answered[node] = t
+        for key, tracked in self.series.items():
+            if key[0] in exposition.nodes and tracked.allocated_at < t:
+                tracked.absent += 1
+
+    def heed_clock(self, now: float) -> float | None:
+        """To be called before each round of scrapes: what was seen by a clock that has since been set back would hide
+        all that comes, for as long as the step.
+
+        Returns the time up to which points are kept, or None where the clock was not set back by more than a scrape
+        interval and a second: by less the next rounds catch up.
+        """
+        seen = [*self.answered.values(), *(t.newest for t in self.series.values())]
+        if max(seen, default=now) <= self._latest(now):
+            return None
+        until = now - self.interval
+        for tracked in self.series.values():
+            tracked.rewind(until)
+        self.answered = {node: min(answered, until) for node, answered in self.answered.items()}
+        # CPU seconds over a time that is no longer the same would be any number of cores.
+        self.hosts.clear()
+        self.hosts_saved_at.clear()
+        return until
+
+    def _latest(self, now: float) -> float:
+        """What lies later was seen by another clock than that of `now`."""
+        return now + self.interval + CLOCK_SLACK
+
+    def evidence(self, at: float) -> list[JobEvidence]:
+        """Every job that is known, also those that have just ended."""
+        jobs: defaultdict[str, list[Tracked]] = defaultdict(list)
+        for tracked in self.series.values():
+            jobs[tracked.job_id].append(tracked)
+        return [self._job_evidence(members, at) for _, members in sorted(jobs.items())]
+
+    def _job_evidence(self, members: list[Tracked], at: float) -> JobEvidence:
+        present = [tracked for tracked in members if not tracked.gone]
+        ended = None if present else max(tracked.allocated_at for tracked in members)
+        judged = sorted(present or members, key=lambda tracked: _natural(tracked.gpu))
+        workload = members[0].labels["workload"]
+        job = self._job(judged)
+        histories = [tracked.history for tracked in judged]
+        hosts = [self.hosts[node, workload] for node in job.nodes if (node, workload) in self.hosts]
+        return JobEvidence(
+            job=job,
+            at=at,
+            window=partial(window_evidence, histories, hosts, at),
+            watched_from=max(history.times[0] for history in histories),
+            memory_grew_at=memory_grew_at(histories, job.start, at),
+            ended=ended,
+            # An allocation that the newest answer lacks has ended, or will be back: until that is known, nothing is.
+            visible=all(self._sees(node, at) for node in job.nodes) and not any(t.absent for t in present),
+            recent=tuple(self._consumption(members)),
+        )
+
+    def _job(self, members: list[Tracked]) -> Job:
+        labels = members[0].labels
+        starts = [tracked.start for tracked in members if tracked.start is not None]
+        first = [tracked.first_process for tracked in members if tracked.first_process is not None]
+        kind = next((match.kind for match in self.kinds if match.matches(labels)), JobKind.BATCH)
+        return Job(
+            id=members[0].job_id,
+            gpus=tuple(tracked.gpu for tracked in members),
+            start=min(starts, default=min(tracked.history.times[0] for tracked in members)),
+            first_process=min(first, default=None),
+            kind=kind,
+            expect_uneven=any(match.matches(labels) for match in self.uneven_by_design),
+            **{
+                name: labels.get(name, "")
+                for name in ("cluster", "scheduler", "user", "account", "partition", "namespace", "pod", "job_id")
+            },
+        )
+
+    def _sees(self, node: str, at: float) -> bool:
+        answered = self.answered.get(node)
+        return answered is not None and at - answered <= ABSENT_ANSWERS * self.interval
+
+    def _consumption(self, members: list[Tracked]) -> Iterator[Consumption]:
+        by_model: defaultdict[str, list[Values]] = defaultdict(list)
+        for tracked in members:
+            by_model[tracked.gpu.model].append(tracked.consumption())
+        for model, parts in sorted(by_model.items()):
+            allocated, observed, busy, energy = (_sum(parts, place) for place in (0, 1, 2, 7))
+            if allocated or observed or busy or energy:
+                yield Consumption(model, allocated or 0.0, observed or 0.0, busy or 0.0, energy)
+
+    def committed(self, at: float) -> None:
+        """The pass at `at` is in the store: its consumption is accounted for. Jobs are let go that ended, or of which
+        nothing was heard within the longest window; and points that no window reaches.
+        """
+        oldest = at - LONGEST_WINDOW / self.time_scale
+        alive = {item.job_id for item in self.series.values() if not item.gone and item.newest >= oldest}
+        for key in [key for key, tracked in self.series.items() if tracked.job_id not in alive]:
+            del self.series[key]
+        workloads = {key[3] for key in self.series}
+        for host_key in [key for key in self.hosts if key[1] not in workloads]:
+            del self.hosts[host_key]
+            self.hosts_saved_at.pop(host_key, None)
+        for tracked in self.series.values():
+            tracked.account()
+            tracked.history.forget_before(oldest)
+        for history in self.hosts.values():
+            history.forget_before(oldest)
+
+    # To and from the store
+
+    def unsaved(self) -> tuple[list[tuple[SeriesRow, PointRow]], list[tuple[tuple[str, str], PointRow]]]:
+        """The newest point of each series, where it is newer than what `saved` was last told."""
+        series = [
+            (self._row(key, tracked), _newest(tracked.history))
+            for key, tracked in self.series.items()
+            if tracked.newest > tracked.saved_at
+        ]
+        hosts = [
+            (key, _newest(history))
+            for key, history in self.hosts.items()
+            if history.times[-1] > self.hosts_saved_at.get(key, 0.0)
+        ]
+        return series, hosts
+
+    def saved(
+        self, series: Iterable[tuple[SeriesRow, PointRow]], hosts: Iterable[tuple[tuple[str, str], PointRow]]
+    ) -> None:
+        """These points are in the store."""
+        for row, point in series:
+            if row.key in self.series:
+                self.series[row.key].saved_at = point.t
+        for key, point in hosts:
+            self.hosts_saved_at[key] = point.t
+
+    def restore(
+        self,
+        series: Iterable[tuple[SeriesRow, list[PointRow]]],
+        hosts: Mapping[tuple[str, str], list[PointRow]],
+        accounted_until: float,
+        now: float,
+    ) -> float | None:
+        """Go on from what the store kept; consumption up to `accounted_until` is in the ledger already. Returns what
+        `heed_clock` does.
+        """
+        for row, points in series:
+            if not points:
+                continue
+            history = _replay(points)
+            self.series[row.key] = Tracked(
+                labels=row.labels,
+                history=history,
+                start=row.start,
+                first_process=row.first_process,
+                allocated_at=row.last_seen,
+                saved_at=points[-1].t,
+                accounted_until=accounted_until,
+            )
+        for key, points in hosts.items():
+            self.hosts[key] = _replay(points)
+            self.hosts_saved_at[key] = points[-1].t
+        until = self.heed_clock(now)
+        if until is None:
+            for tracked in self.series.values():
+                tracked.accounted_until = min(accounted_until, now)
+        return until
+
+    def _row(self, key: SeriesKey, tracked: Tracked) -> SeriesRow:
+        return SeriesRow(
+            key=key,
+            gpu=tracked.labels["gpu"],
+            labels=tracked.labels,
+            start=tracked.start,
+            first_process=tracked.first_process,
+            last_seen=tracked.newest,
+        )
+
+
+def _newest(history: Series) -> PointRow:
+    return PointRow(history.times[-1], history.raw(), history.gauges[-1])
+
+
+def _replay(points: list[PointRow]) -> Series:
+    history = Series(len(points[0].counters))
+    for point in points:
+        history.append(point.t, point.counters, point.gauges)
+    return history
+
+
+def _known(values: Values, otherwise: Values) -> Values:
+    return tuple(other if value is None else value for value, other in zip(values, otherwise, strict=True))
+
+
+def _sum(parts: list[Values], place: int) -> float | None:
+    values = [part[place] for part in parts if part[place] is not None]
+    return sum(values) if values else None  # type: ignore[arg-type]
+
+
+def _natural(gpu: Gpu) -> tuple[str, int, str, str]:
+    """Order by node and by index as a number."""
+    return gpu.node, int(gpu.index) if gpu.index.isdigit() else -1, gpu.index, gpu.mig

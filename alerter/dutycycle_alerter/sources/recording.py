@@ -1,0 +1,251 @@
+"""A recording as evidence: each workload is a job, and at any instant of its life it says what the alerter would have
+known of it then.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from dutycycle_alerter.history import (
+    GPU_COUNTERS,
+    HOST_COUNTERS,
+    MEMORY_GROWTH,
+    Series,
+    Values,
+    window_evidence,
+)
+from dutycycle_alerter.model import Consumption, Gpu, Job, JobEvidence, JobKind
+from dutycycle_alerter.recordings.model import Floats, Recording
+from dutycycle_alerter.recordings.pauses import idle_rows, long_gaps
+from dutycycle_alerter.recordings.tracks import Track, Tracks, present
+from dutycycle_alerter.settings import Settings
+
+# A row that follows the one before it within this many intervals begins where that ended.
+_JOINED = 1.5
+# A GPU has left its job when the job went on without it for this many of its intervals, as an allocation that is
+# absent from three answers of its exporter has ended.
+_ABSENT = 3
+
+
+class RecordedJob:
+    """One workload of a recording.
+
+    `start` is the start of its first row, `end` the end of its last. A GPU belongs to it from the start of the GPU's
+    first row to the end of its last row.
+    """
+
+    def __init__(self, recording: Recording, tracks: Sequence[Track], settings: Settings) -> None:
+        tracks = sorted(tracks, key=lambda track: natural(track.gpu))
+        self._gpus = [track.gpu for track in tracks]
+        self._series = [_gpu_series(recording, track, settings.time_scale) for track in tracks]
+        self._until = [series.times[-1] + _ABSENT * t.interval for series, t in zip(self._series, tracks, strict=True)]
+        self._hosts = _host_series(recording, tracks)
+        self._growth = _memory_growth(self._series)
+        self._rows = np.unique(np.concatenate([recording.t[track.rows] for track in tracks]))
+        self.start = min(series.times[0] for series in self._series)
+        self.end = max(series.times[-1] for series in self._series)
+        self.job = _job(recording, tracks, self.start, settings)
+        self._first_process = _first_process(recording, tracks)
+
+    def passes(self, every: float) -> list[float]:
+        """When it is judged: `every` so many seconds while it lives, if a row has ended since the time before."""
+        steps = np.unique(np.ceil((self._rows - self.start) / every - 1e-9))
+        return [at for step in steps.tolist() if self.start < (at := self.start + step * every) <= self.end]
+
+    def evidence(self, at: float, *, since: float | None = None, ended: bool = False) -> JobEvidence:
+        """What was known of it at `at`; `since` asks for what it consumed from then on."""
+        here = [i for i, series in enumerate(self._series) if series.times[0] < at <= self._until[i]]
+        series = [self._series[i] for i in here]
+        started = self._first_process is not None and self._first_process <= at
+        nodes = {self._gpus[i].node for i in here}
+        return JobEvidence(
+            job=replace(
+                self.job,
+                gpus=tuple(self._gpus[i] for i in here),
+                first_process=self._first_process if started else None,
+            ),
+            at=at,
+            window=partial(window_evidence, series, [h for node, h in self._hosts.items() if node in nodes], at),
+            watched_from=max((one.times[0] for one in series), default=self.start),
+            memory_grew_at=self._grew_at(at),
+            ended=at if ended else None,
+            recent=() if since is None else tuple(self._consumption(since, at)),
+        )
+
+    def _grew_at(self, at: float) -> float | None:
+        known, grew = self._growth
+        if known is None or at < known:
+            return None
+        place = bisect_right(grew, at)
+        return grew[place - 1] if place else self.start
+
+    def _consumption(self, since: float, at: float) -> Iterator[Consumption]:
+        by_model: defaultdict[str, list[Values]] = defaultdict(list)
+        for gpu, series in zip(self._gpus, self._series, strict=True):
+            by_model[gpu.model].append(series.increase(since, at))
+        for model, parts in sorted(by_model.items()):
+            allocated, observed, busy, energy = (_sum(part[place] for part in parts) for place in (0, 1, 2, 7))
+            yield Consumption(model, allocated or 0.0, observed or 0.0, busy or 0.0, energy)
+
+
+def recorded_jobs(recording: Recording, tracks: Tracks, settings: Settings) -> Iterator[RecordedJob]:
+    """Every workload of which some GPU has rows that stand for time, in the order of their names.
+
+    `settings` say which kinds of jobs they are.
+    """
+    by_workload: defaultdict[str, list[Track]] = defaultdict(list)
+    for track in tracks.tracks:
+        by_workload[track.workload].append(track)
+    for _, members in sorted(by_workload.items()):
+        if any(track.interval > 0 for track in members):
+            yield RecordedJob(recording, members, settings)
+
+
+def natural(gpu: Gpu) -> tuple[str, int, str, str]:
+    """What GPUs are sorted by: node, and index as a number where it is one."""
+    return gpu.node, int(gpu.index) if gpu.index.isascii() and gpu.index.isdigit() else -1, gpu.index, gpu.uuid
+
+
+def _job(recording: Recording, tracks: Sequence[Track], start: float, settings: Settings) -> Job:
+    first = min((track.rows[0] for track in tracks), key=lambda row: float(recording.t[row]))
+    labels = {
+        name: column.names[column.codes[first]]
+        for name, column in recording.texts.items()
+        if name in ("workload", "scheduler", "user", "account")
+    }
+    return Job(
+        id=labels["workload"],
+        gpus=(),
+        start=start,
+        kind=next((match.kind for match in settings.kinds if match.matches(labels)), JobKind.BATCH),
+        expect_uneven=any(match.matches(labels) for match in settings.uneven_by_design),
+        scheduler=labels["scheduler"],
+        user=labels["user"],
+        account=labels["account"],
+    )
+
+
+def _first_process(recording: Recording, tracks: Sequence[Track]) -> float | None:
+    """When a process first held a GPU of the job, as far as the rows tell: the start of that row."""
+    processes = recording.numbers.get("processes")
+    if processes is None:
+        return None
+    starts = []
+    for track in tracks:
+        held = np.flatnonzero(processes[track.rows] > 0)
+        if held.size:
+            starts.append(float(recording.t[track.rows[held[0]]]) - track.interval)
+    return min(starts, default=None)
+
+
+def _gpu_series(recording: Recording, track: Track, time_scale: float) -> Series:
+    """The track's rows as counters. Where a row does not follow the one before it, nothing grows in between."""
+    rows, length = track.rows, track.interval
+    t = recording.t[rows]
+    busy = _column(recording, "utilization_ratio", track)
+    observed = np.where(np.isnan(busy), 0.0, length)
+    grown: dict[str, Floats | None] = {
+        "observed": observed,
+        "busy": busy * length,
+        "gap_lt2": _seconds(recording, "idle_gap_lt2_ratio", track),
+        "gap_2to30": _seconds(recording, "idle_gap_2to30_ratio", track),
+        "energy": _seconds(recording, "power_watts", track),
+    }
+    apart = np.diff(t, prepend=-math.inf) > _JOINED * length
+    lt2, to30 = grown["gap_lt2"], grown["gap_2to30"]
+    if lt2 is not None and to30 is not None:
+        idle = idle_rows(busy, np.nan_to_num(lt2 + to30))
+        grown["gap_30to600"], grown["gap_ge600"] = long_gaps(idle, apart, length, time_scale=time_scale)
+    times = _with_starts(t, t - length, apart)
+    totals: dict[str, Iterable[float | None]] = {"allocated": (times - times[0]).tolist()}
+    for name, values in grown.items():
+        if values is not None:
+            total = np.cumsum(np.nan_to_num(values))
+            totals[name] = _with_starts(total, total - np.nan_to_num(values), apart).tolist()
+    unknown = [None] * len(times)
+    series = Series(len(GPU_COUNTERS))
+    series.times = times.tolist()
+    series.totals = list(zip(*(totals.get(name, unknown) for name in GPU_COUNTERS), strict=True))
+    gauges = [_known(_with_starts(_column(recording, name, track), math.nan, apart)) for name in _GAUGES]
+    series.gauges = list(zip([1.0] * len(times), *gauges, strict=True))
+    return series
+
+
+_GAUGES = ("memory_used_bytes", "memory_total_bytes", "processes")
+
+
+def _host_series(recording: Recording, tracks: Sequence[Track]) -> dict[str, Series]:
+    """CPU and pressure by node: they are the workload's there, and repeated in the rows of each of its GPUs."""
+    hosts: dict[str, Series] = {}
+    for track in tracks:
+        columns = [
+            _seconds(recording, name, track) for name in ("cpu_cores", "io_pressure_ratio", "cpu_pressure_ratio")
+        ]
+        if track.gpu.node in hosts or all(column is None for column in columns):
+            continue
+        t = recording.t[track.rows]
+        series = Series(len(HOST_COUNTERS))
+        series.times = [float(t[0]) - track.interval, *t.tolist()]
+        totals = [[0.0, *np.cumsum(np.nan_to_num(c)).tolist()] if c is not None else None for c in columns]
+        unknown = [None] * len(series.times)
+        series.totals = list(zip(*(total if total is not None else unknown for total in totals), strict=True))
+        limits = _known(_column(recording, "cpu_limit_cores", track))
+        series.gauges = [(limit,) for limit in (limits[0], *limits)]
+        hosts[track.gpu.node] = series
+    return hosts
+
+
+def _memory_growth(gpus: Iterable[Series]) -> tuple[float | None, list[float]]:
+    """When memory was first known, and each time that the memory of a GPU rose clearly above what it had held: the
+    steps of `history.memory_grew_at`, found once for all instants.
+    """
+    known: float | None = None
+    grew: list[float] = []
+    for series in gpus:
+        peak: float | None = None
+        for t, (_, used, total, _) in zip(series.times, series.gauges, strict=True):
+            if used is None:
+                continue
+            if peak is None:
+                peak = used
+                known = t if known is None else min(known, t)
+            elif used > peak + MEMORY_GROWTH * (total or used):
+                peak = used
+                grew.append(t)
+    return known, sorted(grew)
+
+
+def _column(recording: Recording, name: str, track: Track) -> Floats:
+    column = recording.numbers.get(name)
+    return np.full(len(track.rows), math.nan) if column is None else column[track.rows]
+
+
+def _seconds(recording: Recording, name: str, track: Track) -> Floats | None:
+    """A rate over the rows as what accumulates in each; None where the track does not know it at all."""
+    values = _column(recording, name, track)
+    return values * track.interval if present(values) else None
+
+
+def _with_starts(values: Floats, starts: Floats | float, apart: np.typing.NDArray[np.bool_]) -> Floats:
+    """The values, each one that stands apart with its value at the start of its row before it."""
+    places = np.arange(len(values)) + np.cumsum(apart)
+    merged = np.empty(len(values) + int(apart.sum()))
+    merged[places] = values
+    merged[places[apart] - 1] = starts if isinstance(starts, float) else starts[apart]
+    return merged
+
+
+def _known(values: Floats) -> list[float | None]:
+    return [None if math.isnan(value) else value for value in values.tolist()]
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

@@ -1,0 +1,155 @@
+"""The scraped counters of the last days: what lets the alerter see the past after a restart, and plots a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from dutycycle_alerter.history import GPU_COUNTERS, GPU_GAUGES, HOST_COUNTERS, HOST_GAUGES, Values
+from dutycycle_alerter.store.schema import gpu_counter, gpu_now, gpu_series, host_counter
+
+Key = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesRow:
+    """One workload on one GPU: who it is, since when, and when it was last scraped."""
+
+    key: Key
+    gpu: str
+    labels: Mapping[str, str]
+    start: float | None
+    first_process: float | None
+    last_seen: float
+
+
+@dataclass(frozen=True, slots=True)
+class PointRow:
+    """Raw counters and gauges of one series at one scrape."""
+
+    t: float
+    counters: Values
+    gauges: Values
+
+
+def save(
+    connection: sa.Connection,
+    series: Iterable[tuple[SeriesRow, PointRow]],
+    hosts: Iterable[tuple[tuple[str, str], PointRow]],
+) -> None:
+    """Add one point to each series, making those that are new. Points must be newer than those saved before."""
+    ids = {row[1:]: row[0] for row in connection.execute(_select_keys())}
+    points = []
+    for item, point in series:
+        values = {
+            "gpu": item.gpu,
+            "labels": dict(item.labels),
+            "start": item.start,
+            "first_process": item.first_process,
+            "last_seen": item.last_seen,
+        }
+        series_id = ids.get(item.key)
+        if series_id is None:
+            node, gpu_uuid, mig, workload = item.key
+            key = {"node": node, "gpu_uuid": gpu_uuid, "mig": mig, "workload": workload}
+            result = connection.execute(sa.insert(gpu_series).values(**key, **values))
+            assert result.inserted_primary_key is not None  # noqa: S101 - an insert of one row has one
+            series_id = result.inserted_primary_key[0]
+        else:
+            connection.execute(sa.update(gpu_series).where(gpu_series.c.id == series_id).values(values))
+        points.append({"series_id": series_id, **_columns(point, GPU_COUNTERS + GPU_GAUGES)})
+    if points:
+        connection.execute(sa.insert(gpu_counter), points)
+    host_points = [
+        {"node": node, "workload": workload, **_columns(point, HOST_COUNTERS + HOST_GAUGES)}
+        for (node, workload), point in hosts
+    ]
+    if host_points:
+        connection.execute(sa.insert(host_counter), host_points)
+
+
+def load_series(connection: sa.Connection, since: float) -> Iterator[tuple[SeriesRow, list[PointRow]]]:
+    """Every series scraped since a time, with its points since then, oldest first."""
+    points: dict[int, list[PointRow]] = {}
+    query = sa.select(gpu_counter).where(gpu_counter.c.t >= since).order_by(gpu_counter.c.t)
+    for row in connection.execute(query):
+        points.setdefault(row.series_id, []).append(_point(row, GPU_COUNTERS, GPU_GAUGES))
+    for row in connection.execute(sa.select(gpu_series).where(gpu_series.c.last_seen >= since)):
+        yield _series(row), points.get(row.id, [])
+
+
+def load_hosts(connection: sa.Connection, since: float) -> dict[tuple[str, str], list[PointRow]]:
+    """CPU and pressure points by (node, workload), oldest first."""
+    found: dict[tuple[str, str], list[PointRow]] = {}
+    query = sa.select(host_counter).where(host_counter.c.t >= since).order_by(host_counter.c.t)
+    for row in connection.execute(query):
+        found.setdefault((row.node, row.workload), []).append(_point(row, HOST_COUNTERS, HOST_GAUGES))
+    return found
+
+
+def load_workload(
+    connection: sa.Connection, workload: str, since: float, until: float
+) -> Iterator[tuple[SeriesRow, list[PointRow]]]:
+    """One workload's GPUs with their points in a range, oldest first."""
+    for row in connection.execute(sa.select(gpu_series).where(gpu_series.c.workload == workload)).all():
+        query = (
+            sa.select(gpu_counter)
+            .where(gpu_counter.c.series_id == row.id, gpu_counter.c.t >= since, gpu_counter.c.t <= until)
+            .order_by(gpu_counter.c.t)
+        )
+        yield _series(row), [_point(point, GPU_COUNTERS, GPU_GAUGES) for point in connection.execute(query)]
+
+
+def forget_after(connection: sa.Connection, after: float) -> None:
+    """Delete points that lie later than a time: the clock was set back, and they would mix with those to come.
+
+    Of hosts nothing is kept: between what was read before and after the step, CPU seconds would seem to jump.
+    """
+    connection.execute(sa.delete(gpu_counter).where(gpu_counter.c.t > after))
+    connection.execute(sa.delete(host_counter))
+    connection.execute(sa.update(gpu_series).where(gpu_series.c.last_seen > after).values(last_seen=after))
+    connection.execute(sa.update(gpu_now).where(gpu_now.c.scraped_at > after).values(scraped_at=after))
+
+
+def forget(connection: sa.Connection, before: float) -> None:
+    """Delete points older than a time, series that have none left, and GPUs that were not seen since."""
+    connection.execute(sa.delete(gpu_counter).where(gpu_counter.c.t < before))
+    connection.execute(sa.delete(gpu_series).where(gpu_series.c.last_seen < before))
+    connection.execute(sa.delete(host_counter).where(host_counter.c.t < before))
+    connection.execute(sa.delete(gpu_now).where(gpu_now.c.scraped_at < before))
+
+
+def save_now(connection: sa.Connection, nodes: Iterable[str], rows: list[dict[str, Any]]) -> None:
+    """Replace what is shown of these nodes' GPUs. Two rows for one GPU (two URLs of one exporter): the last counts."""
+    connection.execute(sa.delete(gpu_now).where(gpu_now.c.node.in_(list(nodes))))
+    by_gpu = {(row["node"], row["gpu_uuid"], row["mig"]): row for row in rows}
+    if by_gpu:
+        connection.execute(sa.insert(gpu_now), list(by_gpu.values()))
+
+
+def _select_keys() -> sa.Select[Any]:
+    columns = gpu_series.c
+    return sa.select(columns.id, columns.node, columns.gpu_uuid, columns.mig, columns.workload)
+
+
+def _columns(point: PointRow, names: tuple[str, ...]) -> dict[str, float | None]:
+    return {"t": point.t, **dict(zip(names, point.counters + point.gauges, strict=True))}
+
+
+def _point(row: Any, counters: tuple[str, ...], gauges: tuple[str, ...]) -> PointRow:
+    values = row._mapping  # noqa: SLF001 - SQLAlchemy's public name for a row by column
+    return PointRow(values["t"], tuple(values[name] for name in counters), tuple(values[name] for name in gauges))
+
+
+def _series(row: Any) -> SeriesRow:
+    return SeriesRow(
+        key=(row.node, row.gpu_uuid, row.mig, row.workload),
+        gpu=row.gpu,
+        labels=row.labels,
+        start=row.start,
+        first_process=row.first_process,
+        last_seen=row.last_seen,
+    )

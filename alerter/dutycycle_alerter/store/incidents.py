@@ -1,0 +1,199 @@
+"""Incidents and their events, to and from rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import sqlalchemy as sa
+
+from dutycycle_alerter.incidents.model import (
+    Cause,
+    Diagnosis,
+    Event,
+    EventKind,
+    Incident,
+    OpenRule,
+    Resolution,
+    Severity,
+    State,
+    Step,
+)
+from dutycycle_alerter.model import Gpu
+from dutycycle_alerter.store.schema import event, incident
+from dutycycle_alerter.views import IncidentFilter
+
+_CHUNK = 500
+"""How many values go into one IN list: SQLite's oldest limit on variables is 999."""
+
+
+def latest(connection: sa.Connection, subjects: Collection[str], kind: str = "efficiency") -> dict[str, Incident]:
+    """The active incident of each subject, or else its newest one; subjects without any are left out."""
+    found: dict[str, Incident] = {}
+    wanted = list(subjects)
+    for start in range(0, len(wanted), _CHUNK):
+        query = (
+            sa.select(incident)
+            .where(incident.c.subject.in_(wanted[start : start + _CHUNK]), incident.c.kind == kind)
+            # Oldest first, active last: what comes later replaces what came before.
+            .order_by(incident.c.state != State.RESOLVED.value, incident.c.opened_at, incident.c.id)
+        )
+        for row in connection.execute(query):
+            found[row.subject] = from_row(row)
+    return found
+
+
+def active(connection: sa.Connection) -> list[Incident]:
+    """Every incident that is not resolved."""
+    query = sa.select(incident).where(incident.c.state != State.RESOLVED.value).order_by(incident.c.id)
+    return [from_row(row) for row in connection.execute(query)]
+
+
+def save(connection: sa.Connection, before: Incident | None, step: Step) -> Incident | None:
+    """Write what a step changed and append its events; returns the incident with its id."""
+    after = step.incident
+    if after is None:
+        return None
+    incident_id = after.id
+    if incident_id == 0:
+        result = connection.execute(sa.insert(incident).values(_to_row(after)))
+        assert result.inserted_primary_key is not None  # noqa: S101 - an insert of one row has one
+        incident_id = int(result.inserted_primary_key[0])
+    elif after != before:
+        connection.execute(sa.update(incident).where(incident.c.id == incident_id).values(_to_row(after)))
+    if step.events:
+        rows = [
+            {
+                "incident_id": incident_id,
+                "at": item.at,
+                "kind": item.kind.value,
+                "actor": item.actor,
+                "text": item.text,
+                "data": item.data,
+            }
+            for item in step.events
+        ]
+        connection.execute(sa.insert(event), rows)
+    return after if after.id else get(connection, incident_id)
+
+
+def get(connection: sa.Connection, incident_id: int) -> Incident | None:
+    """One incident by its number; None where there is none, or can be none."""
+    if not 0 < incident_id < 2**31:  # beyond the column's type: people type numbers into addresses
+        return None
+    row = connection.execute(sa.select(incident).where(incident.c.id == incident_id)).first()
+    return None if row is None else from_row(row)
+
+
+def events_of(connection: sa.Connection, incident_id: int) -> list[Event]:
+    """An incident's history, oldest first."""
+    query = sa.select(event).where(event.c.incident_id == incident_id).order_by(event.c.id)
+    return [_event(row) for row in connection.execute(query)]
+
+
+def events_after(connection: sa.Connection, event_id: int, *, limit: int = 1000) -> list[tuple[int, int, Event]]:
+    """(event number, incident number, event) of what came after an event, oldest first."""
+    query = sa.select(event).where(event.c.id > event_id).order_by(event.c.id).limit(limit)
+    return [(row.id, row.incident_id, _event(row)) for row in connection.execute(query)]
+
+
+def last_event_id(connection: sa.Connection) -> int:
+    """The newest event's number, 0 where there is none."""
+    return int(connection.execute(sa.select(sa.func.coalesce(sa.func.max(event.c.id), 0))).scalar_one())
+
+
+def find(
+    connection: sa.Connection, wanted: IncidentFilter, *, limit: int, offset: int
+) -> tuple[Sequence[Incident], int]:
+    """A page of the incidents that match, active before resolved and newest first, and how many match in all."""
+    conditions = list(_conditions(wanted))
+    total = connection.execute(sa.select(sa.func.count()).select_from(incident).where(*conditions)).scalar_one()
+    query = (
+        sa.select(incident)
+        .where(*conditions)
+        .order_by(incident.c.state == State.RESOLVED.value, incident.c.opened_at.desc(), incident.c.id.desc())
+        .limit(limit)
+        .offset(offset)
+    )
+    return [from_row(row) for row in connection.execute(query)], total
+
+
+def _conditions(wanted: IncidentFilter) -> list[sa.ColumnElement[bool]]:
+    columns = incident.c
+    conditions: list[sa.ColumnElement[bool]] = []
+    if wanted.states:
+        conditions.append(columns.state.in_([state.value for state in wanted.states]))
+    if wanted.severity is not None:
+        conditions.append(columns.severity == wanted.severity.value)
+    for name in ("rule", "user", "account", "scheduler"):
+        value = getattr(wanted, name)
+        if value:
+            conditions.append(columns[name] == value)
+    if wanted.node:
+        # `nodes` is space-separated and space-framed, so that gpu1 does not match gpu10.
+        conditions.append(columns.nodes.contains(f" {wanted.node} ", autoescape=True))
+    if wanted.text:
+        fields = (columns.subject, columns.user, columns.account, columns.rule, columns.causes)
+        conditions.append(sa.or_(*(field.icontains(wanted.text, autoescape=True) for field in fields)))
+    return conditions
+
+
+def from_row(row: Any) -> Incident:
+    """An incident as its row says."""
+    diagnosis = row.diagnosis
+    return Incident(
+        id=row.id,
+        subject=row.subject,
+        kind=row.kind,
+        rule=row.rule,
+        severity=Severity(row.severity),
+        state=State(row.state),
+        started_at=row.started_at,
+        opened_at=row.opened_at,
+        updated_at=row.updated_at,
+        known_at=row.known_at,
+        resolved_at=row.resolved_at,
+        resolution=Resolution(row.resolution) if row.resolution else None,
+        snoozed_until=row.snoozed_until,
+        actor=row.actor,
+        reopened=row.reopened,
+        wasted=row.wasted,
+        energy=row.energy,
+        cluster=row.cluster,
+        scheduler=row.scheduler,
+        user=row.user,
+        account=row.account,
+        partition=row.partition,
+        namespace=row.namespace,
+        job_gpus=row.job_gpus,
+        gpus=tuple(Gpu(**gpu) for gpu in row.gpus),
+        rules=tuple(OpenRule(r["rule"], r["since"], Severity(r["severity"])) for r in row.rules),
+        figures=dict(row.figures),
+        diagnosis=Diagnosis(
+            causes=tuple(Cause(cause) for cause in diagnosis["causes"]),
+            evidence=tuple(diagnosis["evidence"]),
+            advice=tuple(diagnosis["advice"]),
+            tell_apart=diagnosis["tell_apart"],
+            commands=tuple(diagnosis["commands"]),
+        ),
+    )
+
+
+def _to_row(item: Incident) -> dict[str, Any]:
+    row = {name: getattr(item, name) for name in incident.c.keys() if hasattr(item, name)}  # noqa: SIM118
+    del row["id"]
+    for name in ("severity", "state", "resolution"):
+        row[name] = None if row[name] is None else row[name].value
+    return {
+        **row,
+        "gpus": [asdict(gpu) for gpu in item.gpus],
+        "rules": [{"rule": r.rule, "since": r.since, "severity": r.severity.value} for r in item.rules],
+        "diagnosis": asdict(item.diagnosis) | {"causes": [cause.value for cause in item.diagnosis.causes]},
+        "nodes": " " + " ".join(dict.fromkeys(gpu.node for gpu in item.gpus)) + " ",
+        "causes": item.diagnosis.summary,
+    }
+
+
+def _event(row: Any) -> Event:
+    return Event(at=row.at, kind=EventKind(row.kind), text=row.text, actor=row.actor, data=dict(row.data))

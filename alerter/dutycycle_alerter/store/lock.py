@@ -1,0 +1,49 @@
+"""One alerter per store: a lock beside an SQLite file, held for as long as the process lives.
+
+Two alerters on one file would both add what they scraped to the same ledger. The kernel releases the lock with the
+process, however that ends. Reading the store, and acting on incidents, need no lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from dutycycle_alerter.errors import StoreError
+
+
+class StoreLock:
+    """Held from construction to `release`."""
+
+    def __init__(self, url: str) -> None:
+        """Take the lock of an SQLite file; other databases have none. Raises StoreError where another holds it."""
+        self._file: int | None = None
+        parsed = sa.make_url(url)
+        if parsed.get_backend_name() != "sqlite" or not parsed.database:
+            return
+        path = Path(f"{parsed.database}.lock")
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise StoreError(f"{path}: the store cannot be locked: {error.strerror}") from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.read(file, 32).decode("ascii", "replace").strip()
+            os.close(file)
+            raise StoreError(
+                f"{parsed.database}: another alerter (process {holder or 'unknown'}) works on this store; "
+                "end it, or use another database or --state-dir"
+            ) from error
+        os.ftruncate(file, 0)
+        os.write(file, f"{os.getpid()}\n".encode())
+        self._file = file
+
+    def release(self) -> None:
+        """Let another alerter have the store; harmless when not held."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None

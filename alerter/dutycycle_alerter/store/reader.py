@@ -1,0 +1,161 @@
+"""What the page and the command line show, read from the store; and what people do to incidents, written to it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import sqlalchemy as sa
+
+from dutycycle_alerter.errors import IncidentNotFoundError
+from dutycycle_alerter.history import Series
+from dutycycle_alerter.incidents import actions
+from dutycycle_alerter.incidents.model import Event, Incident, Step
+from dutycycle_alerter.model import Gpu, workload_of
+from dutycycle_alerter.store import counters, incidents, ledger
+from dutycycle_alerter.store.database import Database, get_meta, open_database
+from dutycycle_alerter.store.schema import gpu_now
+from dutycycle_alerter.store.status import STATUS, load_status
+from dutycycle_alerter.usage import UserUsage
+from dutycycle_alerter.views import GpuNow, GpuSeries, IncidentFilter, Point, Status
+
+_LEAD = 0.25
+"""A job's plot begins this share of the incident's length before it, so that the change can be seen."""
+
+
+class StoreReader:
+    """Implements `views.Reader` and `views.Actions`. `clock` gives wall time."""
+
+    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
+        self._database = database
+        self._clock = clock
+
+    def incidents(self, wanted: IncidentFilter, *, limit: int = 100, offset: int = 0) -> tuple[Sequence[Incident], int]:
+        """The page of incidents, active before resolved and newest first, and how many match in all."""
+        with self._database.read() as connection:
+            return incidents.find(connection, wanted, limit=limit, offset=offset)
+
+    def incident(self, incident_id: int) -> Incident | None:
+        """One incident, or None."""
+        with self._database.read() as connection:
+            return incidents.get(connection, incident_id)
+
+    def events(self, incident_id: int) -> Sequence[Event]:
+        """The incident's history, oldest first."""
+        with self._database.read() as connection:
+            return incidents.events_of(connection, incident_id)
+
+    def events_after(self, event_id: int) -> Sequence[tuple[int, Incident, Event]]:
+        """What happened after an event: (event number, incident as it is now, event), oldest first."""
+        with self._database.read() as connection:
+            found = []
+            for number, incident_id, item in incidents.events_after(connection, event_id):
+                incident = incidents.get(connection, incident_id)
+                if incident is not None:
+                    found.append((number, incident, item))
+            return found
+
+    def last_event_id(self) -> int:
+        """The newest event's number, 0 where there is none."""
+        with self._database.read() as connection:
+            return incidents.last_event_id(connection)
+
+    def series(self, incident: Incident, *, until: float) -> Sequence[GpuSeries]:
+        """Utilization of each GPU of the incident's job, from somewhat before it started to its end (or `until`)."""
+        end = until if incident.resolved_at is None else min(until, incident.resolved_at)
+        start = incident.started_at - _LEAD * (end - incident.started_at)
+        with self._database.read() as connection:
+            found = []
+            workload = workload_of(incident.subject, incident.cluster)
+            for row, points in counters.load_workload(connection, workload, start, end):
+                if row.labels.get("cluster", "") != incident.cluster:
+                    continue  # another cluster's job of the same number
+                gpu = Gpu(row.key[0], row.gpu, row.key[1], row.key[2], row.labels.get("model", ""))
+                found.append(GpuSeries(gpu, tuple(_utilization(points))))
+        return sorted(found, key=lambda item: (item.gpu.node, len(item.gpu.index), item.gpu.index))
+
+    def users(self, *, since: float, until: float) -> Sequence[UserUsage]:
+        """Each user's use over a range, most wasted GPU-seconds first."""
+        with self._database.read() as connection:
+            factor = float(get_meta(connection, "time_scale") or 1.0)
+            return ledger.users(connection, since=since, until=until, factor=factor)
+
+    def gpus(self) -> Sequence[GpuNow]:
+        """Every GPU, by node and index."""
+        with self._database.read() as connection:
+            stale_after = (get_meta(connection, STATUS) or {}).get("stale_after", 45.0)
+            rows = connection.execute(sa.select(gpu_now)).all()
+        now = self._clock()
+        shown = [_gpu_now(row, stale=now - row.scraped_at > stale_after) for row in rows]
+        return sorted(shown, key=lambda item: (item.gpu.node, len(item.gpu.index), item.gpu.index, item.gpu.mig))
+
+    def status(self) -> Status:
+        """The alerter's own state, as of its last pass."""
+        with self._database.read() as connection:
+            return load_status(connection, self._clock())
+
+    def acknowledge(self, incident_id: int, *, actor: str, note: str = "") -> Incident:
+        """Somebody takes care of it."""
+        return self._act(incident_id, lambda item: actions.acknowledge(item, actor=actor, now=self._clock(), note=note))
+
+    def snooze(self, incident_id: int, *, until: float, actor: str, note: str = "") -> Incident:
+        """Quiet until a wall time; then open again if it still holds."""
+        return self._act(
+            incident_id, lambda item: actions.snooze(item, until=until, actor=actor, now=self._clock(), note=note)
+        )
+
+    def resolve(self, incident_id: int, *, actor: str, note: str = "") -> Incident:
+        """Closed by a person; does not open again until the condition has cleared once."""
+        return self._act(incident_id, lambda item: actions.resolve(item, actor=actor, now=self._clock(), note=note))
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._database.close()
+
+    def _act(self, incident_id: int, change: Callable[[Incident], Step]) -> Incident:
+        with self._database.write() as connection:
+            before = incidents.get(connection, incident_id)
+            if before is None:
+                raise IncidentNotFoundError(f"there is no incident {incident_id}")
+            after = incidents.save(connection, before, change(before))
+        assert after is not None  # noqa: S101 - an action never removes an incident
+        return after
+
+
+def open_reader(url: str) -> StoreReader:
+    """Open a store to look at it and to act on incidents. Raises StoreError."""
+    return StoreReader(open_database(url))
+
+
+def _utilization(points: list[counters.PointRow]) -> list[Point]:
+    """Mean utilization between consecutive points; None where less than half of the time was measured."""
+    if not points:
+        return []
+    history = Series(len(points[0].counters))
+    for point in points:
+        history.append(point.t, point.counters, point.gauges)
+    shown = []
+    for left, right in zip(history.times, history.times[1:], strict=False):
+        _, observed, busy, *_ = history.increase(left, right)
+        share = history.gauge_last(0, right) or 1.0
+        measured = observed is not None and busy is not None and observed >= 0.5 * share * (right - left)
+        shown.append(Point(right, busy / observed if measured and observed and busy is not None else None))
+    return shown
+
+
+def _gpu_now(row: sa.Row[tuple[object, ...]], *, stale: bool) -> GpuNow:
+    reading = {} if stale else row.reading
+    return GpuNow(
+        gpu=Gpu(row.node, row.gpu, row.gpu_uuid, row.mig, row.model),
+        scraped_at=row.scraped_at,
+        stale=stale,
+        utilization=reading.get("utilization"),
+        memory_used=reading.get("memory_used"),
+        memory_total=reading.get("memory_total"),
+        power=reading.get("power"),
+        power_limit=reading.get("power_limit"),
+        temperature=reading.get("temperature"),
+        processes=reading.get("processes"),
+        last_busy_at=reading.get("last_busy_at"),
+        workloads=tuple((workload, user, share) for workload, user, share in row.workloads),
+    )

@@ -1,0 +1,152 @@
+"""What the page and the command line show: read models, and the reader that answers them from the store.
+
+Timestamps are wall time. Usage is on the scale that people are shown (multiplied by the time scale); an incident is as
+it is stored, in wall seconds and joules, and is multiplied by `Status.time_scale` where it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dutycycle_alerter.incidents.model import Event, Incident, Severity, State
+from dutycycle_alerter.model import Gpu
+from dutycycle_alerter.usage import UserUsage
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentFilter:
+    """Which incidents to list; None or empty means any. `text` is looked for in subject, user, account and cause."""
+
+    states: frozenset[State] = frozenset()
+    rule: str = ""
+    severity: Severity | None = None
+    user: str = ""
+    account: str = ""
+    scheduler: str = ""
+    node: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuNow:
+    """One GPU at its last scrape. Ratios 0..1; None is not measured. `workloads` is (workload, user, share) of each
+    owner.
+
+    `stale` is set where the exporter has not answered for three scrape intervals: then every reading is None.
+    """
+
+    gpu: Gpu
+    scraped_at: float
+    stale: bool
+    utilization: float | None
+    memory_used: float | None
+    memory_total: float | None
+    power: float | None
+    power_limit: float | None
+    temperature: float | None
+    processes: float | None
+    last_busy_at: float | None
+    workloads: tuple[tuple[str, str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Mean utilization 0..1 over the interval that ends at `t`; None where it was not measured."""
+
+    t: float
+    utilization: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSeries:
+    """One GPU's utilization within one job."""
+
+    gpu: Gpu
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetStatus:
+    """One scraped exporter: `error` is empty while it answers."""
+
+    url: str
+    node: str
+    last_success: float | None
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotEvaluable:
+    """A rule that cannot be judged for some jobs, and why (never guessed)."""
+
+    rule: str
+    reason: str
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How the alerter itself is doing.
+
+    `first_verdict_at` is set while no verdict was possible yet ("observing, first verdict at hh:mm"). `replay` is true
+    while any exporter plays a recording: every page and line then says REPLAY.
+    """
+
+    now: float
+    time_scale: float
+    replay: bool
+    last_pass: float | None
+    first_verdict_at: float | None
+    jobs_judged: int
+    targets: tuple[TargetStatus, ...]
+    not_evaluable: tuple[NotEvaluable, ...]
+
+
+class Reader(Protocol):
+    """Everything that is shown, read from the store; safe to call from several threads and processes."""
+
+    def incidents(self, wanted: IncidentFilter, *, limit: int = 100, offset: int = 0) -> tuple[Sequence[Incident], int]:
+        """The page of incidents, newest first (active before resolved), and how many match in all."""
+        ...
+
+    def incident(self, incident_id: int) -> Incident | None:
+        """One incident, or None."""
+        ...
+
+    def events(self, incident_id: int) -> Sequence[Event]:
+        """The incident's history, oldest first."""
+        ...
+
+    def series(self, incident: Incident, *, until: float) -> Sequence[GpuSeries]:
+        """Utilization of each GPU of the incident's job, from somewhat before it started to its end (or `until`)."""
+        ...
+
+    def users(self, *, since: float, until: float) -> Sequence[UserUsage]:
+        """Each user's use over a range, most wasted GPU-seconds first."""
+        ...
+
+    def gpus(self) -> Sequence[GpuNow]:
+        """Every GPU, by node and index."""
+        ...
+
+    def status(self) -> Status:
+        """The alerter's own state, as of its last pass."""
+        ...
+
+
+class Actions(Protocol):
+    """What a person does to an incident; each is an event. All raise `IncidentNotFoundError` or `TransitionError`."""
+
+    def acknowledge(self, incident_id: int, *, actor: str, note: str = "") -> Incident:
+        """Somebody takes care of it."""
+        ...
+
+    def snooze(self, incident_id: int, *, until: float, actor: str, note: str = "") -> Incident:
+        """Quiet until a wall time; then open again if it still holds."""
+        ...
+
+    def resolve(self, incident_id: int, *, actor: str, note: str = "") -> Incident:
+        """Closed by a person; does not open again until the condition has cleared once."""
+        ...

@@ -1,0 +1,71 @@
+"""What the routes share: the store's two faces, the clock, and how a page is rendered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment
+
+from dutycycle_alerter.errors import AlerterError
+from dutycycle_alerter.settings import Costs
+from dutycycle_alerter.views import Actions, Reader, Status
+from dutycycle_alerter.web.templating import Show, environment
+
+
+@dataclass(frozen=True)
+class Site:
+    """One application's surroundings; `zone` None is the machine's own. `late_after` is how old, in wall seconds, the
+    last pass may be before a page warns. `names` are the configured names of the site, as in the browser's address.
+    """
+
+    reader: Reader
+    actions: Actions
+    clock: Callable[[], float] = time.time
+    zone: tzinfo | None = None
+    costs: Costs = field(default_factory=Costs)
+    late_after: float = 300.0
+    names: frozenset[str] = frozenset()
+    templates: Environment = field(default_factory=environment)
+
+    def page(
+        self, request: Request, template: str, status: Status | None, *, status_code: int = 200, **values: Any
+    ) -> HTMLResponse:
+        """Render a page. Without `status` (the store does not answer) the page has no status strip."""
+        now = self.clock()
+        text = self.templates.get_template(template).render(
+            path=request.url.path,
+            status=status,
+            show=Show(now, self.zone, status.time_scale if status else 1.0),
+            now=now,
+            late_after=self.late_after,
+            **values,
+        )
+        return HTMLResponse(text, status_code=status_code)
+
+    def error_page(self, request: Request, status_code: int, title: str, text: str, **values: Any) -> HTMLResponse:
+        """A page in the same look that says what went wrong and what to do; needs no store."""
+        try:
+            status = self.reader.status()
+        except AlerterError:
+            status = None
+        return self.page(
+            request, "error.html", status, status_code=status_code, title=title, text=text, code=status_code, **values
+        )
+
+
+def _site(request: Request) -> Site:
+    site: Site = request.app.state.site
+    return site
+
+
+SiteOf = Annotated[Site, Depends(_site)]
+"""The site, as a parameter of a route."""
+
+IncidentId = Annotated[int, Path(ge=1, le=2**53)]
+"""An incident's number in an address: what JSON and the store can both hold."""

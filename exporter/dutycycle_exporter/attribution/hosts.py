@@ -1,0 +1,160 @@
+"""What a workload's cgroup on this node has used of the CPUs, may use, and waited for.
+
+cgroup v2: cpu.stat, cpu.max, cpuset.cpus.effective, *.pressure. v1, where each controller has a tree of its own and
+there is no pressure: cpuacct.usage, cpu.cfs_quota_us over cpu.cfs_period_us, cpuset.effective_cpus.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+
+from dutycycle_exporter.model import HostReading, Workload
+
+from .cgroup import SLURM_SCOPE, Group
+
+_PRESSURE = re.compile(r"^some .*\btotal=([0-9]+)$", re.MULTILINE | re.ASCII)
+_USAGE = re.compile(r"^usage_usec ([0-9]+)$", re.MULTILINE | re.ASCII)
+_V1_MOUNTS = {"cpu": ("cpu", "cpu,cpuacct"), "cpuacct": ("cpuacct", "cpu,cpuacct"), "cpuset": ("cpuset",)}
+
+
+class CgroupFiles:
+    """The cgroup filesystem under `root`: v2, v1, or v1 with v2 beside it in `unified`."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def read(self, workload: Workload, group: Group) -> HostReading | None:
+        """The reading of a job's or pod's group; None where the group tells nothing, as after its end."""
+        paths = dict(group.paths or ())
+        if "" in paths and _is_directory(self._unified() / paths[""][1:]):
+            return self._read_v2(workload, self._unified(), paths[""])
+        if any(self._v1(controller, paths[controller]) for controller in _V1_MOUNTS if controller in paths):
+            return self._read_v1(workload, paths)
+        return None
+
+    def find_slurm(self, names: Iterable[str], uid: int, scopes: Iterable[str]) -> Group | None:
+        """The group of a Slurm job of which no process is known: `names` are what its directory may be called."""
+        for name in names:
+            for scope in (*scopes, SLURM_SCOPE):
+                if _is_directory(self._unified() / scope[1:] / name):
+                    return Group("slurm", name.removeprefix("job_"), (("", f"{scope}/{name}"),))
+            path = f"/slurm/uid_{uid}/{name}"
+            found = tuple((controller, path) for controller in _V1_MOUNTS if self._v1(controller, path) is not None)
+            if found:
+                return Group("slurm", name.removeprefix("job_"), found)
+        return None
+
+    def _unified(self) -> Path:
+        hybrid = self._root / "unified"
+        return hybrid if _text(hybrid / "cgroup.controllers") is not None else self._root
+
+    def _v1(self, controller: str, path: str) -> Path | None:
+        for mount in _V1_MOUNTS[controller]:
+            directory = self._root / mount / path[1:]
+            if _is_directory(directory):
+                return directory
+        return None
+
+    def _read_v2(self, workload: Workload, root: Path, path: str) -> HostReading:
+        directory = root / path[1:]
+        quotas = (_quota_v2(_text(above / "cpu.max")) for above in _upwards(root, path))
+        return HostReading(
+            workload,
+            cpu_seconds=_scaled(_first(_USAGE, _text(directory / "cpu.stat")), 1e-6),
+            cpu_limit=_limit(quotas, (_cpus(_text(above / "cpuset.cpus.effective")) for above in _upwards(root, path))),
+            io_pressure=_scaled(_first(_PRESSURE, _text(directory / "io.pressure")), 1e-6),
+            cpu_pressure=_scaled(_first(_PRESSURE, _text(directory / "cpu.pressure")), 1e-6),
+            memory_pressure=_scaled(_first(_PRESSURE, _text(directory / "memory.pressure")), 1e-6),
+        )
+
+    def _read_v1(self, workload: Workload, paths: dict[str, str]) -> HostReading:
+        usage = self._v1("cpuacct", paths["cpuacct"]) if "cpuacct" in paths else None
+        return HostReading(
+            workload,
+            cpu_seconds=_scaled(_number(_text(usage / "cpuacct.usage")), 1e-9) if usage else None,
+            cpu_limit=_limit(
+                (
+                    _quota_v1(_text(above / "cpu.cfs_quota_us"), _text(above / "cpu.cfs_period_us"))
+                    for above in self._upwards_v1("cpu", paths)
+                ),
+                (
+                    _cpus(_text(above / "cpuset.effective_cpus") or _text(above / "cpuset.cpus"))
+                    for above in self._upwards_v1("cpuset", paths)
+                ),
+            ),
+        )
+
+    def _upwards_v1(self, controller: str, paths: dict[str, str]) -> Iterator[Path]:
+        path = paths.get(controller)
+        if path is not None and (directory := self._v1(controller, path)) is not None:
+            yield from _upwards(directory.parents[len(PurePosixPath(path).parts) - 2], path)
+
+
+def _upwards(root: Path, path: str) -> Iterator[Path]:
+    """A group and those above it, up to the root."""
+    group = PurePosixPath(path)
+    for above in (group, *group.parents):
+        yield root / above.relative_to("/")
+
+
+def _limit(quotas: Iterable[float | None], sets: Iterable[float | None]) -> float | None:
+    """The least quota on the path, or the CPU set where that is less: the nearest, which is within those above."""
+    known = [quota for quota in quotas if quota is not None]
+    cpus = next((count for count in sets if count is not None), None)
+    return min((*known, *(() if cpus is None else (cpus,))), default=None)
+
+
+def _quota_v2(text: str | None) -> float | None:
+    """Cores of a cpu.max; None for no limit."""
+    quota, _, period = (text or "").strip().partition(" ")
+    return _quota_v1(quota, period)
+
+
+def _quota_v1(quota: str | None, period: str | None) -> float | None:
+    numerator, denominator = _number(quota), _number(period)
+    return numerator / denominator if numerator and denominator else None
+
+
+def _cpus(text: str | None) -> float | None:
+    """How many CPUs a list like `0-3,8` names; None for an empty or unreadable one."""
+    count = 0
+    for part in (text or "").strip().split(","):
+        first, _, last = part.partition("-")
+        low, high = _number(first), _number(last or first)
+        if low is None or high is None or high < low:
+            return None
+        count += high - low + 1
+    return float(count)
+
+
+def _number(text: str | None) -> int | None:
+    digits = (text or "").strip()
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 20 else None
+
+
+def _first(pattern: re.Pattern[str], text: str | None) -> int | None:
+    found = pattern.search(text or "")
+    return _number(found[1]) if found else None
+
+
+def _scaled(value: int | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except OSError:
+        return False
+
+
+def _text(path: Path) -> str | None:
+    """A small file; None where it is not there, has gone, or is not supported (pressure on a kernel without it)."""
+    try:
+        with path.open("rb") as file:
+            return file.read(1 << 16).decode("ascii", "replace")
+    except OSError:
+        return None

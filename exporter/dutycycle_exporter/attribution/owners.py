@@ -1,0 +1,75 @@
+"""Which workload a scheduler's process belongs to, and what that workload is called. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from dutycycle_exporter.model import Workload
+
+from .cgroup import Group, is_sluid
+from .processes import HostProcess
+from .slurm import PrologJob
+
+
+class Owners:
+    """Finds the workloads of jobs and of processes, from one resolution to the next.
+
+    A process belongs to the job or pod whose cgroup it is in, on whatever GPU. A job keeps the names of its file as
+    long as a process of it is seen, also when the file has gone.
+    """
+
+    def __init__(self, users: Callable[[int], str]) -> None:
+        self._users = users
+        self._jobs: dict[str, PrologJob] = {}
+        self._unfiled: dict[str, Workload] = {}
+
+    def learn(self, jobs: Mapping[str, tuple[PrologJob, ...]], processes: Mapping[str, Iterable[HostProcess]]) -> None:
+        """Takes this resolution's prolog files and processes, both by GPU, and forgets jobs that are in neither.
+
+        A job whose cgroup is named by its SLUID is the one whose file says so; else the only one of the process's user
+        among those that hold the GPU and do not say.
+        """
+        everywhere = [process for found in processes.values() for process in found]
+        seen = {process.group.id for process in everywhere if process.group and process.group.scheduler == "slurm"}
+        self._jobs = {name: job for name, job in self._jobs.items() if name in seen}
+        self._unfiled = {name: workload for name, workload in self._unfiled.items() if name in seen}
+        for job in (job for found in jobs.values() for job in found):
+            self._jobs[str(job.job_id)] = job
+            if job.sluid:
+                self._jobs[job.sluid] = job
+        for gpu, found in processes.items():
+            for process in found:
+                self._match_sluid(process, jobs.get(gpu, ()))
+
+    def job(self, job: PrologJob) -> Workload:
+        """The workload of a job with a prolog file."""
+        return Workload(
+            id=f"slurm/{job.name}",
+            scheduler="slurm",
+            job_id=job.name,
+            user=job.user or self._users(job.uid),
+            account=job.account,
+            partition=job.partition,
+        )
+
+    def process(self, process: HostProcess, group: Group) -> Workload:
+        """The workload of a process in a scheduler's group. Its names do not change while it is seen."""
+        if group.scheduler == "k8s":
+            # Namespace and name are the Kubernetes API's to tell; the uid alone identifies the pod.
+            return Workload(f"k8s///{group.id}", "k8s")
+        job = self._jobs.get(group.id)
+        if job is not None:
+            return self.job(job)
+        if group.id not in self._unfiled:
+            self._unfiled[group.id] = Workload(
+                f"slurm/{group.id}", "slurm", job_id=group.id, user=self._users(process.uid)
+            )
+        return self._unfiled[group.id]
+
+    def _match_sluid(self, process: HostProcess, jobs: tuple[PrologJob, ...]) -> None:
+        group = process.group
+        if group is None or group.scheduler != "slurm" or not is_sluid(group.id) or group.id in self._jobs:
+            return
+        candidates = [job for job in jobs if job.uid == process.uid and not job.sluid]
+        if len(candidates) == 1:
+            self._jobs[group.id] = candidates[0]

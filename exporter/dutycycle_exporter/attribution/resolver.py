@@ -1,0 +1,173 @@
+"""Puts the sources of ownership together: prolog files first, then the cgroups of processes, then process groups."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from dutycycle_exporter.model import Allocation, GpuReading, HostReading, Ownership, Workload
+
+from .cgroup import Group, slurm_scope
+from .errors import UnusableError
+from .hosts import CgroupFiles
+from .local import LocalWorkloads
+from .owners import Owners
+from .processes import HostProcess, ProcessReader
+from .prolog_directory import PrologDirectory
+from .slurm import PrologJob
+from .steady import Claim, SteadyAllocations, earliest
+from .users import UserNames
+
+_CLOCK_SKEW = 300.0
+
+_Processes = Mapping[str, Sequence[HostProcess]]
+_Claims = dict[tuple[str, str], Claim]
+
+
+class Attribution:
+    """Tells whose the GPUs of this node are, from one snapshot to the next. For one thread.
+
+    With `local`, processes of no scheduler belong to workloads of their own, one for each process group. `users` gives
+    the name of a uid. `procfs` and `cgroup` are the host's: process numbers are those that NVML reports.
+    """
+
+    def __init__(
+        self,
+        *,
+        slurm_prolog_dir: Path,
+        procfs: Path = Path("/proc"),
+        cgroup: Path = Path("/sys/fs/cgroup"),
+        local: bool = False,
+        users: Callable[[int], str] | None = None,
+    ) -> None:
+        users = users or UserNames()
+        self._prolog = PrologDirectory(slurm_prolog_dir)
+        self._reader = ProcessReader(procfs)
+        self._cgroups = CgroupFiles(cgroup)
+        self._owners = Owners(users)
+        self._local = LocalWorkloads(self._reader, users) if local else None
+        self._allocations = SteadyAllocations()
+        self._last_seen: dict[str, tuple[HostProcess, ...]] = {}
+        self._groups: dict[str, Group] = {}
+
+    def resolve(self, gpus: Sequence[GpuReading], now: float) -> Ownership:
+        """Whose every GPU is at `now` (Unix seconds), the time at which NVML answered. Never raises for bad input.
+
+        A GPU of which NVML does not tell the processes, or that it does not show any more, keeps those that it was
+        last seen with as long as they live. Failures are counted as (slurm | process, reason).
+        """
+        failures: Counter[tuple[str, str]] = Counter()
+        self._reader.begin(now)
+        files = self._prolog.read()
+        failures.update({("slurm", reason): count for reason, count in files.failures.items()})
+        processes, unusable = self._processes(gpus)
+        failures.update(("process", reason) for reason in unusable.values())
+        self._owners.learn(files.jobs, processes)
+        claims: _Claims = {}
+        for gpu, jobs in files.jobs.items():
+            for job in jobs:
+                workload = self._owners.job(job)
+                claims[gpu, workload.id] = Claim(gpu, workload, by_file=True, start=_past(job.start, now))
+        pids: dict[int, str] = {}
+        for gpu, process, workload in self._owned(processes, files.jobs):
+            pids[process.pid] = workload.id
+            _claim_by_process(claims, gpu, workload, process)
+            if process.group is not None:
+                self._groups[workload.id] = process.group
+        allocations = self._allocations.settle(claims.values())
+        return Ownership(
+            allocations=allocations,
+            pids=pids,
+            unresolved=frozenset(unusable),
+            hosts=self._hosts(allocations, files.jobs),
+            failures=failures,
+        )
+
+    def _processes(self, gpus: Sequence[GpuReading]) -> tuple[_Processes, Mapping[int, str]]:
+        """The processes that hold each GPU, and why which of those that NVML reports could not be read."""
+        reported = {gpu.uuid: gpu.processes for gpu in gpus}
+        found: dict[str, tuple[HostProcess, ...]] = {}
+        unusable: dict[int, str] = {}
+        for gpu in {**self._last_seen, **reported}:
+            answer = reported.get(gpu)
+            if answer is None:
+                found[gpu] = self._living(self._last_seen.get(gpu, ()))
+                continue
+            live: dict[int, HostProcess] = {}
+            for pid in (process.pid for process in answer):
+                try:
+                    live[pid] = self._reader.read(pid)
+                except UnusableError as error:
+                    unusable[pid] = error.reason
+            found[gpu] = tuple(live.values())
+        self._last_seen = {gpu: live for gpu, live in found.items() if live}
+        return found, unusable
+
+    def _living(self, processes: Iterable[HostProcess]) -> tuple[HostProcess, ...]:
+        living = []
+        for process in processes:
+            try:
+                current = self._reader.read(process.pid)
+            except UnusableError:
+                continue
+            if current.ticks == process.ticks:
+                living.append(current)
+        return tuple(living)
+
+    def _owned(
+        self, processes: _Processes, jobs: Mapping[str, tuple[PrologJob, ...]]
+    ) -> list[tuple[str, HostProcess, Workload]]:
+        """Each GPU's processes that have an owner, the oldest first.
+
+        A process of no scheduler on a GPU that a file allocates to somebody has none.
+        """
+        local: Mapping[int, Workload] = {}
+        if self._local is not None:
+            local = self._local.name(
+                process
+                for gpu, found in processes.items()
+                if gpu not in jobs
+                for process in found
+                if process.group is None
+            )
+        owned = []
+        for gpu, found in processes.items():
+            for process in sorted(found, key=lambda process: (process.ticks, process.pid)):
+                if process.group is not None:
+                    owned.append((gpu, process, self._owners.process(process, process.group)))
+                elif gpu not in jobs and process.pid in local:
+                    owned.append((gpu, process, local[process.pid]))
+        return owned
+
+    def _hosts(
+        self, allocations: Iterable[Allocation], jobs: Mapping[str, tuple[PrologJob, ...]]
+    ) -> tuple[HostReading, ...]:
+        workloads = {allocation.workload.id: allocation.workload for allocation in allocations}
+        self._groups = {workload: group for workload, group in self._groups.items() if workload in workloads}
+        scopes = {scope for group in self._groups.values() if (scope := slurm_scope(group))}
+        for job in {job for found in jobs.values() for job in found}:
+            workload_id = self._owners.job(job).id
+            if workload_id not in self._groups:
+                names = (f"job_{job.job_id}", *([job.sluid] if job.sluid else []))
+                group = self._cgroups.find_slurm(names, job.uid, scopes)
+                if group is not None:
+                    self._groups[workload_id] = group
+        readings = (self._cgroups.read(workloads[name], group) for name, group in sorted(self._groups.items()))
+        return tuple(reading for reading in readings if reading is not None)
+
+
+def _claim_by_process(claims: _Claims, gpu: str, workload: Workload, process: HostProcess) -> None:
+    """A process proves an allocation, or belongs to one. Without a file its start is the best that is known of it."""
+    claim = claims.get((gpu, workload.id)) or Claim(gpu, workload, by_file=False)
+    claims[gpu, workload.id] = replace(
+        claim,
+        start=claim.start if claim.by_file else earliest(claim.start, process.start),
+        first_process=earliest(claim.first_process, process.start),
+    )
+
+
+def _past(start: float | None, now: float) -> float | None:
+    """A start that the clock of the scheduler's host may well have written; a later one is not known."""
+    return None if start is None or start > now + _CLOCK_SKEW else start

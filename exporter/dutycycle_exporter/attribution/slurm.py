@@ -1,0 +1,126 @@
+"""The files that a Slurm prolog writes and the epilog removes: which job a GPU is allocated to, from start to end.
+
+One JSON object per file, one file per job and GPU, in a directory that only root (or the exporter's own user) can
+write:
+
+    <GPU uuid>.json              for the only job on the GPU
+    <GPU uuid>.<job id>.json     for one of several jobs that share it
+
+    {"job_id": 123, "sluid": "sEKNKTV3WPV500", "array_job_id": 120, "array_task_id": 3,
+     "uid": 1000, "user": "ada", "account": "physics", "partition": "gpu", "nodes": ["n1", "n2"], "start": 1700000000}
+
+`job_id` and `uid` are required. `job_id` is SLURM_JOB_ID, also for a task of an array, which has both array fields
+besides; `sluid` is SLURM_JOB_SLUID (Slurm 26.05 and later), which names the job's cgroup there; `start` is in Unix
+seconds. Optional fields may be absent or null, and other fields are for people and later versions (`nodes` is one).
+Strings are printable and at most 256 characters. Write a file under a name that begins with a dot, then rename it.
+
+Pure: name and bytes in, job out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+from .cgroup import is_sluid
+from .errors import UnusableError
+from .text import is_name
+
+_MAX_UINT32 = 2**32 - 1
+_NO_VALUE = 2**32 - 2
+"""Slurm's NO_VAL: what its interfaces say for the array task of a job that is none."""
+
+_NAME = re.compile(r"((?:GPU|MIG)-[0-9A-Za-z-]{1,80})(?:\.([0-9]{1,10}))?\.json", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class PrologJob:
+    """A job, as its prolog file says. `name` is what people type into scancel: `123`, or `120_3` in an array."""
+
+    job_id: int
+    uid: int
+    name: str
+    sluid: str = ""
+    user: str = ""
+    account: str = ""
+    partition: str = ""
+    start: float | None = None
+
+
+def parse(name: str, content: bytes) -> PrologJob:
+    """A prolog file's job. Raises UnusableError: not_json, bad_name, bad_field."""
+    matched = _NAME.fullmatch(name)
+    if matched is None:
+        raise UnusableError("bad_name")
+    try:
+        fields = json.loads(content.decode(), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise UnusableError("not_json") from error
+    if not isinstance(fields, dict):
+        raise UnusableError("bad_field")
+    job_id = _integer(fields, "job_id", least=1)
+    uid = _integer(fields, "uid")
+    if job_id is None or uid is None:
+        raise UnusableError("bad_field")
+    if matched[2] is not None and int(matched[2]) != job_id:
+        raise UnusableError("bad_name")
+    sluid = _text(fields, "sluid")
+    if sluid and not is_sluid(sluid):
+        raise UnusableError("bad_field")
+    return PrologJob(
+        job_id=job_id,
+        uid=uid,
+        name=_job_name(job_id, _integer(fields, "array_job_id"), _integer(fields, "array_task_id")),
+        sluid=sluid,
+        user=_text(fields, "user"),
+        account=_text(fields, "account"),
+        partition=_text(fields, "partition"),
+        start=_time(fields, "start"),
+    )
+
+
+def _job_name(job_id: int, array: int | None, task: int | None) -> str:
+    array = array or None
+    task = None if task == _NO_VALUE else task
+    if (array is None) != (task is None):
+        raise UnusableError("bad_field")
+    return str(job_id) if array is None else f"{array}_{task}"
+
+
+def _integer(fields: Mapping[str, object], key: str, least: int = 0) -> int | None:
+    value = fields.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _MAX_UINT32:
+        raise UnusableError("bad_field")
+    return value
+
+
+def _time(fields: Mapping[str, object], key: str) -> float | None:
+    value = fields.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= _MAX_UINT32:
+        raise UnusableError("bad_field")
+    return float(value)
+
+
+def _text(fields: Mapping[str, object], key: str) -> str:
+    value = fields.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str) or not is_name(value):
+        raise UnusableError("bad_field")
+    return value
+
+
+def _no_constant(_: str) -> NoReturn:
+    raise ValueError("NaN and infinity are not JSON")
+
+
+def gpu_uuid(name: str) -> str:
+    """The GPU that a file is about, by its name."""
+    return name.split(".", 1)[0]

@@ -1,0 +1,100 @@
+"""The NVML child: samples, sends snapshots, and does nothing else. It ends where it cannot go on; its parent starts it
+again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Protocol
+
+import click
+
+from dutycycle_exporter.errors import NvmlUnavailableError, ReplayError
+from dutycycle_exporter.model import Snapshot, Unavailable
+from dutycycle_exporter.pipe import PipeClosedError, send
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Reader(Protocol):
+    """What gives snapshots: NVML, or a recording."""
+
+    def read(self, now: float) -> Snapshot:
+        """Everything since the previous call, at `now`."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is held."""
+        ...
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when its parent ends, however it ends: a kill -9 leaves nobody to tell us."""
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        # It ended before the kernel was asked.
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def run(reader: Reader, pipe: int, interval: float) -> None:
+    """Read and send every `interval` wall seconds until the exporter is gone. Raises what the reader raises."""
+    due = time.monotonic()
+    try:
+        while True:
+            send(pipe, reader.read(time.time()))
+            # Turns that were missed (a slow call, a paused machine) are not made up for.
+            due = max(due + interval, time.monotonic())
+            time.sleep(max(0.0, due - time.monotonic()))
+    except PipeClosedError:
+        return
+    finally:
+        reader.close()
+
+
+@click.command(hidden=True)
+@click.option("--fd", type=int, required=True)
+@click.option("--interval", type=float, required=True)
+@click.option("--time-scale", type=float, required=True)
+@click.option("--replay", type=click.Path(path_type=Path))
+@click.option("--node", default="")
+@click.option("--epoch", type=float, default=0.0)
+def main(fd: int, interval: float, time_scale: float, replay: Path | None, node: str, epoch: float) -> None:
+    """Not for people: started by dutycycle-exporter."""
+    die_with_parent()
+    # Ctrl-C reaches the whole process group; the exporter ends us when it ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        run(_reader(interval, time_scale, replay, node, epoch), fd, interval)
+    except NvmlUnavailableError as error:
+        _report(fd, Unavailable(time.time(), error.reason, str(error)))
+    except ReplayError as error:
+        _report(fd, Unavailable(time.time(), "replay", str(error)))
+
+
+def _reader(interval: float, time_scale: float, replay: Path | None, node: str, epoch: float) -> Reader:
+    # Imported where used: a replay needs no pynvml, and sampling no CSV.
+    if replay is not None:
+        from dutycycle_exporter.replay import ReplayReader  # noqa: PLC0415
+
+        return ReplayReader(replay, node=node, epoch=epoch, time_scale=time_scale)
+    from dutycycle_exporter.nvml import NvmlReader  # noqa: PLC0415
+
+    return NvmlReader(interval=interval, time_scale=time_scale)
+
+
+def _report(pipe: int, message: Unavailable) -> None:
+    try:
+        send(pipe, message)
+    except PipeClosedError:
+        return
+    sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

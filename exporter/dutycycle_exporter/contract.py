@@ -1,0 +1,249 @@
+"""The one table of every metric family that the exporter publishes: name, kind, labels, meaning.
+
+The collector builds its output from this table, `docs/metrics.md` is generated from it, and a contract test compares it
+with the design. A name that is not here does not exist.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["gauge", "counter", "histogram"]
+
+NODE = ("node",)
+DEVICE = ("node", "gpu", "gpu_uuid", "mig")
+OWNER = (
+    "cluster",
+    "scheduler",
+    "workload",
+    "namespace",
+    "pod",
+    "job_id",
+    "user",
+    "account",
+    "partition",
+    "model",
+)
+OWNERSHIP = DEVICE + OWNER
+WORKLOAD = ("node", "cluster", "scheduler", "workload")
+
+UTILIZATION_BUCKETS = (0.0, 0.05, 0.15, 0.25, 0.5, 0.79, 0.95, 1.0)
+"""Upper bounds (`le`, ratios) of `workload_gpu_utilization_samples`; +Inf follows."""
+
+GAP_LENGTHS = ("lt2", "2to30", "30to600", "ge600")
+"""Values of `length`: under 2 s, 2 to 30 s, 30 to 600 s, 600 s and more, before division by the time scale."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric family as scrapers see it; `name` is complete, with `_total` where it is a counter."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Families with the same subject, in the order in which they are published and documented."""
+
+    title: str
+    about: str
+    families: tuple[Family, ...]
+
+
+SECTIONS = (
+    Section(
+        "Devices",
+        "What NVML says of each GPU. `gpu` is NVML's index, `gpu_uuid` the physical GPU's, `mig` empty for a "
+        "whole GPU.",
+        (
+            Family(
+                "gpu_info",
+                "gauge",
+                (*DEVICE, "model", "minor", "pci_bus_id", "mig_mode", "mig_profile"),
+                "Identity; always 1.",
+            ),
+            Family(
+                "gpu_driver_info",
+                "gauge",
+                (*NODE, "driver_version", "cuda_version", "nvml_version"),
+                "Versions; always 1.",
+            ),
+            Family("gpu_expected", "gauge", NODE, "NVIDIA GPUs that PCI sysfs shows."),
+            Family("gpu_visible", "gauge", NODE, "GPUs that NVML shows; absent while NVML cannot be read."),
+            Family(
+                "gpu_utilization_ratio",
+                "gauge",
+                DEVICE,
+                "Newest duty cycle: share of NVML's last sample period with a kernel resident.",
+            ),
+            Family("gpu_busy_seconds_total", "counter", DEVICE, "Integral of the duty cycle over NVML's own samples."),
+            Family(
+                "gpu_observed_seconds_total",
+                "counter",
+                DEVICE,
+                "Time for which the duty cycle was measured; utilization over a range is busy / observed.",
+            ),
+            Family("gpu_last_busy_timestamp_seconds", "gauge", DEVICE, "When a sample was last over 5 %."),
+            Family("gpu_memory_used_bytes", "gauge", DEVICE, "Memory in use, without what the driver reserves."),
+            Family("gpu_memory_total_bytes", "gauge", DEVICE, "Memory of the device."),
+            Family("gpu_memory_reserved_bytes", "gauge", DEVICE, "Memory that the driver reserves for itself."),
+            Family(
+                "gpu_memory_activity_ratio",
+                "gauge",
+                DEVICE,
+                "Share of the last sample period in which memory was read or written.",
+            ),
+            Family(
+                "gpu_power_watts",
+                "gauge",
+                DEVICE,
+                "Mean power since the previous sample, from the energy counter; else the sensor's.",
+            ),
+            Family("gpu_power_limit_watts", "gauge", DEVICE, "Power limit in force."),
+            Family("gpu_energy_joules_total", "counter", DEVICE, "Energy as the device counts it."),
+            Family("gpu_temperature_celsius", "gauge", (*DEVICE, "sensor"), "Temperature by sensor."),
+            Family("gpu_fan_ratio", "gauge", DEVICE, "Intended fan speed; absent on GPUs without a fan."),
+            Family("gpu_clock_hertz", "gauge", (*DEVICE, "domain"), "Clock by domain: graphics, sm, memory, video."),
+            Family("gpu_performance_state", "gauge", DEVICE, "0 (highest) to 15 (lowest)."),
+            Family("gpu_processes", "gauge", DEVICE, "Compute contexts on the device."),
+        ),
+    ),
+    Section(
+        "Ownership",
+        "One series per workload on a GPU, present from allocation to its end. A new series is shown at 0, and "
+        "an ended one at its final "
+        "value, for `--series-hold`, so that PromQL's `increase` loses nothing.",
+        (
+            Family(
+                "gpu_allocation",
+                "gauge",
+                OWNERSHIP,
+                "The workload's share of the GPU; 1/k while k workloads hold it. Ends with the allocation.",
+            ),
+            Family("gpu_allocation_start_timestamp_seconds", "gauge", OWNERSHIP, "When the allocation began."),
+            Family(
+                "workload_first_process_timestamp_seconds",
+                "gauge",
+                OWNERSHIP,
+                "When the first process of the workload that held the GPU started.",
+            ),
+            Family("workload_gpu_allocated_seconds_total", "counter", OWNERSHIP, "Share x time."),
+            Family(
+                "workload_gpu_observed_seconds_total",
+                "counter",
+                OWNERSHIP,
+                "Share x time for which the duty cycle was measured.",
+            ),
+            Family(
+                "workload_gpu_busy_seconds_total",
+                "counter",
+                OWNERSHIP,
+                "Busy time of this workload; on a shared GPU by per-process utilization.",
+            ),
+            Family(
+                "workload_gpu_idle_gap_seconds_total",
+                "counter",
+                (*OWNERSHIP, "length"),
+                "Time in idle gaps (samples of 5 % or less) by the gap's length, credited when it ends.",
+            ),
+            Family(
+                "workload_gpu_utilization_samples",
+                "histogram",
+                OWNERSHIP,
+                "Seconds by utilization: each sample weighs the time it stands for.",
+            ),
+            Family("workload_gpu_energy_joules_total", "counter", OWNERSHIP, "Share of the device's energy."),
+            Family(
+                "workload_gpu_memory_used_bytes",
+                "gauge",
+                OWNERSHIP,
+                "Memory of the workload's processes on the GPU; absent as `workload_gpu_processes` is.",
+            ),
+            Family(
+                "workload_gpu_processes",
+                "gauge",
+                OWNERSHIP,
+                "The workload's processes on the GPU; absent while it is not known whose some process there is.",
+            ),
+        ),
+    ),
+    Section(
+        "Workloads on a node",
+        "From the workload's cgroup; absent where the kernel or the cgroup version does not give them.",
+        (
+            Family("workload_cpu_seconds_total", "counter", WORKLOAD, "CPU time."),
+            Family(
+                "workload_cpu_limit_cores",
+                "gauge",
+                WORKLOAD,
+                "CPU cores it may use: quota or CPU set, whichever is less.",
+            ),
+            Family(
+                "workload_pressure_seconds_total",
+                "counter",
+                (*WORKLOAD, "resource"),
+                "Time in which some task waited for the resource (PSI): cpu, io, memory.",
+            ),
+        ),
+    ),
+    Section(
+        "The exporter itself",
+        "How old and how complete the above is.",
+        (
+            Family("dutycycle_exporter_build_info", "gauge", ("version",), "Version; always 1."),
+            Family("dutycycle_exporter_start_timestamp_seconds", "gauge", (), "When the exporter started."),
+            Family(
+                "dutycycle_exporter_time_scale",
+                "gauge",
+                (),
+                "Factor by which durations are shortened; 1 in production.",
+            ),
+            Family("dutycycle_exporter_replay", "gauge", (), "1 while a recording is played instead of NVML."),
+            Family(
+                "dutycycle_exporter_collector_success",
+                "gauge",
+                ("collector",),
+                "Whether the collector's last run succeeded.",
+            ),
+            Family(
+                "dutycycle_exporter_collector_age_seconds",
+                "gauge",
+                ("collector",),
+                "Time since the collector last succeeded; absent before.",
+            ),
+            Family(
+                "dutycycle_exporter_collector_duration_seconds",
+                "gauge",
+                ("collector",),
+                "Duration of the collector's last run.",
+            ),
+            Family(
+                "dutycycle_exporter_read_failures_total",
+                "counter",
+                ("call", "error"),
+                "NVML reads that failed, by call.",
+            ),
+            Family(
+                "dutycycle_exporter_samples_dropped_total",
+                "counter",
+                ("reason",),
+                "Utilization samples that were not counted.",
+            ),
+            Family(
+                "dutycycle_exporter_attribution_failures_total",
+                "counter",
+                ("source", "reason"),
+                "Files of jobs and processes that could not be used.",
+            ),
+            Family(
+                "dutycycle_exporter_child_restarts_total", "counter", ("reason",), "Times the NVML child was replaced."
+            ),
+        ),
+    ),
+)
+
+FAMILIES: dict[str, Family] = {family.name: family for section in SECTIONS for family in section.families}

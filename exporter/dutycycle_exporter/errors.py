@@ -1,0 +1,17 @@
+"""The exporter's errors: one base, caught in one place per loop."""
+
+
+class ExporterError(Exception):
+    """Anything the exporter reports to a person: the message names the thing, what is wrong and the remedy."""
+
+
+class NvmlUnavailableError(ExporterError):
+    """NVML as a whole cannot be used. `reason` is a fixed word for metrics."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+class ReplayError(ExporterError):
+    """The recording cannot be played."""

@@ -1,0 +1,50 @@
+"""Idle gaps of one workload on one GPU, by their length: what tells data stalls from checkpoints from phases."""
+
+from __future__ import annotations
+
+IDLE_UTILIZATION = 0.05
+"""A sample at or under this is idle."""
+
+_BOUNDS = (2.0, 30.0, 600.0)
+"""Seconds that separate the four lengths; the last gap is credited while it still grows."""
+
+_SAME_INSTANT = 1e-6
+"""Spans whose ends lie closer than this touch each other: NVML counts in microseconds."""
+
+
+class IdleGaps:
+    """Adds up seconds by gap length: under 2 s, 2 to 30 s, 30 to 600 s, 600 s and more (divided by the time scale).
+
+    A gap is credited whole to its length when it ends, or when the workload does. On reaching 600 s it is credited to
+    the last length, and from then as it grows. A hole in the measurement ends a gap: nobody knows whether it went on.
+    """
+
+    __slots__ = ("_bounds", "_end", "_length", "_weighted", "seconds")
+
+    def __init__(self, time_scale: float = 1.0) -> None:
+        self.seconds = [0.0, 0.0, 0.0, 0.0]
+        self._bounds = tuple(bound / time_scale for bound in _BOUNDS)
+        self._length = 0.0  # of the present gap, in time
+        self._weighted = 0.0  # of the same, not yet credited, in share x time
+        self._end = float("-inf")
+
+    def add(self, start: float, end: float, utilization: float, share: float) -> None:
+        """A measured stretch of time, later than those before it."""
+        if start > self._end + _SAME_INSTANT:
+            self.finish()
+        self._end = end
+        if utilization > IDLE_UTILIZATION:
+            self.finish()
+            return
+        self._length += end - start
+        self._weighted += share * (end - start)
+        if self._length >= self._bounds[-1]:
+            self.seconds[3] += self._weighted
+            self._weighted = 0.0
+
+    def finish(self) -> None:
+        """The gap is over, if there is one."""
+        if self._length > 0.0:
+            place = sum(self._length >= bound for bound in self._bounds)
+            self.seconds[place] += self._weighted
+            self._length = self._weighted = 0.0

@@ -1,0 +1,126 @@
+"""From NVML's buffer of utilization samples to spans of measured time. Pure, one instance per GPU.
+
+NVML stamps each sample with the end of its sample period. A sample stands for the time since the one before it; where
+that is too long ago (the buffer was overrun, or this is the first), it stands for one period and the rest is a hole.
+
+Some drivers write no samples while a GPU idles. Their rate, which then is 0, stands for that time; and once a GPU was
+seen to be silent in this way, a hole that no overrun can explain is idle time, too. Without this a GPU that works every
+other second would seem to work all the time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median
+
+from dutycycle_exporter.model import Span
+
+NOMINAL_PERIOD = 1 / 6
+"""Seconds between samples where nothing else is known (about 6 Hz)."""
+
+_LONGEST_PERIOD = 1.0
+"""NVML's sample periods are 1/6 to 1 s: what looks longer are holes."""
+
+_JITTER = 3.0
+"""Periods that may lie between two samples: more is a hole."""
+
+_LATE = 1.0
+"""Seconds by which NVML may show a sample late, whatever the time scale: until then none is missing."""
+
+_REACH = 1.5
+"""Poll intervals for which a rate may stand. NVML's buffer holds more than that, so nothing was overrun meanwhile."""
+
+_CLOCK_TOLERANCE = 1.0
+"""Seconds by which a timestamp may lie ahead of our own clock."""
+
+
+class SampleBuffer:
+    """Turns the samples of successive polls into spans that do not overlap, and counts what it drops.
+
+    `interval` is the wall time between polls. `dropped` counts by reason; whoever reads it clears it.
+    """
+
+    def __init__(self, *, interval: float, time_scale: float = 1.0) -> None:
+        self.dropped: Counter[str] = Counter()
+        self._reach = _REACH * interval
+        self._period = NOMINAL_PERIOD / time_scale
+        self._last: float | None = None  # timestamp of the newest sample
+        self._covered: float | None = None  # end of the newest span
+        self._silent_when_idle = False
+
+    def since(self, now: float) -> int:
+        """What to ask NVML for at `now`: samples newer than this, in microseconds; 0 for all that it has.
+
+        After our own clock was set back all starts afresh: nothing would be newer until the old time is reached.
+        """
+        if self._last is not None and self._last > now + _CLOCK_TOLERANCE:
+            self._last = self._covered = None
+        return 0 if self._last is None else round(self._last * 1e6)
+
+    def take(self, samples: Sequence[tuple[int, int]], now: float) -> list[Span]:
+        """Samples as (microseconds, percent), in NVML's order; those that were taken before are passed over.
+
+        A value over 100 (values up to 10^8 were seen) is dropped, and its time is not measured. A timestamp that goes
+        back, or lies in the future, is dropped as well.
+        """
+        self._learn_period(samples)
+        spans: list[Span] = []
+        taken = self._last
+        for stamp, value in samples:
+            t = stamp / 1e6
+            if taken is not None and t <= taken:
+                continue
+            if t > now + _CLOCK_TOLERANCE:
+                self.dropped["future"] += 1
+                continue
+            if self._last is not None and t <= self._last:
+                self.dropped["backwards"] += 1
+                continue
+            before, self._last = self._last, t
+            if not 0 <= value <= 100:
+                self.dropped["out_of_range"] += 1
+                continue
+            if before is not None and t - before <= _JITTER * self._period:
+                start = before
+            else:
+                start = t - self._period
+                self._bridge(spans, start)
+            self._add(spans, start, t, value)
+        return spans
+
+    def take_rate(self, percent: int, now: float, *, only_source: bool) -> list[Span]:
+        """The current rate, where the buffer has no sample though one was due.
+
+        A rate of 0 stands for the time since the last measured instant, at most one and a half poll intervals. A rate
+        over 0 says nothing of that time, unless it is the only source that the device has.
+        """
+        if not 0 <= percent <= 100:
+            self.dropped["out_of_range"] += 1
+            return []
+        if not only_source:
+            if percent > 0 or (self._last is not None and now - self._last <= max(_LATE, _JITTER * self._period)):
+                return []
+            self._silent_when_idle = True
+        spans: list[Span] = []
+        self._add(spans, now - self._reach, now, percent)
+        return spans
+
+    def _bridge(self, spans: list[Span], end: float) -> None:
+        """The time up to `end`, without samples, was idle: where the device is known to be silent then."""
+        if self._silent_when_idle and self._covered is not None and end - self._covered <= self._reach:
+            self._add(spans, self._covered, end, 0)
+
+    def _add(self, spans: list[Span], start: float, end: float, percent: int) -> None:
+        """One more span, which begins where the one before ended at the earliest."""
+        start = start if self._covered is None else max(start, self._covered)
+        if end > start:
+            spans.append(Span(start, end, percent / 100))
+            self._covered = end
+
+    def _learn_period(self, samples: Sequence[tuple[int, int]]) -> None:
+        """The device's own sample period, from samples that follow each other."""
+        steps = [(b[0] - a[0]) / 1e6 for a, b in pairwise(samples) if b[0] > a[0]]
+        if len(steps) >= 4:
+            self._period = min(median(steps), _LONGEST_PERIOD)

@@ -1,0 +1,211 @@
+"""The exporter's state: takes snapshots as they come, keeps what a scrape shows, and knows how healthy it is."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from dutycycle_exporter.accounting import Accounts
+from dutycycle_exporter.model import GpuReading, Ownership, Snapshot
+from dutycycle_exporter.sysfs import expected_gpus
+from dutycycle_exporter.views import View
+
+log = logging.getLogger(__name__)
+
+_STALE_TURNS = 3
+"""Sample intervals without a snapshot after which its readings are no longer shown."""
+_SHORTEST_STALE = 2.0
+_PCI_EVERY = 60.0
+# The library that this process tree can load does not fit the driver: another process does not help, another mount
+# does.
+_NEEDS_RESTART = frozenset({"lib_rm_version_mismatch"})
+_RESTART_AFTER = 120.0
+
+
+class Resolver(Protocol):
+    """Says whose the GPUs are."""
+
+    def resolve(self, gpus: Sequence[GpuReading], now: float) -> Ownership:
+        """Allocations and the owners of processes right now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorRun:
+    """The last run of one of the exporter's parts. `duration` is that of the last run that ended by itself."""
+
+    success: bool
+    last_success: float | None = None
+    duration: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything that one scrape shows, at one instant. `stale` tells that the view is too old to show readings of."""
+
+    now: float
+    view: View | None
+    stale: bool
+    expected: int | None
+    started: float
+    collectors: Mapping[str, CollectorRun]
+    restarts: Mapping[str, int]
+    read_failures: Mapping[tuple[str, str], int]
+    dropped: Mapping[str, int]
+    attribution_failures: Mapping[tuple[str, str], int]
+
+
+@dataclass(slots=True)
+class _Loss:
+    """Why there are no snapshots at present."""
+
+    reason: str
+    text: str
+    since: float
+
+
+@dataclass(slots=True)
+class _Counts:
+    restarts: Counter[str] = field(default_factory=Counter)
+    read_failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+    attribution_failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+
+class Service:
+    """Thread-safe: snapshots come from the supervisor's thread, scrapes from the server's.
+
+    `interval` is the sample interval and `hold` the time for which new and ended series are held, both in wall seconds.
+    """
+
+    def __init__(
+        self,
+        resolver: Resolver,
+        *,
+        interval: float,
+        hold: float,
+        time_scale: float = 1.0,
+        sysfs: Path = Path("/sys"),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._resolver = resolver
+        self._stale_after = max(_STALE_TURNS * interval, _SHORTEST_STALE)
+        self._sysfs = sysfs
+        self._clock = clock
+        self._accounts = Accounts(hold=hold, time_scale=time_scale)
+        self._lock = threading.Lock()
+        self._view: View | None = None
+        self._seen_at: float | None = None
+        self._loss: _Loss | None = None
+        self._collectors: dict[str, CollectorRun] = {}
+        self._counts = _Counts()
+        self._expected: int | None = None
+        self._expected_at = float("-inf")
+        self._started = clock()
+
+    def on_snapshot(self, snapshot: Snapshot) -> None:
+        """Account for a snapshot and show it from now on. Raises what the resolver raises.
+
+        A snapshot that was held up in a call is older than what was counted while NVML was silent. It tells of now: its
+        own instant, taken for a clock that was set back, would have that time counted twice.
+        """
+        if self._view is not None and snapshot.t <= self._view.snapshot.t <= self._clock():
+            snapshot = replace(snapshot, t=self._clock())
+        view = self._accounts.update(snapshot, snapshot.ownership or self._resolve(snapshot.gpus, snapshot.t))
+        now = self._clock()
+        expected = self._expect(now)
+        with self._lock:
+            if self._loss is not None:
+                log.info("NVML is read again after %.0f s", now - self._loss.since)
+            self._view, self._expected, self._seen_at, self._loss = view, expected, now, None
+            self._collectors["nvml"] = CollectorRun(True, now, snapshot.duration)
+            self._counts.read_failures.update(snapshot.failures)
+            self._counts.dropped.update(snapshot.dropped)
+
+    def on_loss(self, reason: str, text: str) -> None:
+        """The child is gone or cannot read NVML: why."""
+        now = self._clock()
+        expected = self._expect(now)
+        with self._lock:
+            self._expected = expected
+            self._counts.restarts[reason] += 1
+            if self._loss is None or self._loss.reason != reason:
+                log.warning("%s", text)
+                self._loss = _Loss(reason, text, now)
+            self._collectors["nvml"] = replace(self._collectors.get("nvml") or CollectorRun(False), success=False)
+        self.on_silence()
+
+    def on_silence(self) -> None:
+        """No snapshot has come for some time. Jobs begin and end all the same, whatever is known of the GPUs."""
+        now = self._clock()
+        if not self._stale(now):
+            return
+        # A recording tells whose the GPUs are with its snapshots only.
+        recorded = None if self._view is None else self._view.snapshot.ownership
+        ownership = recorded or self._resolve((), now)
+        view = self._accounts.update(Snapshot(now, (), ownership=recorded), ownership)
+        with self._lock:
+            self._view = view
+
+    def _resolve(self, gpus: Sequence[GpuReading], now: float) -> Ownership:
+        began = time.perf_counter()
+        try:
+            ownership = self._resolver.resolve(gpus, now)
+        except Exception:
+            with self._lock:
+                last = self._collectors.get("attribution") or CollectorRun(False)
+                self._collectors["attribution"] = replace(last, success=False)
+            raise
+        with self._lock:
+            self._collectors["attribution"] = CollectorRun(True, self._clock(), time.perf_counter() - began)
+            self._counts.attribution_failures.update(ownership.failures)
+        return ownership
+
+    def _expect(self, now: float) -> int | None:
+        """GPUs on the PCI bus, looked for now and then."""
+        if abs(now - self._expected_at) < _PCI_EVERY:
+            return self._expected
+        self._expected_at = now
+        return expected_gpus(self._sysfs)
+
+    def state(self) -> State:
+        """What a scrape shows now."""
+        now = self._clock()
+        with self._lock:
+            return State(
+                now=now,
+                view=self._view,
+                stale=self._stale(now),
+                expected=self._expected,
+                started=self._started,
+                collectors=dict(self._collectors),
+                restarts=dict(self._counts.restarts),
+                read_failures=dict(self._counts.read_failures),
+                dropped=dict(self._counts.dropped),
+                attribution_failures=dict(self._counts.attribution_failures),
+            )
+
+    def unready(self) -> str:
+        """Why there is nothing to scrape yet; empty when there is."""
+        with self._lock:
+            if self._seen_at is not None:
+                return ""
+            return "no snapshot yet" if self._loss is None else self._loss.text
+
+    def unhealthy(self) -> str:
+        """Why only a restart of the container or unit can help; empty while that is not so."""
+        with self._lock:
+            loss = self._loss
+            if loss is None or loss.reason not in _NEEDS_RESTART or self._clock() - loss.since < _RESTART_AFTER:
+                return ""
+            return loss.text
+
+    def _stale(self, now: float) -> bool:
+        # A clock that was set back makes it stale, too, until the next snapshot.
+        return self._seen_at is None or abs(now - self._seen_at) > self._stale_after

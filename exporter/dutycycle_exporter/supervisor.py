@@ -1,0 +1,165 @@
+"""Keeps an NVML child alive: starts it, takes its messages, kills it when it hangs, starts the next with a pause.
+
+Replacing the child is the one recovery for a call that never returns, a driver that is reloaded and a library that no
+longer fits the driver. Nothing that serves `/metrics` waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from dutycycle_exporter.model import Snapshot, Unavailable
+from dutycycle_exporter.pipe import Message, PipeBrokenError, PipeClosedError, PipeSilentError, receive, wait
+
+log = logging.getLogger(__name__)
+
+_FIRST_PAUSE = 1.0
+_LONGEST_PAUSE = 30.0
+_REAP_WITHIN = 5.0
+_LOOKS = 4
+"""How often a child is looked for within the time that it may be silent."""
+_MOST_STUCK = 3
+"""Children that hang where they cannot be killed, beyond which no other is started: it would hang as they do."""
+_START_UP = 60.0
+"""Seconds more that the first message may take. Without persistence mode NVML brings up every GPU when it begins."""
+
+
+class Supervisor:
+    """Runs on a thread of its own, on which it calls `on_snapshot`, `on_loss(reason, text)` and, now and then while
+    the child is silent, `on_silence`.
+
+    `command` is the child's, which is told by `--fd` where to write its messages.
+    `silence` is how many wall seconds may pass between two messages before the child counts as hanging.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        silence: float,
+        on_snapshot: Callable[[Snapshot], None],
+        on_silence: Callable[[], None],
+        on_loss: Callable[[str, str], None],
+    ) -> None:
+        self._command = list(command)
+        self._silence = silence
+        self._on_snapshot = on_snapshot
+        self._on_silence = on_silence
+        self._on_loss = on_loss
+        self._stop = threading.Event()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stuck: list[subprocess.Popen[bytes]] = []
+        # PR_SET_PDEATHSIG acts when the thread that forked ends: this one lives as long as the exporter.
+        self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the child and the thread."""
+        self._stop.set()
+        if self._process is not None:
+            self._process.kill()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        pause = _FIRST_PAUSE
+        while not self._stop.is_set():
+            self._stuck = [process for process in self._stuck if process.poll() is None]
+            if len(self._stuck) >= _MOST_STUCK:
+                self._lose(
+                    "stuck", f"{_MOST_STUCK} NVML children hang inside the driver; no other is started meanwhile"
+                )
+                self._stop.wait(_LONGEST_PAUSE)
+                continue
+            heard = self._one_child()
+            pause = _FIRST_PAUSE if heard else min(2 * pause, _LONGEST_PAUSE)
+            self._stop.wait(pause)
+
+    def _one_child(self) -> bool:
+        """From the start of a child to its end; whether it ever gave a snapshot."""
+        try:
+            process, pipe = self._start_child()
+        except OSError as error:
+            self._lose("start", f"the NVML child cannot be started: {error}")
+            return False
+        heard, reason, text = self._listen(pipe)
+        os.close(pipe)
+        self._end(process)
+        self._lose(reason, text or f"the NVML child {_ending(process.returncode)}")
+        return heard
+
+    def _start_child(self) -> tuple[subprocess.Popen[bytes], int]:
+        """A child, and the end of its pipe that we read. Raises OSError."""
+        read_end, write_end = os.pipe()
+        try:
+            command = [*self._command, f"--fd={write_end}"]
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[write_end])
+        except OSError:
+            os.close(read_end)
+            raise
+        finally:
+            os.close(write_end)
+        if self._stop.is_set():
+            # `stop` may have looked for a process a moment ago, when there was none.
+            self._process.kill()
+        return self._process, read_end
+
+    def _listen(self, pipe: int) -> tuple[bool, str, str]:
+        """Take messages until there is a reason for another child: (whether there was a snapshot, reason, text)."""
+        heard = False
+        while True:
+            within = self._silence if heard else self._silence + _START_UP
+            try:
+                message = self._receive(pipe, time.monotonic() + within)
+            except PipeSilentError:
+                return heard, "hang", f"the NVML child was silent for {within:g} s and was killed"
+            except PipeClosedError:
+                return heard, "exit", ""
+            except PipeBrokenError as error:
+                return heard, "garbled", str(error)
+            if isinstance(message, Unavailable):
+                return heard, message.reason, message.text
+            heard = True
+            self._tell(self._on_snapshot, message)
+
+    def _receive(self, pipe: int, deadline: float) -> Message:
+        """As `receive` does, and says now and then that there is nothing yet."""
+        while not wait(pipe, min(self._silence / _LOOKS, deadline - time.monotonic())):
+            if time.monotonic() >= deadline:
+                break
+            self._tell(self._on_silence)
+        return receive(pipe, within=deadline - time.monotonic())
+
+    def _tell(self, callback: Callable[..., None], *arguments: object) -> None:
+        """A defect of ours in one call must not end the sampling; the trace says where it is."""
+        try:
+            callback(*arguments)
+        except Exception:
+            log.exception("what the NVML child told could not be processed")
+
+    def _lose(self, reason: str, text: str) -> None:
+        if not self._stop.is_set():
+            self._tell(self._on_loss, reason, text)
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        process.kill()
+        try:
+            process.wait(_REAP_WITHIN)
+        except subprocess.TimeoutExpired:
+            # In an uninterruptible call of the driver: it goes when that call does. The next child may fare better.
+            self._stuck.append(process)
+            log.warning("the NVML child %d cannot be killed; it hangs inside the driver", process.pid)
+
+
+def _ending(status: int | None) -> str:
+    if status is None:
+        return "hangs inside the driver"
+    return f"ended with status {status}" if status >= 0 else f"was killed by signal {-status}"

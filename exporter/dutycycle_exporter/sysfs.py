@@ -1,0 +1,31 @@
+"""How many NVIDIA GPUs the PCI bus shows: what NVML should show, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_NVIDIA = "0x10de"
+# VGA and 3D controllers; a GPU's audio and USB functions have other classes.
+_GPU_CLASSES = ("0x0300", "0x0302")
+
+
+def expected_gpus(sysfs: Path) -> int | None:
+    """NVIDIA GPUs under `sysfs`/bus/pci/devices that this machine uses itself; None where that cannot be read."""
+    try:
+        devices = list((sysfs / "bus" / "pci" / "devices").iterdir())
+    except OSError:
+        return None
+    return sum(_is_gpu(device) for device in devices)
+
+
+def _is_gpu(device: Path) -> bool:
+    try:
+        if (device / "vendor").read_text().strip() != _NVIDIA:
+            return False
+        if not (device / "class").read_text().startswith(_GPU_CLASSES):
+            return False
+        # What is passed through to a virtual machine, whole or in part, NVML does not show here.
+        return not (device / "physfn").exists() and (device / "driver").resolve().name != "vfio-pci"
+    except (OSError, UnicodeDecodeError):
+        # It left the bus while we looked.
+        return False

@@ -1,0 +1,220 @@
+"""HTTP: `/metrics`, `/-/healthy`, `/-/ready` and a page that names them, on the standard library's server.
+
+Requests are bounded in time and number, and at most one collection runs at a time, however many scrape.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from socketserver import ThreadingMixIn
+from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import make_wsgi_app
+
+from dutycycle_exporter.errors import ExporterError
+from dutycycle_exporter.service import Service
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+_SLOW_CLIENT = 10.0
+"""Seconds that a client may take to send its request or to take the answer's next piece."""
+_MOST_REQUESTS = 16
+_STOP_WITHIN = 0.1
+_ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[A-Za-z0-9._-]*)):(?P<port>[0-9]{1,5})")
+
+_LANDING = b"""<!doctype html><html lang="en"><title>Dutycycle exporter</title><h1>Dutycycle exporter</h1>
+<ul><li><a href="/metrics">Metrics</a><li><a href="/-/healthy">Healthy</a><li><a href="/-/ready">Ready</a></ul></html>
+"""
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """`[HOST]:PORT` as (host, port); an empty host is every interface. Raises ExporterError."""
+    match = _ADDRESS.fullmatch(text.strip())
+    if match is None or int(match["port"]) > 65535:
+        raise ExporterError(f"--web.listen-address={text}: not [HOST]:PORT; write it like 127.0.0.1:9836 or :9836")
+    return match["v6"] or match["host"] or "", int(match["port"])
+
+
+def make_app(registry: CollectorRegistry, service: Service) -> WSGIApplication:
+    """The WSGI application."""
+    metrics = _one_at_a_time(make_wsgi_app(registry))
+
+    def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "")
+        if environ["REQUEST_METHOD"] != "GET":
+            return _text(start_response, "405 Method Not Allowed", "only GET", ("Allow", "GET"))
+        if path == "/metrics":
+            # Always the text format: OpenMetrics wants whole numbers in a histogram, and ours counts seconds.
+            return metrics({**environ, "HTTP_ACCEPT": "text/plain"}, start_response)
+        if path == "/-/healthy":
+            return _verdict(start_response, service.unhealthy())
+        if path == "/-/ready":
+            return _verdict(start_response, service.unready())
+        if path == "/":
+            start_response("200 OK", [("Content-Type", "text/html; charset=utf-8")])
+            return [_LANDING]
+        return _text(start_response, "404 Not Found", "there are /metrics, /-/healthy and /-/ready")
+
+    return app
+
+
+def _one_at_a_time(metrics: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
+    lock = threading.Lock()
+
+    def guarded(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        with lock:
+            return metrics(environ, start_response)
+
+    return guarded
+
+
+def _verdict(start_response: StartResponse, problem: str) -> list[bytes]:
+    return _text(start_response, "503 Service Unavailable" if problem else "200 OK", problem or "ok")
+
+
+def _text(start_response: StartResponse, status: str, text: str, *headers: tuple[str, str]) -> list[bytes]:
+    start_response(status, [("Content-Type", "text/plain; charset=utf-8"), *headers])
+    return [f"{text}\n".encode()]
+
+
+class _Request(io.RawIOBase):
+    """What a client sends, up to a deadline: one that sends a byte now and then may not hold its place for ever."""
+
+    def __init__(self, connection: socket.socket, seconds: float) -> None:
+        self._connection = connection
+        self._seconds = seconds
+        self._deadline = time.monotonic() + seconds
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """As for a socket. Raises TimeoutError after the deadline."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the request took too long")
+        self._connection.settimeout(left)
+        try:
+            return self._connection.recv_into(buffer)
+        finally:
+            # The answer has a time of its own.
+            self._connection.settimeout(self._seconds)
+
+
+class _Answer(io.BufferedIOBase):
+    """What a client is sent. One that does not take it has gone, as far as we care."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """All of it. Raises ConnectionError, also where that takes longer than the connection's time-out."""
+        try:
+            self._connection.sendall(data)
+        except TimeoutError as error:
+            raise ConnectionAbortedError("the client does not take its answer") from error
+        return len(data)
+
+
+class _Handler(WSGIRequestHandler):
+    """Quiet, and impatient with clients that do not send."""
+
+    timeout = _SLOW_CLIENT
+
+    def setup(self) -> None:
+        """The whole request has the time that a single read has in the base class."""
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(_Request(self.connection, self.timeout))
+        self.wfile = _Answer(self.connection)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+        """Scrapes are not worth a line each."""
+
+    def handle(self) -> None:
+        """As the base class does; a client that went away or never spoke is no error of ours."""
+        try:
+            super().handle()
+        except (TimeoutError, ConnectionError):
+            return
+
+
+class Server(ThreadingMixIn, WSGIServer):
+    """Serves on a thread; the port is known once constructed."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def __init__(self, address: str, app: WSGIApplication) -> None:
+        """Bind to `[HOST]:PORT`. Raises ExporterError where that cannot be had."""
+        host, port = parse_address(address)
+        if not host and socket.has_dualstack_ipv6():
+            host = "::"
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._requests: dict[socket.socket, None] = {}  # the oldest first
+        self._lock = threading.Lock()
+        try:
+            super().__init__((host, port), _Handler)
+        except OSError as error:
+            raise ExporterError(f"--web.listen-address={address}: cannot listen there: {error}") from error
+        self.set_app(app)
+        self._thread = threading.Thread(target=self.serve_forever, args=(_STOP_WITHIN,), name="web", daemon=True)
+
+    def server_bind(self) -> None:
+        """Bind without asking a name server for the host's name, which can take long."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if self.server_address[0] == "::":
+            # Every interface, whichever protocol it speaks.
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Hand over to a thread. Beyond the limit the oldest has to go: a scrape takes less time than others need to
+        connect, so it is one that does not send, or does not take its answer.
+        """
+        with self._lock:
+            oldest = next(iter(self._requests)) if len(self._requests) >= _MOST_REQUESTS else None
+            if oldest is not None:
+                del self._requests[oldest]
+            self._requests[request] = None
+        if oldest is not None:
+            with suppress(OSError):
+                oldest.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """One request on its thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            with self._lock:
+                self._requests.pop(request, None)
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop answering and close."""
+        if self._thread.ident is not None:
+            self.shutdown()
+            self._thread.join()
+        self.server_close()

@@ -1,0 +1,267 @@
+"""Every rule on both sides of each of its bounds, and what kinds of jobs it is for."""
+
+import pytest
+
+from dutycycle_alerter.incidents.model import Severity
+from dutycycle_alerter.model import HostUsage, JobEvidence, JobKind
+from dutycycle_alerter.rules import Outcome, Verdict, judge
+from dutycycle_alerter.settings import Judging
+from tests.alerter.cases import LATER, SETTINGS, START, evidence
+
+FIRING, CLEAR, HOLDING = Outcome.FIRING, Outcome.CLEAR, Outcome.HOLDING
+WAITING, UNKNOWN = Outcome.WAITING, Outcome.UNKNOWN
+NOT_EVALUABLE, NOT_APPLICABLE = Outcome.NOT_EVALUABLE, Outcome.NOT_APPLICABLE
+
+NO_GAPS = {"gap_lt2_share": 0.0, "gap_2to30_share": 0.0, "gap_30to600_share": 0.0, "gap_ge600_share": 0.0}
+
+
+def gaps(share: float) -> dict[str, object]:
+    return NO_GAPS | {"gap_lt2_share": share / 2, "gap_2to30_share": share / 2}
+
+
+def verdict(rule: str, item: JobEvidence, settings: Judging = SETTINGS) -> Verdict:
+    return judge(item, settings).verdict(rule)
+
+
+@pytest.mark.parametrize(
+    ("utilizations", "outcome"),
+    [
+        ([0.0], FIRING),
+        ([0.005], FIRING),
+        # 0.6 % would round to 1 % or, on another scale, to 0: the unrounded mean decides.
+        ([0.0051], HOLDING),
+        ([0.02], HOLDING),
+        ([0.0201], CLEAR),
+        # Every GPU must be idle, and one that works clears it.
+        ([0.0] * 7 + [0.006], HOLDING),
+        ([0.0] * 7 + [0.03], CLEAR),
+        # 0 is a value: seven idle GPUs and one at 100 % are not an average of 100 %.
+        ([0.0] * 7 + [1.0], CLEAR),
+        ([0.0] * 8, FIRING),
+    ],
+)
+def test_idle(utilizations: list[float], outcome: Outcome) -> None:
+    assert verdict("idle", evidence(utilizations)).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("over_two_hours", "severity"), [(0.0, Severity.CRITICAL), (0.005, Severity.CRITICAL), (0.006, Severity.WARNING)]
+)
+def test_idle_is_critical_when_it_also_holds_over_two_hours(over_two_hours: float, severity: Severity) -> None:
+    found = verdict("idle", evidence([0.0, 0.0], by_window={7200: [0.0, over_two_hours]}))
+    assert (found.outcome, found.severity) == (FIRING, severity)
+
+
+def test_idle_is_a_warning_while_the_job_is_younger_than_two_hours() -> None:
+    found = verdict("idle", evidence([0.0], at=START + 600 + 1800))
+    assert (found.outcome, found.severity) == (FIRING, Severity.WARNING)
+
+
+@pytest.mark.parametrize(
+    ("utilizations", "outcome", "idle"),
+    [
+        ([0.0, 0.15], FIRING, 1),
+        ([0.0, 0.1499], HOLDING, 1),
+        ([0.005, 0.9], FIRING, 1),
+        ([0.0051, 0.9], HOLDING, 0),
+        ([0.02, 0.9], HOLDING, 0),
+        ([0.0201, 0.9], CLEAR, 0),
+        ([0.0] * 7 + [0.9], FIRING, 7),
+        # All idle is `idle`, not this.
+        ([0.0, 0.0], HOLDING, 2),
+        # One idle GPU of eight does not make the job idle, but it is partially idle.
+        ([0.0] + [0.9] * 7, FIRING, 1),
+        ([0.9], NOT_APPLICABLE, None),
+    ],
+)
+def test_partially_idle(utilizations: list[float], outcome: Outcome, idle: int | None) -> None:
+    found = verdict("partially_idle", evidence(utilizations))
+    assert found.outcome is outcome
+    if outcome is FIRING:
+        assert len(found.gpus) == idle
+
+
+@pytest.mark.parametrize(
+    ("utilization", "gap_share", "host", "outcome"),
+    [
+        (0.05, 0.20, HostUsage(), FIRING),
+        (0.0499, 0.20, HostUsage(), HOLDING),
+        (0.6999, 0.20, HostUsage(), FIRING),
+        (0.70, 0.20, HostUsage(), HOLDING),
+        (0.40, 0.1999, HostUsage(), HOLDING),
+        (0.40, 0.12, HostUsage(), HOLDING),
+        (0.40, 0.1199, HostUsage(), CLEAR),
+        (0.80, 0.20, HostUsage(), HOLDING),
+        (0.8001, 0.20, HostUsage(), CLEAR),
+        (0.40, 0.0, HostUsage(cpu_of_limit=0.90), FIRING),
+        (0.40, 0.0, HostUsage(cpu_of_limit=0.89), HOLDING),
+        (0.40, 0.0, HostUsage(cpu_of_limit=0.79), CLEAR),
+        (0.40, 0.0, HostUsage(io_pressure=0.20), FIRING),
+        (0.40, 0.0, HostUsage(cpu_pressure=0.20), FIRING),
+        (0.40, 0.0, HostUsage(io_pressure=0.19), HOLDING),
+        (0.40, 0.0, HostUsage(io_pressure=0.11), CLEAR),
+        # What is not measured is left out, on opening and on clearing.
+        (0.40, None, HostUsage(cpu_of_limit=0.95), FIRING),
+        (0.40, None, HostUsage(cpu_of_limit=0.5), CLEAR),
+        (0.40, None, HostUsage(), NOT_EVALUABLE),
+    ],
+)
+def test_stalled(utilization: float, gap_share: float | None, host: HostUsage, outcome: Outcome) -> None:
+    fields = {} if gap_share is None else gaps(gap_share)
+    assert verdict("stalled", evidence([utilization], gpu_fields=fields, host=host)).outcome is outcome
+
+
+def test_long_pauses_do_not_make_a_job_stalled() -> None:
+    fields = NO_GAPS | {"gap_30to600_share": 0.5}
+    assert verdict("stalled", evidence([0.4], gpu_fields=fields)).outcome is CLEAR
+
+
+@pytest.mark.parametrize(
+    ("utilizations", "outcome"),
+    [
+        ([0.9, 0.54], FIRING),
+        ([0.9, 0.5401], HOLDING),
+        ([0.9, 0.63], HOLDING),
+        ([0.9, 0.6301], CLEAR),
+        ([0.30, 0.10], FIRING),
+        ([0.2999, 0.10], HOLDING),
+        # Partially idle says it better.
+        ([0.9, 0.0], HOLDING),
+        ([0.9, 0.9], CLEAR),
+        ([0.9], NOT_APPLICABLE),
+    ],
+)
+def test_uneven(utilizations: list[float], outcome: Outcome) -> None:
+    assert verdict("uneven", evidence(utilizations)).outcome is outcome
+
+
+def test_uneven_names_the_gpus_that_lag() -> None:
+    found = verdict("uneven", evidence([0.95, 0.30, 0.92, 0.50]))
+    assert [gpu.index for gpu in found.gpus] == ["1", "3"]
+
+
+def test_uneven_over_nodes() -> None:
+    """Every GPU of the second node lags, so that its mean does."""
+    found = verdict("uneven", evidence([0.9, 0.9, 0.5, 0.5], nodes=2))
+    assert (found.outcome, [gpu.node for gpu in found.gpus]) == (FIRING, ["node1", "node1"])
+
+
+def test_a_job_that_declared_its_ranks_different_is_not_uneven() -> None:
+    assert verdict("uneven", evidence([0.9, 0.2], expect_uneven=True)).outcome is NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(
+    ("utilization", "outcome", "severity"),
+    [
+        (0.1499, FIRING, Severity.CRITICAL),
+        (0.15, FIRING, Severity.WARNING),
+        (0.2499, FIRING, Severity.WARNING),
+        (0.25, HOLDING, Severity.WARNING),
+        (0.32, HOLDING, Severity.WARNING),
+        (0.3201, CLEAR, Severity.WARNING),
+    ],
+)
+def test_underused(utilization: float, outcome: Outcome, severity: Severity) -> None:
+    found = verdict("underused", evidence([utilization], gpu_fields=NO_GAPS))
+    assert (found.outcome, found.severity) == (outcome, severity)
+
+
+@pytest.mark.parametrize(
+    ("item", "explained_by"),
+    [
+        (evidence([0.0]), "idle"),
+        (evidence([0.4, 0.0]), "partially_idle"),
+        (evidence([0.17], gpu_fields=gaps(0.33)), "stalled"),
+        (evidence([0.40, 0.04], gpu_fields=NO_GAPS), "uneven"),
+    ],
+)
+def test_underused_does_not_fire_where_a_rule_above_does(item: JobEvidence, explained_by: str) -> None:
+    judgement = judge(item, SETTINGS)
+    assert judgement.verdict(explained_by).outcome is FIRING
+    assert judgement.verdict("underused").outcome is HOLDING
+
+
+@pytest.mark.parametrize(
+    ("kind", "applies"),
+    [
+        (JobKind.BATCH, {"idle", "partially_idle", "stalled", "uneven", "underused"}),
+        (JobKind.INTERACTIVE, {"idle", "partially_idle"}),
+        (JobKind.SERVING, {"idle"}),
+    ],
+)
+def test_kinds_are_judged_by_their_own_rules(kind: JobKind, applies: set[str]) -> None:
+    judgement = judge(evidence([0.4, 0.4], kind=kind, gpu_fields=NO_GAPS), SETTINGS)
+    assert {v.rule for v in judgement.verdicts if v.outcome is not NOT_APPLICABLE} == applies
+
+
+@pytest.mark.parametrize(("hours", "outcome"), [(24.1, WAITING), (24.2, FIRING)])
+def test_a_serving_job_is_idle_only_over_a_day(hours: float, outcome: Outcome) -> None:
+    item = evidence([0.0], at=START + hours * 3600, kind=JobKind.SERVING)
+    assert verdict("idle", item).outcome is outcome
+
+
+@pytest.mark.parametrize("rule", ["idle", "partially_idle", "stalled", "uneven", "underused"])
+def test_a_rule_that_is_disabled_is_not_applied(rule: str) -> None:
+    settings = Judging.model_validate({"rules": {rule: {"enabled": False}}})
+    assert verdict(rule, evidence([0.0, 0.0]), settings).outcome is NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(
+    ("item", "until"),
+    [
+        # Ten minutes from the first process, and then a whole window.
+        (evidence([0.0], at=START + 2399), START + 2400),
+        # Without a process, from the allocation.
+        (evidence([0.0], at=START + 2399, first_process=None), START + 2400),
+        # A process that came an hour late.
+        (evidence([0.0], at=START + 5999, first_process=START + 3600), START + 6000),
+        # While memory still grows, up to 20 minutes.
+        (evidence([0.0], at=START + 2699, memory_grew_at=START + 900), START + 2700),
+        (evidence([0.0], at=START + 2999, memory_grew_at=START + 1500), START + 3000),
+        # Memory that settled early changes nothing.
+        (evidence([0.0], at=START + 2399, memory_grew_at=START + 30), START + 2400),
+        (evidence([0.0], at=START + 5399, kind=JobKind.INTERACTIVE), START + 5400),
+    ],
+)
+def test_a_young_job_is_not_judged(item: JobEvidence, until: float) -> None:
+    waiting = verdict("idle", item)
+    assert (waiting.outcome, waiting.until) == (WAITING, until)
+    assert judge(item, SETTINGS).first_verdict_at is not None
+
+
+def test_a_job_is_judged_once_its_window_lies_after_grace() -> None:
+    assert verdict("idle", evidence([0.0], at=START + 2400)).outcome is FIRING
+
+
+@pytest.mark.parametrize("coverage", [0.0, 0.5, 0.799])
+def test_a_gpu_that_was_hardly_measured_makes_the_job_unknown(coverage: float) -> None:
+    judgement = judge(evidence([0.0, 0.0], coverage=[1.0, coverage], gpu_fields=NO_GAPS), SETTINGS)
+    assert {v.outcome for v in judgement.verdicts} == {UNKNOWN}
+    assert "node0:1" in judgement.verdict("idle").reason
+
+
+def test_exact_coverage_is_enough() -> None:
+    assert verdict("idle", evidence([0.0, 0.0], coverage=0.8)).outcome is FIRING
+
+
+def test_unmeasured_is_never_idle() -> None:
+    assert verdict("idle", evidence([None])).outcome is UNKNOWN
+
+
+def test_a_job_whose_exporter_is_silent_is_unknown() -> None:
+    judgement = judge(evidence([0.0], visible=False), SETTINGS)
+    assert {v.outcome for v in judgement.verdicts} <= {UNKNOWN, NOT_APPLICABLE}
+
+
+def test_one_busy_gpu_clears_idle_whatever_is_unknown_of_the_others() -> None:
+    assert verdict("idle", evidence([0.5, 0.0], coverage=[1.0, 0.1])).outcome is CLEAR
+
+
+def test_a_half_share_of_a_gpu_is_covered_by_half_of_its_time() -> None:
+    item = evidence([0.0], coverage=0.5, gpu_fields={"share": 0.5}, at=LATER)
+    assert verdict("idle", item).outcome is FIRING
+
+
+def test_a_job_that_holds_no_gpu_at_present_is_unknown() -> None:
+    judgement = judge(evidence([], at=LATER), SETTINGS)
+    assert {v.outcome for v in judgement.verdicts} <= {UNKNOWN, NOT_APPLICABLE}

@@ -1,0 +1,190 @@
+"""Scraped counters in the store: what is kept makes the same series again, and no more is kept than wanted."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dutycycle_alerter.history import GPU_COUNTERS, GPU_GAUGES, HOST_COUNTERS, HOST_GAUGES
+from dutycycle_alerter.store import counters
+from dutycycle_alerter.store.counters import PointRow, SeriesRow
+from dutycycle_alerter.store.database import Database
+from dutycycle_alerter.store.schema import gpu_counter, gpu_now, gpu_series
+
+KEY = ("gpu01", "GPU-0", "", "slurm/1")
+
+
+def series(key: counters.Key = KEY, *, seen: float = 0.0, **changes: object) -> SeriesRow:
+    values: dict[str, object] = {
+        "key": key,
+        "gpu": "0",
+        "labels": {"node": key[0], "workload": key[3], "user": "alice"},
+        "start": 10.0,
+        "first_process": None,
+        "last_seen": seen,
+    }
+    return SeriesRow(**(values | changes))  # type: ignore[arg-type]
+
+
+def point(t: float, value: float | None = 1.0) -> PointRow:
+    return PointRow(t, (value,) * len(GPU_COUNTERS), (value,) * len(GPU_GAUGES))
+
+
+def host_point(t: float, value: float | None = 1.0) -> PointRow:
+    return PointRow(t, (value,) * len(HOST_COUNTERS), (value,) * len(HOST_GAUGES))
+
+
+def loaded(database: Database, since: float = 0.0) -> dict[counters.Key, tuple[SeriesRow, list[PointRow]]]:
+    with database.read() as connection:
+        return {row.key: (row, points) for row, points in counters.load_series(connection, since)}
+
+
+def test_points_come_back_by_series_oldest_first(database: Database) -> None:
+    other = ("gpu01", "GPU-1", "MIG-a", "slurm/1")
+    for t in (60.0, 120.0, 180.0):
+        with database.write() as connection:
+            counters.save(connection, [(series(seen=t), point(t, t)), (series(other, seen=t), point(t, None))], [])
+    found = loaded(database)
+    assert found[KEY] == (series(seen=180), [point(t, t) for t in (60.0, 120.0, 180.0)])
+    assert found[other] == (series(other, seen=180), [point(t, None) for t in (60.0, 120.0, 180.0)])
+
+
+def test_what_a_series_says_of_itself_is_the_newest(database: Database) -> None:
+    with database.write() as connection:
+        counters.save(connection, [(series(seen=60), point(60))], [])
+    changed = series(seen=120, labels={"user": "bob"}, start=20.0, first_process=30.0, gpu="1")
+    with database.write() as connection:
+        counters.save(connection, [(changed, point(120))], [])
+    assert loaded(database)[KEY][0] == changed
+
+
+def test_only_the_asked_time_is_loaded(database: Database) -> None:
+    gone = ("gpu01", "GPU-0", "", "slurm/0")
+    with database.write() as connection:
+        counters.save(connection, [(series(gone, seen=60), point(60)), (series(seen=60), point(60))], [])
+        counters.save(connection, [(series(seen=600), point(600))], [(("gpu01", "slurm/1"), host_point(600))])
+    found = loaded(database, 100)
+    assert list(found) == [KEY]
+    assert found[KEY][1] == [point(600)]
+    with database.read() as connection:
+        assert counters.load_hosts(connection, 601) == {}
+
+
+def test_hosts_come_back_by_node_and_workload(database: Database) -> None:
+    with database.write() as connection:
+        for t in (60.0, 120.0):
+            counters.save(connection, [], [(("a", "w"), host_point(t)), (("b", "w"), host_point(t, None))])
+    with database.read() as connection:
+        found = counters.load_hosts(connection, 0)
+    assert found == {
+        ("a", "w"): [host_point(60), host_point(120)],
+        ("b", "w"): [host_point(60, None), host_point(120, None)],
+    }
+
+
+def test_one_workload_is_loaded_for_its_plot(database: Database) -> None:
+    with database.write() as connection:
+        for t in (60.0, 120.0, 180.0):
+            counters.save(connection, [(series(seen=t), point(t)), (series((*KEY[:3], "slurm/2")), point(t))], [])
+    with database.read() as connection:
+        ((row, points),) = counters.load_workload(connection, "slurm/1", 100, 180)
+        assert list(counters.load_workload(connection, "slurm/3", 0, 1000)) == []
+    assert row.key == KEY
+    assert [p.t for p in points] == [120, 180]
+
+
+def test_forgetting_takes_points_and_series_and_nothing_newer(database: Database) -> None:
+    old = ("gpu01", "GPU-0", "", "slurm/0")
+    with database.write() as connection:
+        counters.save(connection, [(series(old, seen=60), point(60)), (series(seen=60), point(60))], [])
+        counters.save(connection, [(series(seen=600), point(600))], [(("gpu01", "slurm/1"), host_point(60))])
+        counters.save_now(connection, ["gpu01", "gpu02"], [now_row("gpu01", t=60), now_row("gpu02", t=600)])
+        counters.forget(connection, 100)
+    assert {key: [p.t for p in points] for key, (_, points) in loaded(database).items()} == {KEY: [600]}
+    with database.read() as connection:
+        assert counters.load_hosts(connection, 0) == {}
+        assert len(connection.execute(gpu_series.select()).all()) == 1
+        assert len(connection.execute(gpu_counter.select()).all()) == 1
+        assert [row.node for row in connection.execute(gpu_now.select())] == ["gpu02"]
+
+
+def test_a_forgotten_series_that_comes_back_is_a_new_one(database: Database) -> None:
+    with database.write() as connection:
+        counters.save(connection, [(series(seen=60), point(60))], [])
+        counters.forget(connection, 100)
+        counters.save(connection, [(series(seen=600), point(600))], [])
+    assert loaded(database)[KEY][1] == [point(600)]
+
+
+def now_row(node: str, uuid: str = "GPU-0", *, t: float = 0.0, utilization: float = 0.5) -> dict[str, object]:
+    return {
+        "node": node,
+        "gpu_uuid": uuid,
+        "mig": "",
+        "gpu": "0",
+        "model": "H200",
+        "scraped_at": t,
+        "reading": {"utilization": utilization},
+        "workloads": [],
+    }
+
+
+def nodes_now(database: Database) -> list[tuple[str, str, float]]:
+    with database.read() as connection:
+        rows = connection.execute(gpu_now.select().order_by(gpu_now.c.node, gpu_now.c.gpu_uuid)).all()
+    return [(row.node, row.gpu_uuid, row.reading["utilization"]) for row in rows]
+
+
+def test_a_nodes_gpus_are_replaced_and_other_nodes_stay(database: Database) -> None:
+    with database.write() as connection:
+        counters.save_now(connection, ["a", "b"], [now_row("a"), now_row("a", "GPU-1"), now_row("b")])
+    with database.write() as connection:
+        counters.save_now(connection, ["a"], [now_row("a", utilization=0.9)])
+    assert nodes_now(database) == [("a", "GPU-0", 0.9), ("b", "GPU-0", 0.5)]
+    with database.write() as connection:
+        counters.save_now(connection, [], [])
+    assert len(nodes_now(database)) == 2
+
+
+def test_two_urls_of_one_exporter_do_no_harm(database: Database) -> None:
+    with database.write() as connection:
+        counters.save_now(connection, ["a"], [now_row("a", utilization=0.1), now_row("a", utilization=0.2)])
+    assert nodes_now(database) == [("a", "GPU-0", 0.2)]
+
+
+TEXT = st.text(max_size=20)
+VALUE = st.none() | st.floats(0, 2.0**53)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(
+    st.tuples(TEXT, TEXT, TEXT, TEXT),
+    st.dictionaries(TEXT, TEXT, max_size=5),
+    st.lists(VALUE, min_size=12, max_size=12),
+    st.none() | st.floats(0, 4e9),
+)
+def test_any_text_and_any_value_come_back(
+    database: Database, key: counters.Key, labels: dict[str, str], values: list[float | None], start: float | None
+) -> None:
+    row = series(key, seen=5, labels=labels, start=start)
+    saved = PointRow(5, tuple(values[:8]), tuple(values[8:]))
+    with database.read() as connection:  # rolls back: each example has an empty store
+        counters.save(connection, [(row, saved)], [])
+        assert list(counters.load_series(connection, 0)) == [(row, [saved])]
+
+
+def test_the_columns_are_those_of_the_history() -> None:
+    names = [column.name for column in gpu_counter.columns]
+    assert names == ["series_id", "t", *GPU_COUNTERS, *GPU_GAUGES]
+
+
+def test_points_of_one_series_must_be_newer(database: Database) -> None:
+    from dutycycle_alerter.errors import StoreError
+
+    def twice() -> None:
+        with database.write() as connection:
+            counters.save(connection, [(series(), point(60))], [])
+            counters.save(connection, [(series(), point(60))], [])
+
+    with pytest.raises(StoreError):
+        twice()
+    assert loaded(database) == {}

@@ -1,0 +1,328 @@
+"""Incidents in the store: every field comes back, the database itself allows one active incident, filters are exact."""
+
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dutycycle_alerter.errors import StoreError
+from dutycycle_alerter.incidents.model import (
+    Cause,
+    Diagnosis,
+    Event,
+    EventKind,
+    Incident,
+    OpenRule,
+    Resolution,
+    Severity,
+    State,
+    Step,
+)
+from dutycycle_alerter.model import Gpu
+from dutycycle_alerter.store import incidents
+from dutycycle_alerter.store.database import Database
+from dutycycle_alerter.views import IncidentFilter
+
+NOW = 1_750_000_000.0
+
+
+def incident(subject: str = "slurm/1", *, nodes: tuple[str, ...] = ("gpu1",), **changes: object) -> Incident:
+    made = Incident(
+        subject=subject,
+        rule="idle",
+        severity=Severity.WARNING,
+        state=State.OPEN,
+        started_at=NOW - 1800,
+        opened_at=NOW,
+        updated_at=NOW,
+        known_at=NOW,
+        diagnosis=Diagnosis((Cause.NO_PROCESS,), ("0 processes",), ("release it",)),
+        gpus=tuple(Gpu(node, "0", f"GPU-{node}") for node in nodes),
+        rules=(OpenRule("idle", NOW, Severity.WARNING),),
+        user="alice",
+        account="lab",
+        scheduler="slurm",
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def add(database: Database, *items: Incident) -> list[int]:
+    """Store them; their numbers."""
+    numbers = []
+    for item in items:
+        with database.write() as connection:
+            opened = Event(item.opened_at, EventKind.OPENED, "opened")
+            saved = incidents.save(connection, None, Step(item, (opened,)))
+            assert saved is not None
+            numbers.append(saved.id)
+    return numbers
+
+
+def found(database: Database, **wanted: object) -> list[str]:
+    """Subjects that match, in the order of the list."""
+    with database.read() as connection:
+        page, total = incidents.find(connection, IncidentFilter(**wanted), limit=100, offset=0)  # type: ignore[arg-type]
+    assert total == len(page)
+    return [item.subject for item in page]
+
+
+# Every field
+
+TEXT = st.text(max_size=40)
+TIME = st.floats(0, 4e9)
+RULES = st.builds(OpenRule, TEXT, TIME, st.sampled_from(Severity))
+GPUS = st.builds(Gpu, TEXT, TEXT, TEXT, TEXT, TEXT)
+DIAGNOSES = st.builds(
+    Diagnosis,
+    st.lists(st.sampled_from(Cause), min_size=1, max_size=3).map(tuple),
+    st.lists(TEXT, max_size=3).map(tuple),
+    st.lists(TEXT, max_size=3).map(tuple),
+    TEXT,
+    st.lists(TEXT, max_size=3).map(tuple),
+)
+INCIDENTS = st.builds(
+    Incident,
+    subject=TEXT,
+    rule=TEXT,
+    severity=st.sampled_from(Severity),
+    state=st.sampled_from(State),
+    started_at=TIME,
+    opened_at=TIME,
+    updated_at=TIME,
+    diagnosis=DIAGNOSES,
+    gpus=st.lists(GPUS, max_size=4).map(tuple),
+    rules=st.lists(RULES, max_size=4).map(tuple),
+    kind=TEXT,
+    known_at=TIME,
+    resolved_at=st.none() | TIME,
+    resolution=st.none() | st.sampled_from(Resolution),
+    snoozed_until=st.none() | TIME,
+    actor=TEXT,
+    reopened=st.integers(0, 1000),
+    wasted=st.floats(0, 1e12),
+    energy=st.floats(0, 1e15),
+    cluster=TEXT,
+    scheduler=TEXT,
+    user=TEXT,
+    account=TEXT,
+    partition=TEXT,
+    namespace=TEXT,
+    job_gpus=st.integers(0, 10_000),
+    figures=st.dictionaries(TEXT, st.floats(allow_nan=False), max_size=4),
+)
+EVENTS = st.builds(
+    Event,
+    at=TIME,
+    kind=st.sampled_from(EventKind),
+    text=TEXT,
+    actor=TEXT,
+    data=st.dictionaries(TEXT, st.none() | st.booleans() | st.integers() | TEXT, max_size=4),
+)
+
+# The store is shared by the examples of one test, but each leaves it as it was: `read` rolls back.
+in_one_store = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+
+
+def test_the_strategy_knows_every_field() -> None:
+    assert {field.name for field in fields(Incident)} - {"id"} <= set(INCIDENTS.wrapped_strategy.kwargs)  # type: ignore[attr-defined]
+
+
+@in_one_store
+@given(first=INCIDENTS, second=INCIDENTS, events=st.lists(EVENTS, max_size=4))
+def test_what_is_saved_comes_back_in_every_field(
+    database: Database, first: Incident, second: Incident, events: list[Event]
+) -> None:
+    with database.read() as connection:
+        saved = incidents.save(connection, None, Step(first, tuple(events)))
+        assert saved is not None
+        assert saved == replace(first, id=saved.id)
+        changed = replace(second, id=saved.id)
+        assert incidents.save(connection, saved, Step(changed, tuple(events))) == changed
+        assert incidents.get(connection, saved.id) == changed
+        assert incidents.events_of(connection, saved.id) == events * 2
+
+
+@pytest.mark.parametrize("number", [0, -1, 1, 2**31, 2**63, 10**30])
+def test_a_number_that_no_incident_has_finds_none(database: Database, number: int) -> None:
+    with database.read() as connection:
+        assert incidents.get(connection, number) is None
+        assert incidents.events_of(connection, 1) == []
+
+
+def test_a_step_that_changes_nothing_writes_nothing(database: Database) -> None:
+    with database.write() as connection:
+        assert incidents.save(connection, None, Step(None)) is None
+        saved = incidents.save(connection, None, Step(incident()))
+        assert saved is not None
+        assert incidents.save(connection, saved, Step(saved)) == saved
+        assert incidents.last_event_id(connection) == 0
+
+
+# One active incident per subject and class
+
+
+def test_the_database_refuses_a_second_active_incident_of_a_subject(database: Database) -> None:
+    add(database, incident())
+    for state in (State.OPEN, State.ACKNOWLEDGED, State.SNOOZED):
+        with pytest.raises(StoreError, match="UNIQUE"):
+            add(database, incident(state=state))
+    assert found(database) == ["slurm/1"]
+    with database.read() as connection:
+        assert incidents.last_event_id(connection) == 1  # its event went with it
+
+
+def test_resolved_ones_other_subjects_and_other_classes_are_not_in_the_way(database: Database) -> None:
+    resolved = incident(state=State.RESOLVED, resolution=Resolution.ENDED, resolved_at=NOW)
+    add(database, incident(), resolved, resolved, incident("slurm/2"), incident(kind="fault"))
+    assert sorted(found(database)) == ["slurm/1"] * 4 + ["slurm/2"]
+
+
+def test_a_resolved_incident_cannot_be_active_again_beside_another(database: Database) -> None:
+    (number, _) = add(database, incident(state=State.RESOLVED, resolution=Resolution.CLEARED), incident())
+
+    def reopen() -> None:
+        with database.write() as connection:
+            before = incidents.get(connection, number)
+            assert before is not None
+            incidents.save(connection, before, Step(replace(before, state=State.OPEN)))
+
+    with pytest.raises(StoreError, match="UNIQUE"):
+        reopen()
+
+
+# Which incident a pass goes on with
+
+
+def test_the_latest_is_the_active_one_or_else_the_newest(database: Database) -> None:
+    old = incident(state=State.RESOLVED, opened_at=NOW - 500)
+    new = incident(state=State.RESOLVED, opened_at=NOW - 100)
+    # Reopened, an older incident is the active one.
+    active = incident("slurm/2", opened_at=NOW - 900)
+    newer = incident("slurm/2", state=State.RESOLVED, opened_at=NOW - 100)
+    numbers = add(database, new, old, active, newer, incident("slurm/3", kind="fault"))
+    with database.read() as connection:
+        latest = incidents.latest(connection, ["slurm/1", "slurm/2", "slurm/3", "slurm/4"])
+    assert {subject: item.id for subject, item in latest.items()} == {"slurm/1": numbers[0], "slurm/2": numbers[2]}
+
+
+def test_more_subjects_than_a_statement_takes_variables(database: Database) -> None:
+    add(database, incident("slurm/7"), incident("slurm/1999"))
+    with database.read() as connection:
+        assert set(incidents.latest(connection, [f"slurm/{i}" for i in range(2000)])) == {"slurm/7", "slurm/1999"}
+        assert incidents.latest(connection, []) == {}
+
+
+def test_active_ones_are_all_that_are_not_resolved(database: Database) -> None:
+    add(database, *(incident(f"slurm/{state}", state=state) for state in State))
+    with database.read() as connection:
+        states = {item.state for item in incidents.active(connection)}
+    assert states == set(State) - {State.RESOLVED}
+
+
+# Lists and filters
+
+
+def test_active_before_resolved_and_newest_first(database: Database) -> None:
+    add(
+        database,
+        incident("a", opened_at=NOW - 300),
+        incident("b", opened_at=NOW - 100),
+        incident("c", opened_at=NOW, state=State.RESOLVED),
+        incident("d", opened_at=NOW - 200, state=State.SNOOZED),
+        incident("e", opened_at=NOW - 50, state=State.RESOLVED),
+    )
+    assert found(database) == ["b", "d", "a", "c", "e"]
+
+
+def test_pages_cover_the_list_once_each_and_tell_how_many_match(database: Database) -> None:
+    add(database, *(incident(f"slurm/{i}", opened_at=NOW) for i in range(7)))
+    seen = []
+    with database.read() as connection:
+        for offset in range(0, 9, 3):
+            page, total = incidents.find(connection, IncidentFilter(), limit=3, offset=offset)
+            assert total == 7
+            seen += [item.subject for item in page]
+    assert sorted(seen) == sorted(f"slurm/{i}" for i in range(7))
+
+
+def test_each_field_filters_exactly(database: Database) -> None:
+    add(
+        database,
+        incident("a"),
+        incident("b", rule="stalled", severity=Severity.CRITICAL, user="bob", account="bio", scheduler="k8s"),
+        incident("c", state=State.RESOLVED, user="alice2"),
+    )
+    assert found(database, rule="stalled") == ["b"]
+    assert found(database, severity=Severity.CRITICAL) == ["b"]
+    assert found(database, user="alice") == ["a"]
+    assert found(database, account="bio") == ["b"]
+    assert found(database, scheduler="k8s") == ["b"]
+    assert found(database, states=frozenset({State.RESOLVED})) == ["c"]
+    assert found(database, states=frozenset({State.OPEN, State.RESOLVED}), user="alice2") == ["c"]
+    assert found(database, user="alice", rule="stalled") == []
+
+
+@pytest.mark.parametrize(
+    ("node", "subjects"),
+    [
+        ("gpu1", ["a", "c"]),
+        ("gpu10", ["b"]),
+        ("gpu2", ["c"]),
+        ("gpu", []),
+        ("gpu1 gpu2", ["c"]),
+        ("1", []),
+        ("%", []),
+        ("gpu_", []),
+    ],
+)
+def test_a_node_is_matched_whole(database: Database, node: str, subjects: list[str]) -> None:
+    add(database, incident("a"), incident("b", nodes=("gpu10",)), incident("c", nodes=("gpu1", "gpu2")))
+    assert sorted(found(database, node=node)) == subjects
+
+
+@pytest.mark.parametrize(
+    ("text", "subjects"),
+    [
+        ("100%", ["a"]),
+        ("%", ["a"]),
+        ("_", ["b"]),
+        ("n_1", ["b"]),
+        ("/", ["d"]),
+        ("\\", ["c"]),
+        ("CAROL", ["c"]),
+        ("data load", ["d"]),
+        ("lab", ["a", "b", "c", "d"]),
+        ("'; DROP TABLE incident; --", []),
+        ("x" * 10_000, []),
+    ],
+)
+def test_text_is_looked_for_literally_in_any_case(database: Database, text: str, subjects: list[str]) -> None:
+    add(
+        database,
+        incident("train-100%"),
+        incident("run_1"),
+        incident("c\\d", user="Carol"),
+        incident("k8s/x", diagnosis=Diagnosis((Cause.DATA_LOADING, Cause.SMALL_WORK), (), ())),
+    )
+    names = {"train-100%": "a", "run_1": "b", "c\\d": "c", "k8s/x": "d"}
+    assert sorted(names[subject] for subject in found(database, text=text)) == subjects
+
+
+# Events
+
+
+def test_events_are_told_in_order_from_any_point_on(database: Database) -> None:
+    one, two = add(database, incident("a"), incident("b"))
+    with database.write() as connection:
+        item = incidents.get(connection, one)
+        assert item is not None
+        incidents.save(connection, item, Step(item, (Event(NOW + 1, EventKind.ACKNOWLEDGED, "ack", actor="bob"),)))
+    with database.read() as connection:
+        assert incidents.last_event_id(connection) == 3
+        assert [(n, i, e.kind) for n, i, e in incidents.events_after(connection, 1)] == [
+            (2, two, EventKind.OPENED),
+            (3, one, EventKind.ACKNOWLEDGED),
+        ]
+        assert len(incidents.events_after(connection, 0, limit=2)) == 2
+        assert incidents.events_after(connection, 3) == []

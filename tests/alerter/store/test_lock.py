@@ -1,0 +1,42 @@
+"""One alerter per store."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dutycycle_alerter.errors import StoreError
+from dutycycle_alerter.store.lock import StoreLock
+
+
+def test_a_second_alerter_is_refused_and_told_who_has_the_store(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'a.sqlite3'}"
+    lock = StoreLock(url)
+    with pytest.raises(StoreError, match=rf"another alerter \(process {os.getpid()}\)"):
+        StoreLock(url)
+    lock.release()
+    StoreLock(url).release()
+
+
+def test_a_killed_alerter_leaves_no_lock_behind(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'a.sqlite3'}"
+    code = "from dutycycle_alerter.store.lock import StoreLock\n"
+    code += f"held = StoreLock({url!r}); print('held', flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(StoreError, match=f"process {holder.pid}"):
+            StoreLock(url)
+        holder.kill()
+    StoreLock(url).release()
+
+
+def test_a_place_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"missing/a\.sqlite3\.lock"):
+        StoreLock(f"sqlite:///{tmp_path / 'missing' / 'a.sqlite3'}")
+
+
+def test_other_databases_have_no_lock_file() -> None:
+    StoreLock("postgresql://host/name").release()

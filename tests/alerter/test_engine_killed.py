@@ -1,0 +1,117 @@
+"""kill -9 at any moment of scrapes and passes: what a new process finds in the store is whole, and nothing is twice."""
+
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from dutycycle_alerter.incidents.model import EventKind, Incident, Resolution, State
+from dutycycle_alerter.store.database import open_database
+from dutycycle_alerter.store.reader import StoreReader
+from dutycycle_alerter.views import IncidentFilter
+from tests.alerter.exporters import FakeExporter, serving
+
+START = 1_750_000_000.0
+MINUTE = 60.0
+KILLS = 6
+
+ALERTER = """
+import sys, urllib.request
+from dutycycle_alerter.engine import Engine
+from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.sources.scrape import ScrapeSource
+from dutycycle_alerter.store.database import open_database
+
+path, clock_url, target = sys.argv[1:]
+now = [float(urllib.request.urlopen(clock_url).read())]
+settings = Settings.model_validate({"source": {"targets": [target], "interval": "1m"}}).scaled()
+database = open_database(f"sqlite:///{path}", time_scale=1)
+source = ScrapeSource(settings, database, lambda: now[0])
+engine = Engine(settings, source, database, lambda: now[0])
+source.restore()
+while True:
+    now[0] = float(urllib.request.urlopen(clock_url).read())
+    source.scrape()
+    engine.run_pass()
+    print(now[0], flush=True)
+"""
+
+
+class World:
+    """A node that goes on while alerters die. Each question for the time lets a minute pass.
+
+    `slurm/1` idles for fifty minutes and works for twenty, in turn; `slurm/2` works; every seventy minutes a job that
+    idled begins and ends.
+    """
+
+    def __init__(self) -> None:
+        self.exporter = FakeExporter("gpu01", 4)
+        self.exporter.allocate("slurm/1", 0, start=START)
+        self.exporter.allocate("slurm/2", 1, start=START, user="bob")
+        self.minutes = 0
+
+    def tick(self) -> str:
+        turn, minute = divmod(self.minutes, 70)
+        if minute == 0:
+            self.exporter.allocate(f"slurm/{100 + turn}", 2, start=START + self.minutes * MINUTE, user="carol")
+        if minute == 60:
+            self.exporter.end(f"slurm/{100 + turn}")
+        if minute == 69:
+            self.exporter.forget(f"slurm/{100 + turn}")
+        idles = minute < 50
+        self.exporter.run(MINUTE, {"slurm/1": 0.0 if idles else 0.9, "slurm/2": 0.9, f"slurm/{100 + turn}": 0.0})
+        self.minutes += 1
+        return repr(START + self.minutes * MINUTE)
+
+
+def test_killed_again_and_again_no_incident_is_lost_or_doubled_and_usage_adds_up(tmp_path: Path) -> None:
+    path, world, chance = tmp_path / "store.sqlite3", World(), random.Random()
+    with serving(world.exporter.page, world.tick) as (target, clock):
+        for kill in range(KILLS + 1):
+            command = [sys.executable, "-c", ALERTER, str(path), clock, target]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as alerter:
+                assert alerter.stdout is not None
+                # The moment is any: within a scrape, a pass, a commit, or the first steps after a start.
+                for _ in range(chance.randrange(3, 120) if kill < KILLS else 100):
+                    line = alerter.stdout.readline()
+                    assert line, "the alerter ended by itself"
+                time.sleep(0.02 * chance.random())
+                alerter.kill()
+    database = open_database(f"sqlite:///{path}", time_scale=1)
+    reader = StoreReader(database)
+    found = list(reader.incidents(IncidentFilter(), limit=1000)[0])
+
+    active = Counter(item.subject for item in found if item.state.active)
+    assert all(number == 1 for number in active.values())
+    for item in found:
+        check_history(item, [event.kind for event in reader.events(item.id)])
+
+    # A job that ended is not found idle once more by whoever restores its counters.
+    subjects = Counter(item.subject for item in found)
+    assert subjects["slurm/1"] >= 1
+    assert subjects["slurm/2"] == 0
+    assert all(number == 1 for subject, number in subjects.items() if subject != "slurm/1")
+    for item in found:
+        if item.subject not in ("slurm/1", f"slurm/{100 + (world.minutes - 1) // 70}"):
+            assert (item.state, item.resolution) == (State.RESOLVED, Resolution.ENDED)
+
+    used = {usage.user: usage.allocated for usage in reader.users(since=0, until=1e12)}
+    counted = world.exporter.allocations["slurm/2", 1].counters["allocated"]
+    # One scrape before the first and one after the last are not in; each restart may cost a minute more.
+    assert abs(used["bob"] - counted) <= (KILLS + 2) * MINUTE
+    assert abs(used["alice"] - used["bob"]) < 1
+    database.close()
+
+
+def check_history(item: Incident, kinds: list[EventKind]) -> None:
+    """The events tell exactly how the incident came to be as it is."""
+    counted = Counter(kinds)
+    assert kinds[0] is EventKind.OPENED
+    assert counted[EventKind.OPENED] == 1
+    assert counted[EventKind.REOPENED] == item.reopened
+    assert counted[EventKind.RESOLVED] == item.reopened + (item.state is State.RESOLVED)
+    ends = [kind for kind in kinds if kind in (EventKind.OPENED, EventKind.RESOLVED, EventKind.REOPENED)]
+    expected = [EventKind.RESOLVED if i % 2 else EventKind.REOPENED for i in range(len(ends))]
+    assert ends[1:] == expected[1:]

@@ -1,0 +1,34 @@
+"""What is wrong, in one line."""
+
+import pytest
+
+from dutycycle_alerter.headline import headline
+from dutycycle_alerter.model import Gpu
+from dutycycle_alerter.settings import Rules
+from tests.alerter.web.doubles import incident
+
+
+@pytest.mark.parametrize(
+    ("rule", "concerned", "whole", "text"),
+    [
+        ("idle", 1, 1, "The GPU is idle"),
+        ("idle", 2, 2, "Both GPUs are idle"),
+        ("idle", 8, 8, "All 8 GPUs are idle"),
+        ("partially_idle", 1, 8, "1 of 8 GPUs is idle"),
+        ("partially_idle", 4, 8, "4 of 8 GPUs are idle"),
+        ("stalled", 1, 1, "The GPU keeps waiting for work"),
+        ("uneven", 4, 8, "4 of 8 GPUs lag behind"),
+        ("uneven", 3, 4, "The 4 GPUs work unevenly"),
+        ("underused", 8, 8, "All 8 GPUs are hardly used"),
+        ("idle", 2, 0, "Both GPUs are idle"),
+        ("gpu_fault", 1, 8, "1 of 8 GPUs shows “gpu fault”"),
+    ],
+)
+def test_headline(rule: str, concerned: int, whole: int, text: str) -> None:
+    gpus = tuple(Gpu("n", str(n)) for n in range(concerned))
+    assert headline(incident(rule=rule, gpus=gpus, job_gpus=whole)) == text
+
+
+@pytest.mark.parametrize("rule", Rules.ORDER)
+def test_every_rule_has_words_of_its_own(rule: str) -> None:
+    assert "show" not in headline(incident(rule=rule))

@@ -1,0 +1,332 @@
+"""What may be configured: the defaults are the design's, and the time scale divides every duration and nothing else."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from dutycycle_alerter.settings import (
+    WINDOWS,
+    Duration,
+    JobMatch,
+    RealDuration,
+    Rules,
+    Section,
+    Settings,
+    Window,
+)
+
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+
+DESIGN_RULES = {
+    "idle": {
+        "enabled": True,
+        "below": 0.005,
+        "window": 30 * MINUTE,
+        "critical_window": 2 * HOUR,
+        "serving_window": 24 * HOUR,
+        "clear_above": 0.02,
+        "clear_window": 15 * MINUTE,
+    },
+    "partially_idle": {
+        "enabled": True,
+        "below": 0.005,
+        "busiest_at_least": 0.15,
+        "window": 30 * MINUTE,
+        "clear_above": 0.02,
+    },
+    "stalled": {
+        "enabled": True,
+        "at_least": 0.05,
+        "below": 0.70,
+        "gap_share": 0.20,
+        "cpu_of_limit": 0.90,
+        "pressure": 0.20,
+        "window": 15 * MINUTE,
+        "clear_above": 0.80,
+        "clear_gap_share": 0.12,
+        "clear_cpu_of_limit": 0.80,
+        "clear_pressure": 0.12,
+    },
+    "uneven": {
+        "enabled": True,
+        "spread": 0.4,
+        "busiest_at_least": 0.30,
+        "window": 30 * MINUTE,
+        "clear_spread": 0.3,
+    },
+    "underused": {
+        "enabled": True,
+        "below": 0.25,
+        "critical_below": 0.15,
+        "window": 30 * MINUTE,
+        "clear_above": 0.32,
+    },
+}
+
+
+def test_the_rules_defaults_are_the_designs_table() -> None:
+    assert Rules().model_dump() == DESIGN_RULES
+    assert tuple(DESIGN_RULES) == Rules.ORDER
+
+
+def test_the_mechanics_defaults_are_the_designs() -> None:
+    judging = Settings().judging
+    assert judging.model_dump(exclude={"rules"}) == {
+        "grace": {"batch": 10 * MINUTE, "loading": 20 * MINUTE, "interactive": 60 * MINUTE},
+        "coverage": 0.80,
+        "lost_after": 24 * HOUR,
+        "reopen_within": 2 * HOUR,
+    }
+    assert WINDOWS == (15 * MINUTE, 30 * MINUTE, 2 * HOUR, 24 * HOUR)
+
+
+def test_everything_else_has_a_default_for_one_box() -> None:
+    settings = Settings()
+    assert settings.time_scale == 1
+    assert settings.source.targets == ("http://127.0.0.1:9836/metrics",)
+    assert settings.web.listen_address == "127.0.0.1:9837"
+    assert settings.database.startswith("sqlite:///")
+    assert settings.source.resolution == MINUTE
+
+
+# Scaling, by annotation: a duration that somebody adds tomorrow is walked here without anybody thinking of it.
+
+
+def leaves(section: type[Section], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """(path, annotation) of every field that is not itself a section; sections within containers included."""
+    for name, hint in get_type_hints(section, include_extras=True).items():
+        if name not in section.model_fields:
+            continue
+        if isinstance(hint, type) and issubclass(hint, Section):
+            yield from leaves(hint, (*path, name))
+        else:
+            yield (*path, name), hint
+            for inner in sections_within(hint):
+                yield from leaves(inner, (*path, name, "*"))
+
+
+def sections_within(hint: Any) -> Iterator[type[Section]]:
+    for part in get_args(hint):
+        if isinstance(part, type) and issubclass(part, Section):
+            yield part
+        else:
+            yield from sections_within(part)
+
+
+def is_duration(hint: Any) -> bool:
+    """Whether the field is written like a duration, whatever it is called."""
+    return get_args(RealDuration)[:2] == get_args(hint)[:2]
+
+
+def value_at(settings: Settings, path: tuple[str, ...]) -> Any:
+    value: Any = settings
+    for name in path:
+        value = getattr(value, name)
+    return value
+
+
+LEAVES = dict(leaves(Settings))
+REAL_TIME_OUTS = {("source", "timeout")}
+
+
+def test_the_time_scale_divides_every_duration_and_nothing_else() -> None:
+    settings = Settings(time_scale=30)
+    scaled = settings.scaled()
+    divided = set()
+    for path in LEAVES:
+        if "*" in path:
+            continue
+        before, after = value_at(settings, path), value_at(scaled, path)
+        if before != after:
+            assert after == pytest.approx(before / 30)
+            divided.add(path)
+    durations = {path for path, hint in LEAVES.items() if is_duration(hint)}
+    assert len(durations) > 15
+    assert divided == durations - REAL_TIME_OUTS
+
+
+def test_no_duration_hides_in_a_list_where_scaling_does_not_look() -> None:
+    assert [path for path, hint in LEAVES.items() if "*" in path and is_duration(hint)] == []
+
+
+def test_every_number_that_is_no_ratio_says_what_it_is() -> None:
+    """A plain float is a duration that forgot to be one, a ratio that may be 7, or a number that may be `yes`."""
+    assert [path for path, hint in LEAVES.items() if hint in (float, int, float | None, int | None)] == []
+
+
+def test_scale_one_changes_nothing() -> None:
+    assert Settings().scaled() == Settings()
+
+
+def test_scaling_is_done_once_and_by_the_one_factor() -> None:
+    scaled = Settings(time_scale=60).scaled()
+    assert scaled.time_scale == 60
+    assert scaled.source.timeout == 5
+    assert scaled.judging.rules.idle.window == 30
+    assert scaled.schedule.pass_interval == 1
+
+
+# Values
+
+
+def refused(data: dict[str, Any]) -> str:
+    with pytest.raises(ValidationError) as error:
+        Settings.model_validate(data)
+    return "\n".join(item["msg"] for item in error.value.errors())
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "5", "soon", "-5s", "1h 30m", True, None, [], {}, 0, -1, "0s", float("nan"), float("inf"), "0.1ms", "36501d"],
+)
+def test_what_is_no_duration_is_refused(value: object) -> None:
+    assert refused({"source": {"interval": value}})
+
+
+@pytest.mark.parametrize(("value", "seconds"), [("15s", 15), ("1m", 60), (20, 20), (2.5, 2.5), ("250ms", 0.25)])
+def test_durations_are_text_or_seconds(value: object, seconds: float) -> None:
+    assert Settings.model_validate({"source": {"interval": value}}).source.interval == seconds
+
+
+@pytest.mark.parametrize("value", ["15m", "30m", "2h", "24h", "1d", 900, 7200.0])
+def test_a_window_is_of_the_fixed_set(value: object) -> None:
+    settings = Settings.model_validate({"judging": {"rules": {"idle": {"window": value}}}})
+    assert settings.judging.rules.idle.window in WINDOWS
+
+
+@pytest.mark.parametrize("value", ["10m", "901s", 0, 1, 900.5, "", None, [], {}, True, float("nan")])
+def test_another_window_is_refused(value: object) -> None:
+    message = refused({"judging": {"rules": {"idle": {"window": value}}}})
+    assert re.search(r"one of 15m, 30m, 2h, 24h|is not a duration|valid number|expected a number", message)
+
+
+@pytest.mark.parametrize("value", [-0.01, 1.01, 70, "70%", True, None, float("nan"), float("inf"), "x", []])
+def test_a_ratio_lies_between_0_and_1(value: object) -> None:
+    assert refused({"judging": {"coverage": value}})
+
+
+@pytest.mark.parametrize("value", [0, 1, 0.5, "0.5"])
+def test_a_ratio_may_come_as_text_from_the_environment(value: object) -> None:
+    assert Settings.model_validate({"judging": {"coverage": value}}).judging.coverage == float(value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"time_scale": 0},
+        {"time_scale": -1},
+        {"time_scale": True},
+        {"time_scale": 3601},
+        {"costs": {"gpu_hour": -1}},
+        {"costs": {"gpu_hour": float("inf")}},
+        {"source": {"targets": "http://gpu01:9836/metrics"}},
+        {"source": {"targets": [7]}},
+        {"source": {"targets": ["gpu01:9836"]}},
+        {"source": {"targets": ["http:///metrics"]}},
+        {"source": {"targets": ["file:///etc/passwd"]}},
+        {"source": {"targets": ["http://gpu01:9836/ metrics"]}},
+        {"source": None},
+        {"source": []},
+        {"kinds": [{"user": "alice"}]},
+        {"kinds": [{"kind": "game"}]},
+        {"kinds": {"kind": "batch"}},
+        {"web": {"listen_address": 9837}},
+        {"judging": {"rules": {"idle": {"enabled": "perhaps"}}}},
+        {"source": {"resolution": "10s", "interval": "15s"}},
+    ],
+    ids=str,
+)
+def test_wrong_values_are_refused(data: dict[str, Any]) -> None:
+    assert refused(data)
+
+
+def test_a_day_of_minutes_cannot_be_kept_of_scrapes_that_are_rarer() -> None:
+    assert "source.resolution must not be shorter than source.interval" in refused(
+        {"source": {"resolution": "10s", "interval": "15s"}}
+    )
+
+
+OPENING_AND_CLEARING = [
+    ("idle", "below", "clear_above"),
+    ("partially_idle", "below", "clear_above"),
+    ("partially_idle", "below", "busiest_at_least"),
+    ("stalled", "at_least", "below"),
+    ("stalled", "below", "clear_above"),
+    ("stalled", "clear_gap_share", "gap_share"),
+    ("stalled", "clear_cpu_of_limit", "cpu_of_limit"),
+    ("stalled", "clear_pressure", "pressure"),
+    ("uneven", "clear_spread", "spread"),
+    ("underused", "below", "clear_above"),
+]
+
+
+@pytest.mark.parametrize(("rule", "lower", "higher"), OPENING_AND_CLEARING)
+def test_a_rule_cannot_clear_where_it_opens(rule: str, lower: str, higher: str) -> None:
+    bound = DESIGN_RULES[rule][lower]
+    assert f"{lower} must be lower than {higher}" in refused({"judging": {"rules": {rule: {higher: bound}}}})
+
+
+def test_every_clearing_bound_is_compared_with_an_opening_bound() -> None:
+    compared = {(rule, key) for rule, *keys in OPENING_AND_CLEARING for key in keys}
+    for rule, numbers in DESIGN_RULES.items():
+        assert {(rule, key) for key in numbers if key.startswith("clear_") and key != "clear_window"} <= compared
+
+
+def test_the_bound_of_critical_may_be_the_rules_own_and_not_more() -> None:
+    rules = {"underused": {"critical_below": 0.25}}
+    assert Settings.model_validate({"judging": {"rules": rules}}).judging.rules.underused.critical_below == 0.25
+    rules["underused"]["critical_below"] = 0.26
+    assert "critical_below must not be higher than below" in refused({"judging": {"rules": rules}})
+
+
+@pytest.mark.parametrize(("key", "good", "bad"), [("resolution", "5m", "301s"), ("retention", "24h", "86399s")])
+def test_counters_are_kept_closely_and_long_enough_for_every_window(key: str, good: str, bad: str) -> None:
+    assert Settings.model_validate({"source": {key: good}})
+    assert refused({"source": {key: bad}})
+
+
+def test_settings_do_not_change() -> None:
+    with pytest.raises(ValidationError):
+        Settings().time_scale = 30
+
+
+@given(st.floats(0.001, 36500 * 86400))
+def test_durations_survive_being_printed_and_read_again(seconds: float) -> None:
+    """`dutycycle config` prints what can be used as a configuration."""
+    settings = Settings.model_validate({"judging": {"lost_after": seconds}})
+    again = Settings.model_validate(settings.model_dump(mode="json"))
+    assert again == settings
+    assert again.judging.lost_after == seconds
+
+
+def test_the_annotations_are_those_that_the_walk_above_looks_for() -> None:
+    assert is_duration(Duration)
+    assert is_duration(RealDuration)
+    assert is_duration(Window)
+    assert not is_duration(get_type_hints(Settings, include_extras=True)["time_scale"])
+
+
+# Matching jobs
+
+
+@pytest.mark.parametrize(
+    ("match", "matches"),
+    [
+        ({}, True),
+        ({"user": "alice"}, True),
+        ({"user": "ali*"}, True),
+        ({"user": "Alice"}, False),
+        ({"user": "alice", "partition": "debug"}, False),
+        ({"workload": "slurm/*"}, True),
+        ({"namespace": ""}, True),
+        ({"namespace": "?*"}, False),
+    ],
+)
+def test_every_given_field_of_a_match_must_match(match: dict[str, str], *, matches: bool) -> None:
+    labels = {"workload": "slurm/7", "user": "alice", "partition": "gpu"}
+    assert JobMatch(**match).matches(labels) is matches

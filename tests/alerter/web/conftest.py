@@ -1,0 +1,94 @@
+"""The page as it is in production: the real store behind it, a real server on a real socket before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import urllib3
+
+from dutycycle_alerter.store.database import open_database
+from dutycycle_alerter.store.reader import StoreReader
+from dutycycle_alerter.web.app import create_app
+from dutycycle_alerter.web.listen import ListenAddress
+from dutycycle_alerter.web.server import Server
+from tests.alerter.conftest import Simulated
+from tests.alerter.web.doubles import NOW, FixedReader
+
+LOOPBACK = ListenAddress("127.0.0.1", 0)
+
+
+@dataclass(frozen=True)
+class Client:
+    """A plain HTTP client of one running server."""
+
+    url: str
+    pool: urllib3.PoolManager
+
+    @property
+    def host(self) -> str:
+        """Host and port."""
+        return urlsplit(self.url).netloc
+
+    def get(self, path: str, **headers: str) -> urllib3.BaseHTTPResponse:
+        return self.request("GET", path, headers=headers)
+
+    def request(self, method: str, path: str, **options: object) -> urllib3.BaseHTTPResponse:
+        return self.pool.request(method, self.url.rstrip("/") + path, redirect=False, **options)  # type: ignore[arg-type]
+
+    def page(self, path: str) -> str:
+        response = self.get(path)
+        assert response.status == 200, response.data.decode()
+        return response.data.decode()
+
+
+@dataclass(frozen=True)
+class Live:
+    """A server over a copy of the simulated store."""
+
+    client: Client
+    store: StoreReader
+    now: float
+
+    def incident_of(self, user: str) -> int:
+        """The number of a user's incident."""
+        from dutycycle_alerter.views import IncidentFilter
+
+        found, _ = self.store.incidents(IncidentFilter(user=user))
+        return found[0].id
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Client]]:
+    """Starts a server over a reader of fixed answers; the clock stands still at NOW."""
+    with ExitStack() as stack:
+
+        def start(reader: FixedReader, **options: object) -> Client:
+            settings = {"clock": lambda: NOW, "zone": UTC, **options}
+            app = create_app(reader, reader, **settings)  # type: ignore[arg-type]
+            server = stack.enter_context(Server(app, LOOPBACK))
+            pool = urllib3.PoolManager(retries=False, timeout=60)
+            stack.callback(pool.clear)
+            return Client(server.url, pool)
+
+        yield start
+
+
+@pytest.fixture
+def live(simulated: Simulated, store_file: Path) -> Iterator[Live]:
+    """A server over the simulated store, some seconds after its last pass."""
+    database = open_database(f"sqlite:///{store_file}")
+    now = simulated.now + 5
+    store = StoreReader(database, lambda: now)
+    pool = urllib3.PoolManager(retries=False, timeout=60)
+    try:
+        with Server(create_app(store, store, clock=lambda: now, zone=UTC), LOOPBACK) as server:
+            yield Live(Client(server.url, pool), store, now)
+    finally:
+        pool.clear()
+        database.close()

@@ -1,0 +1,156 @@
+"""The JSON API: typed, on the shown scale, null where nothing is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from dutycycle_alerter import answers
+from dutycycle_alerter.incidents.model import Severity, State
+from dutycycle_alerter.usage import UserUsage
+from dutycycle_alerter.views import NotEvaluable
+from tests.alerter.web.conftest import Client, Live
+from tests.alerter.web.doubles import NOW, FixedReader, full_reader, gpu_now, incident, status
+
+Serve = Callable[..., Client]
+
+
+def get(client: Client, path: str) -> Any:
+    response = client.get(f"/api/v1/{path}")
+    assert response.status == 200, response.data
+    assert response.headers["content-type"] == "application/json"
+    return json.loads(response.data)
+
+
+def test_incidents(live: Live) -> None:
+    answer = get(live.client, "incidents?state=open&rule=idle")
+    assert (answer["total"], answer["offset"], answer["replay"]) == (1, 0, False)
+    (found,) = answer["incidents"]
+    assert found["title"] == "All 4 GPUs are idle"
+    assert found["subject"] == "slurm/41207"
+    assert found["severity"] == "critical"
+    assert [gpu["index"] for gpu in found["gpus"]] == ["0", "1", "2", "3"]
+    assert found["diagnosis"]["causes"] == ["no process"]
+    assert found["wasted_gpu_hours"] == pytest.approx(11.87, abs=0.01)
+    assert found["resolved_at"] is None
+    kept = live.store.incident(found["id"])
+    assert kept is not None
+    assert datetime.fromisoformat(found["started_at"]).timestamp() == pytest.approx(kept.started_at, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("query", "users"),
+    [
+        ("", ["erin", "bob", "alice", "dmitri", "carol", "heidi"]),
+        ("state=open&state=resolved", ["erin", "bob", "alice", "dmitri", "carol", "heidi"]),
+        ("state=resolved", ["heidi"]),
+        ("scheduler=k8s", ["dmitri"]),
+        ("account=vision", ["bob", "carol", "heidi"]),
+        ("severity=critical&limit=1&offset=1", ["alice"]),
+        ("node=gpu-b01", ["heidi"]),
+        ("text=straggler&user=bob", ["bob"]),
+    ],
+)
+def test_filters(live: Live, query: str, users: list[str]) -> None:
+    found = [one["user"] for one in get(live.client, f"incidents?{query}")["incidents"]]
+    assert sorted(found) == sorted(users)
+
+
+def test_one_incident_with_its_history(live: Live) -> None:
+    number = live.incident_of("heidi")
+    answer = get(live.client, f"incidents/{number}")
+    assert answer["incident"]["id"] == number
+    assert answer["incident"]["resolution"] == "ended"
+    assert [event["kind"] for event in answer["events"]] == ["opened", "resolved"]
+    assert answer["events"][0]["at"].endswith("Z")
+
+
+def test_users(live: Live) -> None:
+    answer = get(live.client, "users?since=7d")
+    assert len(answer["users_histogram"]) == 20
+    assert sum(answer["users_histogram"]) == len(answer["users"]) == 34
+    assert answer["users_under_15"] == 9
+    alice = next(user for user in answer["users"] if user["user"] == "alice")
+    assert alice["mean_utilization_percent"] == 0.0
+    assert alice["wasted_gpu_hours"] == alice["observed_gpu_hours"]
+    assert alice["incidents"] == 1
+
+
+def test_gpus_of_a_silent_exporter_are_null(live: Live) -> None:
+    found = get(live.client, "gpus")["gpus"]
+    assert len(found) == 20
+    for gpu in found:
+        assert gpu["stale"] is (gpu["node"] == "gpu-b01")
+        assert (gpu["utilization_ratio"] is None) is gpu["stale"]
+        assert (gpu["memory_used_bytes"] is None) is gpu["stale"]
+    assert found[0]["utilization_ratio"] == 0.0
+    assert found[0]["workloads"] == [{"workload": "slurm/41207", "user": "alice", "share": 1.0}]
+
+
+def test_status(live: Live) -> None:
+    answer = get(live.client, "status")
+    assert answer["jobs_judged"] == 6
+    assert [bool(target["error"]) for target in answer["targets"]] == [False, False, True]
+    assert answer["first_verdict_at"] is None
+
+
+def test_a_replay_is_said_in_every_answer_and_seconds_are_on_the_shown_scale(serve: Serve) -> None:
+    reader = full_reader("")
+    reader.shown = status(replay=True, time_scale=60.0, not_evaluable=(NotEvaluable("stalled", "no gaps", 2),))
+    client = serve(reader)
+    answers = {path: get(client, path) for path in ("incidents", "incidents/7", "users", "gpus", "status")}
+    assert all(answer["replay"] is True for answer in answers.values())
+    assert answers["incidents"]["incidents"][0]["wasted_gpu_hours"] == 120.0
+    assert answers["incidents"]["incidents"][0]["energy_kwh"] == 60.0
+    since, until = (datetime.fromisoformat(answers["users"][name]).timestamp() for name in ("since", "until"))
+    assert until - since == pytest.approx(7 * 86400 / 60)
+    assert answers["status"]["not_evaluable"] == [{"rule": "stalled", "reason": "no gaps", "jobs": 2}]
+
+
+def test_unknown_is_null(serve: Serve) -> None:
+    device = gpu_now(
+        utilization=None, memory_used=None, power=None, temperature=None, processes=None, last_busy_at=None
+    )
+    reader = FixedReader(devices=[device], people=[UserUsage("zoe", 3600, 0, 0)], shown=status(last_pass=None))
+    client = serve(reader)
+    (gpu,) = get(client, "gpus")["gpus"]
+    assert {
+        gpu[name]
+        for name in (
+            "utilization_ratio",
+            "memory_used_bytes",
+            "power_watts",
+            "temperature_celsius",
+            "processes",
+            "last_busy_at",
+        )
+    } == {None}
+    (user,) = get(client, "users")["users"]
+    assert (user["mean_utilization_percent"], user["energy_kwh"]) == (None, None)
+    assert get(client, "status")["last_pass"] is None
+
+
+def test_the_description_names_every_shape_and_path(serve: Serve) -> None:
+    described = get(serve(FixedReader()), "openapi.json")
+    assert sorted(described["paths"]) == [
+        "/api/v1/gpus",
+        "/api/v1/incidents",
+        "/api/v1/incidents/{incident_id}",
+        "/api/v1/status",
+        "/api/v1/users",
+    ]
+    for path in described["paths"].values():
+        schema = path["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+        assert schema["$ref"].endswith("Answer")
+    assert "When the condition began." in json.dumps(described["components"]["schemas"]["IncidentShape"])
+
+
+def test_times_are_utc_to_the_millisecond() -> None:
+    shape = answers.incident_shape(incident(severity=Severity.INFO, state=State.OPEN), time_scale=1)
+    assert json.loads(shape.model_dump_json())["opened_at"] == datetime.fromtimestamp(NOW - 5400, UTC).strftime(
+        "%Y-%m-%dT%H:%M:%S.000Z"
+    )

@@ -1,0 +1,137 @@
+"""The server: where it listens, how it starts and stops."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+import urllib3
+from starlette.types import Receive, Scope, Send
+
+from dutycycle_alerter.errors import ConfigError
+from dutycycle_alerter.web.app import create_app
+from dutycycle_alerter.web.listen import ListenAddress
+from dutycycle_alerter.web.server import Server
+from tests.alerter.web.doubles import FixedReader
+
+
+def app() -> object:
+    reader = FixedReader()
+    return create_app(reader, reader)
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("127.0.0.1:9837", "127.0.0.1", 9837),
+        (":9837", "", 9837),
+        ("localhost:0", "localhost", 0),
+        ("gpu-login.example.org:80", "gpu-login.example.org", 80),
+        ("[::1]:9837", "::1", 9837),
+        ("[fe80::1%eth0]:9837", "fe80::1%eth0", 9837),
+        (" 127.0.0.1:1 ", "127.0.0.1", 1),
+    ],
+)
+def test_addresses(text: str, host: str, port: int) -> None:
+    address = ListenAddress.parse(text)
+    assert (address.host, address.port) == (host, port)
+    assert ListenAddress.parse(str(address)) == address
+
+
+@pytest.mark.parametrize(
+    "text", ["", "9837", "127.0.0.1", "127.0.0.1:", ":x", ":65536", ":-1", "::1:9837", "[::1]", "a b:1", "http://a:1"]
+)
+def test_what_is_no_address_is_an_error_that_says_how_to_write_one(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"127\.0\.0\.1:9837"):
+        ListenAddress.parse(text)
+
+
+def test_names_of_an_address() -> None:
+    assert ListenAddress("gpu1", 1).names == ("gpu1",)
+    assert ListenAddress("", 1).names == (socket.gethostname(),)
+
+
+def test_names_are_told_without_asking_a_dns_server_that_may_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*_: object) -> str:
+        raise AssertionError("the resolver was asked")
+
+    for name in ("getfqdn", "getaddrinfo", "gethostbyaddr", "gethostbyname"):
+        monkeypatch.setattr(socket, name, asked)
+    assert ListenAddress("", 1).names
+
+
+def test_port_0_is_a_free_one_known_before_the_start() -> None:
+    server = Server(app(), ListenAddress("127.0.0.1", 0))  # type: ignore[arg-type]
+    assert server.address.port > 0
+    assert server.url == f"http://127.0.0.1:{server.address.port}/"
+    server.stop()
+
+
+def test_answers_as_soon_as_it_has_started_and_not_after_it_has_stopped() -> None:
+    with urllib3.PoolManager(retries=False, timeout=60) as pool:
+        with Server(app(), ListenAddress("", 0)) as server:  # type: ignore[arg-type]
+            assert pool.request("GET", server.url + "-/healthy").status == 200
+            assert server.url.startswith("http://localhost:")
+        pool.clear()
+        with pytest.raises(urllib3.exceptions.HTTPError):
+            pool.request("GET", server.url + "-/healthy")
+    assert "web" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_starts_and_stops_again_and_again_on_one_port() -> None:
+    with Server(app(), ListenAddress("127.0.0.1", 0)) as first:  # type: ignore[arg-type]
+        address = first.address
+    for _ in range(3):
+        with Server(app(), address) as server:  # type: ignore[arg-type]
+            assert server.address == address
+
+
+def test_an_address_that_is_taken_is_an_error_with_a_remedy() -> None:
+    with (
+        Server(app(), ListenAddress("127.0.0.1", 0)) as server,  # type: ignore[arg-type]
+        pytest.raises(ConfigError, match=r"cannot listen on 127\.0\.0\.1:.*--web\.listen-address"),
+    ):
+        Server(app(), server.address)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "192.0.2.1"])
+def test_an_address_that_is_not_ours_is_an_error(host: str) -> None:
+    with pytest.raises(ConfigError, match="cannot listen on"):
+        Server(app(), ListenAddress(host, 0))  # type: ignore[arg-type]
+
+
+def test_a_request_in_progress_is_finished_before_it_stops() -> None:
+    began, go_on = threading.Event(), threading.Event()
+
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        import asyncio
+
+        began.set()
+        await asyncio.to_thread(go_on.wait, 60)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"4")]})
+        await send({"type": "http.response.body", "body": b"done"})
+
+    answers: list[bytes] = []
+    with urllib3.PoolManager(retries=False, timeout=60) as pool:
+        server = Server(slow, ListenAddress("127.0.0.1", 0))
+        server.start()
+        asking = threading.Thread(target=lambda: answers.append(pool.request("GET", server.url).data))
+        asking.start()
+        assert began.wait(60)
+        stopping = threading.Thread(target=server.stop)
+        stopping.start()
+        go_on.set()
+        stopping.join(60)
+        asking.join(60)
+    assert answers == [b"done"]
+
+
+def test_ipv6_where_there_is_one() -> None:
+    try:
+        server = Server(app(), ListenAddress("::1", 0))  # type: ignore[arg-type]
+    except ConfigError:
+        pytest.skip("no IPv6 loopback here")
+    with server, urllib3.PoolManager(retries=False, timeout=60) as pool:
+        assert server.url == f"http://[::1]:{server.address.port}/"
+        assert pool.request("GET", server.url).status == 200

@@ -1,0 +1,91 @@
+"""Names, labels and label values that the alerter reads are those that the exporter publishes.
+
+The only tests that import both packages: between them there is nothing but this.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dutycycle_alerter.history import GPU_COUNTERS, HOST_COUNTERS
+from dutycycle_alerter.sources import exposition
+from dutycycle_alerter.sources.exposition import METRICS_READ, Exposition, parse
+from dutycycle_exporter import contract
+
+GOLDEN = Path(__file__).parents[1] / "exporter" / "golden"
+
+
+@pytest.mark.parametrize("name", METRICS_READ)
+def test_every_metric_that_is_read_is_published_with_its_labels(name: str) -> None:
+    family = contract.FAMILIES[name]
+    assert set(METRICS_READ[name]) <= set(family.labels)
+    assert family.kind in ("gauge", "counter")
+
+
+def test_owners_are_described_by_the_same_labels() -> None:
+    assert exposition.DEVICE_LABELS == contract.DEVICE
+    assert exposition.OWNER_LABELS == contract.OWNER
+
+
+def test_counters_are_read_as_counters_and_gauges_as_gauges() -> None:
+    counters = {name for name, family in contract.FAMILIES.items() if family.kind == "counter"}
+    read = {name for name, _ in (*exposition._GPU_COUNTERS, *exposition._HOST_COUNTERS)}
+    assert read <= counters
+    assert not (set(METRICS_READ) - read) & counters
+
+
+def test_gap_lengths_are_called_the_same() -> None:
+    assert exposition.GAP_LENGTHS == contract.GAP_LENGTHS
+    assert GPU_COUNTERS[3:7] == tuple(f"gap_{length}" for length in contract.GAP_LENGTHS)
+
+
+# Pages that the exporter really made, reviewed line by line on its side.
+
+
+@pytest.fixture(params=sorted(GOLDEN.glob("*.prom")), ids=lambda path: path.stem)
+def page(request: pytest.FixtureRequest) -> str:
+    text: str = request.param.read_text()
+    return text.replace("DURATION", "0")
+
+
+def test_a_real_page_is_read(page: str) -> None:
+    found = parse(page)
+    assert len(found.nodes) == 1
+    assert found.time_scale == 1
+    assert found.owned
+    assert all(device.model for device in found.devices.values())
+
+
+def test_nothing_that_is_read_is_left_out_of_a_real_page() -> None:
+    """Every metric of the table is on some page; what is never there would be read in vain."""
+    text = "".join(path.read_text() for path in GOLDEN.glob("*.prom"))
+    shown = {line.split("{")[0].split(" ")[0] for line in text.splitlines() if not line.startswith("#")}
+    assert set(METRICS_READ) <= shown
+
+
+def present(found: Exposition) -> list[exposition.Owned]:
+    return [owned for owned in found.owned.values() if owned.share is not None]
+
+
+def test_every_counter_of_a_present_workload_is_known(page: str) -> None:
+    for owned in present(parse(page)):
+        known = {name for name, value in zip(GPU_COUNTERS, owned.counters, strict=True) if value is not None}
+        # Not every GPU counts energy.
+        assert known >= set(GPU_COUNTERS) - {"energy"}
+        assert owned.start is not None
+        assert set(exposition.OWNER_LABELS) <= set(owned.labels)
+
+
+def test_cpu_time_and_pressures_are_found_where_they_are_shown(page: str) -> None:
+    found = parse(page)
+    places = {"workload_cpu_seconds_total": 0, 'resource="io"': 1, 'resource="cpu"': 2}
+    assert len(places) == len(HOST_COUNTERS)
+    for text, place in places.items():
+        lines = [line for line in page.splitlines() if text in line and not line.startswith("#")]
+        assert len(lines) == sum(host.counters[place] is not None for host in found.hosts.values())
+
+
+def test_temperature_is_the_gpus(page: str) -> None:
+    assert all("temperature" in device.readings for device in parse(page).devices.values())

@@ -1,0 +1,173 @@
+"""`dutycycle up`, which `make run` starts: a replay where there is no driver, the real thing where there is one."""
+
+import re
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import urllib3
+
+from tests.e2e.site import BIN, Process, free_port, wait_for
+from tests.fakes.node import FakeNode
+from tests.fakes.nvml import IDLE, Level, Libraries
+
+SPEED = 240
+
+
+Start = Callable[[str, list[str], dict[str, str]], Process]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts a process that is stopped at the test's end, however that goes."""
+    with ExitStack() as stack:
+
+        def started(name: str, command: list[str], environment: dict[str, str]) -> Process:
+            process = Process(name, command, tmp_path, {"PYTHONUNBUFFERED": "1", **environment})
+            stack.callback(process.stop)
+            return process.start()
+
+        yield started
+
+
+def up(start: Start, directory: Path, *options: str, environment: dict[str, str] | None = None) -> tuple[Process, int]:
+    port = free_port()
+    command = [
+        str(BIN / "dutycycle"),
+        "up",
+        f"--state-dir={directory / 'state'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        *options,
+    ]
+    return start("up", command, environment or {}), port
+
+
+def page(port: int, path: str = "/") -> str:
+    with urllib3.PoolManager(retries=False, timeout=10.0) as pool:
+        return pool.request("GET", f"http://127.0.0.1:{port}{path}").data.decode()
+
+
+def children(pid: int) -> list[int]:
+    """Processes that descend from one."""
+    found = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    parents = {int(a): int(b) for a, b in (line.split() for line in found.splitlines())}
+    below, reached = {pid}, 0
+    while reached != len(below):
+        reached = len(below)
+        below |= {child for child, parent in parents.items() if parent in below}
+    return sorted(below - {pid})
+
+
+def alive(pids: list[int]) -> list[int]:
+    return [pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+@pytest.mark.timeout(240)
+def test_without_a_driver_a_bundled_recording_is_replayed(start: Start, tmp_path: Path) -> None:
+    process, port = up(start, tmp_path, f"--speed={SPEED}")
+    wait_for(lambda: "The page is at" in process.log(), "the address is printed", within=60)
+    first = process.log().splitlines()[0]
+    assert "No NVIDIA driver here" in first
+    assert "recording" in first
+    wait_for(lambda: "observing, first verdict at" in process.log(), "it says when it can judge", within=60)
+    wait_for(lambda: re.search(r"REPLAY .*(idle|stalled)", process.log()), "an incident in the terminal", within=120)
+    for path in ("/", "/users", "/gpus"):
+        assert "REPLAY" in page(port, path)
+    below = children(process.pid)
+    assert len(below) >= 2
+
+    process.interrupt()
+    assert "Ended" in process.log()
+    wait_for(lambda: not alive(below), "no process is left behind", within=20)
+    database = tmp_path / "state" / "replay.sqlite3"
+    with sqlite3.connect(database) as connection:
+        (kept,) = connection.execute("select count(*) from incident").fetchone()
+    connection.close()
+    assert kept > 0
+
+    again, port = up(start, tmp_path, f"--speed={SPEED}")
+    wait_for(lambda: "The page is at" in again.log().split("Ended")[-1], "it starts again", within=60)
+    shown = subprocess.run(
+        [BIN / "dutycycle", "incidents", "--state=all", "--json", f"--state-dir={tmp_path / 'state'}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert '"replay": true' in shown.stdout or '"replay":true' in shown.stdout
+    assert shown.stdout.count('"subject"') >= kept
+    again.stop()
+
+
+@pytest.mark.timeout(240)
+def test_with_nothing_said_it_serves_on_the_documented_port_and_plays_over_and_over(
+    start: Start, tmp_path: Path
+) -> None:
+    """As `make run` starts it, only faster: at this speed three hours and a rest are over in 12 s."""
+    command = [str(BIN / "dutycycle"), "up", "--demo", f"--state-dir={tmp_path / 'state'}", "--speed=960"]
+    process = start("up", command, {})
+    wait_for(lambda: "http://127.0.0.1:9837/" in process.log(), "the documented address is printed", within=60)
+    assert "REPLAY" in page(9837)
+    wait_for(lambda: "begins again" in process.log(), "the recording begins again", within=60)
+    wait_for(lambda: page(9837, "/api/v1/gpus").count('"workload"') > 5, "its jobs are there again", within=30)
+
+    other = start("other", [*command, "--web.listen-address=127.0.0.1:0"], {})
+    wait_for(lambda: not other.alive, "a second alerter on the store is refused", within=60)
+    assert f"another alerter (process {process.pid})" in other.log()
+    taken = start("taken", [*command[:-2], f"--state-dir={tmp_path / 'else'}"], {})
+    wait_for(lambda: not taken.alive, "an address that is taken is refused", within=60)
+    assert "cannot listen on 127.0.0.1:9837" in taken.log()
+    process.stop()
+
+
+@pytest.mark.timeout(240)
+def test_kill_9_leaves_no_process_behind(start: Start, tmp_path: Path) -> None:
+    process, _ = up(start, tmp_path, f"--speed={SPEED}")
+    wait_for(lambda: "The page is at" in process.log(), "the address is printed", within=60)
+    below = children(process.pid)
+    process.kill()
+    wait_for(lambda: not alive(below), "no process is left behind", within=20)
+
+
+@pytest.mark.timeout(240)
+def test_an_exporter_that_dies_is_started_again(start: Start, tmp_path: Path) -> None:
+    process, _ = up(start, tmp_path, f"--speed={SPEED}")
+    wait_for(lambda: "The page is at" in process.log(), "the address is printed", within=60)
+    exporters = [
+        pid for pid in children(process.pid) if b"dutycycle-exporter" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    subprocess.run(["kill", "-9", str(exporters[0])], check=True)
+    wait_for(lambda: "starting it again" in process.log(), "it is told", within=30)
+    wait_for(
+        lambda: len([p for p in children(process.pid) if p not in exporters]) >= 2, "it is started again", within=30
+    )
+    process.stop()
+
+
+@pytest.mark.timeout(240)
+def test_with_a_driver_it_watches_the_gpus_and_the_shell_jobs_on_them(
+    start: Start, tmp_path: Path, nvml_libraries: Libraries
+) -> None:
+    """Neither Slurm nor Kubernetes: a process group is the job, and its user the owner."""
+    config = tmp_path / "config.yaml"
+    config.write_text(f"time_scale: {SPEED}\n")
+    with FakeNode(tmp_path / "node", nvml_libraries, gpus=2, time_scale=SPEED, capacity=2000) as node:
+        node.shell_job({0: IDLE}, session=1)
+        node.shell_job({1: Level(0.95)}, session=2)
+        node.start()
+        environment = dict(node.environment)
+        for name, path in node.paths.items():
+            environment[f"DUTYCYCLE_EXPORTER_PATH_{name.upper()}"] = str(path)
+        process, port = up(start, tmp_path, f"--config={config}", environment=environment)
+        try:
+            wait_for(lambda: re.search(r"idle", process.log()), "the idle one is noticed", within=120)
+            time.sleep(2)
+            assert "REPLAY" not in process.log()
+            assert "REPLAY" not in page(port)
+            assert "local/" in page(port)
+            assert page(port, "/api/v1/incidents").count('"subject"') == 1
+        finally:
+            process.stop()

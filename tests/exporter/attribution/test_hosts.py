@@ -1,0 +1,143 @@
+"""A group's CPU time, limit and pressure, in cgroup v2, in v1, and where files are missing."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutycycle_exporter.attribution.cgroup import Group, parse
+from dutycycle_exporter.attribution.hosts import CgroupFiles
+from dutycycle_exporter.model import HostReading, Workload
+
+JOB = Workload("slurm/7", "slurm")
+PATH = "/system.slice/slurmstepd.scope/job_7"
+GROUP = Group("slurm", "7", (("", PATH),))
+PRESSURE = "some avg10=0.00 avg60=0.00 avg300=0.00 total={}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n"
+
+
+def write(root, path, **files):
+    directory = root / path.strip("/")
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (directory / name.replace("__", ".")).write_text(content)
+
+
+@pytest.fixture
+def root(tmp_path):
+    write(tmp_path, "/", cgroup__controllers="cpuset cpu io memory\n", cpuset__cpus__effective="0-63\n")
+    return tmp_path
+
+
+def test_a_group_in_cgroup_v2(root):
+    write(
+        root,
+        PATH,
+        cpu__stat="usage_usec 85000000\nuser_usec 1\nsystem_usec 2\n",
+        cpu__max="max 100000\n",
+        cpuset__cpus__effective="0-7,16\n",
+        io__pressure=PRESSURE.format(5_000_000),
+        cpu__pressure=PRESSURE.format(250_000),
+        memory__pressure=PRESSURE.format(0),
+    )
+    assert CgroupFiles(root).read(JOB, GROUP) == HostReading(JOB, 85.0, 9.0, 5.0, 0.25, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("own", "above", "cpuset", "limit"),
+    [
+        ("max 100000", "max 100000", None, 64),
+        ("250000 100000", "max 100000", None, 2.5),
+        ("250000 100000", "200000 100000", None, 2),
+        ("max 100000", "1600000 100000", "0-7", 8),
+        ("400000 100000", None, "0-7", 4),
+        ("max", None, "", 64),
+        ("", None, "3", 1),
+        ("0 100000", None, "0,2,4-5", 4),
+        ("100000 0", None, "5-2", 64),
+        ("nan 100000", None, "0-3,x", 64),
+    ],
+)
+def test_the_cpu_limit_is_the_least_quota_up_to_the_root_or_the_cpu_set(root, own, above, cpuset, limit):
+    write(root, PATH, cpu__stat="usage_usec 0\n", cpu__max=own)
+    if above is not None:
+        write(root, "/system.slice", cpu__max=above)
+    if cpuset is not None:
+        write(root, PATH, cpuset__cpus__effective=cpuset)
+    assert CgroupFiles(root).read(JOB, GROUP).cpu_limit == limit
+
+
+def test_a_kernel_without_pressure_leaves_it_unknown(root):
+    write(root, PATH, cpu__stat="usage_usec 1000000\n", cpuset__cpus__effective="0\n")
+    assert CgroupFiles(root).read(JOB, GROUP) == HostReading(JOB, 1.0, 1.0)
+
+
+def test_a_group_that_has_gone_tells_nothing(root):
+    assert CgroupFiles(root).read(JOB, GROUP) is None
+    assert CgroupFiles(root / "nowhere").read(JOB, GROUP) is None
+
+
+def test_a_group_without_a_path_tells_nothing(root):
+    assert CgroupFiles(root).read(JOB, Group("k8s", "u", None)) is None
+
+
+V1 = "".join(
+    f"{number}:{controllers}:/slurm/uid_1000/job_7/step_0/task_0\n"
+    for number, controllers in enumerate(("cpuset", "cpu,cpuacct", "memory"), 2)
+)
+
+
+@pytest.mark.parametrize("mount", ["cpu,cpuacct", "cpu"])
+def test_a_group_in_cgroup_v1(tmp_path, mount):
+    accounting = "cpuacct" if mount == "cpu" else mount
+    job = "/slurm/uid_1000/job_7"
+    write(tmp_path, f"{mount}/slurm", cpu__cfs_quota_us="600000\n", cpu__cfs_period_us="100000\n")
+    write(tmp_path, mount + job, cpu__cfs_quota_us="-1\n", cpu__cfs_period_us="100000\n")
+    write(tmp_path, accounting + job, cpuacct__usage="12500000000\n")
+    write(tmp_path, "cpuset" + job, cpuset__cpus="0-15\n", cpuset__effective_cpus="0-7\n")
+    assert CgroupFiles(tmp_path).read(JOB, parse(V1)) == HostReading(JOB, 12.5, 6.0)
+
+
+def test_where_v2_is_beside_v1_each_group_is_read_in_its_own(tmp_path):
+    write(tmp_path, "unified", cgroup__controllers="\n")
+    write(tmp_path, "unified" + PATH, cpu__stat="usage_usec 3000000\n")
+    write(tmp_path, "cpuacct/slurm/uid_1000/job_7", cpuacct__usage="4000000000\n")
+    files = CgroupFiles(tmp_path)
+    assert files.read(JOB, GROUP).cpu_seconds == 3.0
+    assert files.read(JOB, parse(V1)).cpu_seconds == 4.0
+
+
+def test_a_job_without_processes_is_found_where_jobs_are(root):
+    files = CgroupFiles(root)
+    assert files.find_slurm(["job_7"], 1000, ()) is None
+    write(root, "/system.slice/n1_slurmstepd.scope/job_7")
+    assert files.find_slurm(["job_7"], 1000, ()) is None
+    scope = "/system.slice/n1_slurmstepd.scope"
+    assert files.find_slurm(["job_7"], 1000, (scope,)) == Group("slurm", "7", (("", f"{scope}/job_7"),))
+    write(root, "/system.slice/slurmstepd.scope/sEKNKTV3WPV500")
+    sluid = files.find_slurm(["job_8", "sEKNKTV3WPV500"], 1000, ())
+    assert sluid == Group("slurm", "sEKNKTV3WPV500", (("", "/system.slice/slurmstepd.scope/sEKNKTV3WPV500"),))
+
+
+def test_a_job_without_processes_is_found_in_v1(tmp_path):
+    path = "/slurm/uid_1000/job_7"
+    for mount in ("cpu,cpuacct", "cpuset"):
+        write(tmp_path, mount + path)
+    group = CgroupFiles(tmp_path).find_slurm(["job_7"], 1000, ())
+    assert group == Group("slurm", "7", (("cpu", path), ("cpuacct", path), ("cpuset", path)))
+    assert CgroupFiles(tmp_path).find_slurm(["job_7"], 1001, ()) is None
+
+
+@pytest.mark.parametrize("name", ["cpu.stat", "cpu.max", "cpuset.cpus.effective", "io.pressure"])
+@given(content=st.binary(max_size=200))
+def test_any_bytes_are_read(tmp_path_factory, name, content):
+    root = tmp_path_factory.mktemp("cgroup")
+    write(root, "/", cgroup__controllers="cpu\n")
+    write(root, PATH)
+    (root / PATH[1:] / name).write_bytes(content)
+    reading = CgroupFiles(root).read(JOB, GROUP)
+    assert reading is None or reading.workload == JOB
+
+
+def test_a_directory_in_place_of_a_file_is_no_answer(root):
+    write(root, PATH, cpu__stat="usage_usec 1\n")
+    (root / PATH[1:] / "io.pressure").mkdir()
+    assert CgroupFiles(root).read(JOB, GROUP).io_pressure is None

@@ -1,0 +1,54 @@
+"""Names of users, also where there are none."""
+
+import os
+import pwd
+
+import pytest
+
+from dutycycle_exporter.attribution import users
+from dutycycle_exporter.attribution.users import UserNames
+
+
+def entry(name):
+    return pwd.struct_passwd((name, "x", 5, 5, "", "/", "/bin/sh"))
+
+
+def test_the_user_of_this_process_has_the_systems_name():
+    assert UserNames()(os.getuid()) == pwd.getpwuid(os.getuid()).pw_name
+
+
+@pytest.mark.parametrize("uid", [2**32 - 2, 2**64])
+def test_an_unknown_uid_is_its_number(uid):
+    assert UserNames()(uid) == str(uid)
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "x" * 300, "\udcff"])
+def test_a_name_that_cannot_be_shown_is_the_number(monkeypatch, name):
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: entry(name))
+    assert UserNames()(5) == "5"
+
+
+def test_a_name_is_looked_up_once(monkeypatch):
+    asked = []
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: asked.append(uid) or entry("ada"))
+    names = UserNames()
+    assert [names(5), names(5)] == ["ada", "ada"]
+    assert asked == [5]
+
+
+def test_a_name_that_was_unknown_is_asked_for_again_after_a_while(monkeypatch):
+    now = 100.0
+    known = {}
+    asked = []
+
+    def look_up(uid):
+        asked.append(uid)
+        return entry(known[uid])
+
+    monkeypatch.setattr(pwd, "getpwuid", look_up)
+    monkeypatch.setattr(users.time, "monotonic", lambda: now)
+    names = UserNames()
+    assert [names(5), names(5), len(asked)] == ["5", "5", 1]
+    known[5] = "ada"
+    now = 700.0
+    assert names(5) == "ada"

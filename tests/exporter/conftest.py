@@ -1,0 +1,46 @@
+"""Fixtures of the exporter's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pynvml
+import pytest
+
+from tests.exporter.rig import Rig
+from tests.fakes.clock import FakeClock
+from tests.fakes.node import FakeNode
+from tests.fakes.nvml import Libraries
+
+
+@pytest.fixture
+def no_nvml() -> None:
+    """For tests of machines without a driver."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return
+    pynvml.nvmlShutdown()
+    pytest.skip("this machine has a driver")
+
+
+@pytest.fixture
+def make_rig(
+    nvml_libraries: Libraries, pynvml_double: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Rig]]:
+    """Makes the rig on a node with the arguments of FakeNode; `interval`, `hold` and `local` are the exporter's."""
+    with ExitStack() as stack:
+
+        def make(*, interval: float = 5.0, hold: float = 30.0, local: bool = False, **options: Any) -> Rig:
+            clock = FakeClock()
+            node = stack.enter_context(FakeNode(tmp_path / "node", nvml_libraries, clock=clock, **options))
+            monkeypatch.setenv("NVML_DOUBLE_STATE", node.environment["NVML_DOUBLE_STATE"])
+            rig = Rig(node, clock, tmp_path / "prolog", interval=interval, hold=hold, local=local)
+            stack.callback(rig.reader.close)
+            return rig
+
+        yield make

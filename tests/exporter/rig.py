@@ -1,0 +1,86 @@
+"""The exporter without its processes: every part of it in this one, on a fake node whose clock a test moves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Self
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+
+from dutycycle_exporter.attribution import Attribution
+from dutycycle_exporter.collector import ExporterCollector
+from dutycycle_exporter.nvml import NvmlReader
+from dutycycle_exporter.service import Service
+from tests.fakes.clock import FakeClock
+from tests.fakes.node import FakeNode
+
+
+class Rig:
+    """Reads, accounts and exposes in turns; NVML is the double that the fixture `rig` has bound to this process."""
+
+    def __init__(
+        self,
+        node: FakeNode,
+        clock: FakeClock,
+        prolog: Path,
+        *,
+        interval: float = 5.0,
+        hold: float = 30.0,
+        local: bool = False,
+    ) -> None:
+        self.node = node
+        self.clock = clock
+        self.prolog = prolog
+        self.interval = interval
+        attribution = Attribution(
+            slurm_prolog_dir=prolog,
+            procfs=node.paths["procfs"],
+            cgroup=node.paths["cgroup"],
+            local=local,
+            users={1000: "ada", 1001: "bob"}.__getitem__,
+        )
+        self.service = Service(attribution, interval=interval, hold=hold, sysfs=node.paths["sysfs"], clock=clock)
+        self.registry = CollectorRegistry()
+        self.registry.register(
+            ExporterCollector(self.service, node=node.name, cluster="lab", time_scale=1, replay=False)
+        )
+        self.reader = NvmlReader(interval=interval)
+
+    def turn(self, turns: int = 1) -> Self:
+        """Lets time pass and takes a snapshot, as often as told."""
+        for _ in range(turns):
+            self.clock.advance(self.interval)
+            self.node.driver.step()
+            self.snapshot()
+        return self
+
+    def snapshot(self) -> None:
+        self.service.on_snapshot(self.reader.read(self.clock.now))
+
+    def text(self) -> str:
+        return generate_latest(self.registry).decode()
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """The one sample of that name with those labels, whatever its others are; None where there is none."""
+        values = self.values(name, **labels)
+        assert len(values) <= 1, f"{name} with {labels} is {len(values)} series"
+        return values[0] if values else None
+
+    def values(self, name: str, **labels: str) -> list[float]:
+        return [
+            sample.value
+            for family in self.registry.collect()
+            for sample in family.samples
+            if sample.name == name and labels.items() <= sample.labels.items()
+        ]
+
+    def allocate(self, gpu: int, job_id: int, *, user: str = "ada", uid: int = 1000, **fields: object) -> Path:
+        """What the Slurm prolog does."""
+        self.prolog.mkdir(mode=0o755, exist_ok=True)
+        path = self.prolog / f"{self.node.driver.gpus[gpu].uuid}.json"
+        entry = {"job_id": job_id, "uid": uid, "user": user, "start": self.clock.now, **fields}
+        path.write_text(json.dumps(entry))
+        path.chmod(0o644)
+        return path

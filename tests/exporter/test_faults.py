@@ -1,0 +1,203 @@
+"""Real processes that are killed, hang and lose their GPUs: /metrics answers, and nothing reads as idle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pynvml
+import pytest
+
+from tests.exporter.daemon import Daemon, alive, eventually
+from tests.fakes.nvml import Level, Load
+from tests.fakes.slurm_prolog import PrologWriter
+
+FLAGS = ("--sample-interval=250ms", "--series-hold=250ms", "--nvml.timeout=2s", "--node-name=n1")
+
+
+@pytest.fixture
+def driver(nvml_driver):
+    driver = nvml_driver()
+    for _ in range(2):
+        driver.add_gpu()
+    driver.run("work", {gpu: Load(Level(0.7)) for gpu in range(2)})
+    return driver.start()
+
+
+@pytest.fixture
+def start(tmp_path):
+    daemons = []
+
+    def begin(driver, *flags):
+        daemon = Daemon(tmp_path, driver.environment if driver else {}, *FLAGS, *flags)
+        daemons.append(daemon)
+        return daemon.__enter__()
+
+    yield begin
+    for daemon in daemons:
+        daemon.__exit__(None, None, None)
+
+
+def observed(daemon):
+    return daemon.total("gpu_observed_seconds_total")
+
+
+def test_a_killed_child_is_replaced_and_the_counters_go_on_and_nothing_is_counted_twice(driver, start):
+    """The next child reads NVML's buffer from its beginning, which the one before has told already."""
+    daemon = start(driver)
+    eventually(lambda: observed(daemon) > 2)
+    first = [daemon.total(f"gpu_{name}_seconds_total") for name in ("busy", "observed")]
+    for kills in (1, 2):
+        before, began, child = observed(daemon), time.time(), daemon.child()
+        os.kill(child, signal.SIGKILL)
+        eventually(lambda kills=kills: daemon.total("dutycycle_exporter_child_restarts_total", reason="exit") == kills)
+        eventually(lambda child=child: daemon.child() not in {None, child})
+        eventually(lambda before=before: observed(daemon) > before + 1)
+        # Two GPUs; what was measured of the time before the first scrape came late.
+        assert observed(daemon) - before <= 2 * (time.time() - began + 1)
+    last = [daemon.total(f"gpu_{name}_seconds_total") for name in ("busy", "observed")]
+    assert (last[0] - first[0]) / (last[1] - first[1]) == pytest.approx(0.7, abs=0.02)
+
+
+def test_a_killed_exporter_leaves_no_child_behind(driver, start):
+    daemon = start(driver)
+    child = eventually(daemon.child)
+    eventually(lambda: daemon.get("/-/ready")[0] == 200)
+    driver.hang("nvmlDeviceGetPowerUsage")
+    daemon.signal(signal.SIGKILL)
+    daemon.process.wait()
+    eventually(lambda: not alive(child), "the child ends with its parent, even inside a call that hangs")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_cleanly(driver, start, number):
+    daemon = start(driver)
+    eventually(lambda: daemon.get("/-/ready")[0] == 200)
+    child = daemon.child()
+    daemon.signal(number)
+    assert daemon.process.wait(60) == 0
+    assert not alive(child)
+    assert "Traceback" not in daemon.log
+
+
+def test_while_a_call_hangs_metrics_answer_and_say_nothing_of_the_gpus(driver, start):
+    daemon = start(driver)
+    eventually(lambda: observed(daemon) > 1)
+    before, child = observed(daemon), daemon.child()
+    driver.hang("nvmlDeviceGetPowerUsage")
+    eventually(lambda: not daemon.values("gpu_utilization_ratio"), "stale readings are dropped")
+    for name in ("gpu_info", "gpu_visible", "gpu_busy_seconds_total", "gpu_observed_seconds_total", "gpu_power_watts"):
+        assert daemon.values(name) == [], name
+    assert daemon.values("dutycycle_exporter_collector_age_seconds", collector="nvml")[0] > 0.5
+    eventually(lambda: daemon.total("dutycycle_exporter_child_restarts_total", reason="hang") >= 1)
+    assert not alive(child)
+    assert daemon.values("dutycycle_exporter_collector_success", collector="nvml") == [0]
+    driver.heal("nvmlDeviceGetPowerUsage")
+    eventually(lambda: observed(daemon) > before)
+    assert daemon.get("/-/healthy")[0] == 200
+
+
+def test_while_a_call_on_one_gpu_hangs_jobs_stay_and_their_counters_do_not_fall_and_go_on(driver, start, tmp_path):
+    """And no scrape takes longer than Prometheus waits by default."""
+    prolog = PrologWriter(tmp_path / "prolog")
+    prolog.start(7, [gpu.uuid for gpu in driver.gpus])
+    daemon = start(driver)
+    counters = [f"workload_gpu_{name}_seconds_total" for name in ("allocated", "observed", "busy")]
+    eventually(lambda: all(daemon.total(name) > 1 for name in counters))
+    driver.hang("nvmlDeviceGetTemperature", gpu=1)
+    before = [daemon.total(name) for name in counters]
+    while daemon.total("dutycycle_exporter_child_restarts_total", reason="hang") == 0:
+        assert len(daemon.values("gpu_allocation", workload="slurm/7", patience=10)) == 2
+        now = [daemon.total(name) for name in counters]
+        assert all(a <= b for a, b in zip(before, now, strict=True))
+        before = now
+    eventually(lambda: not daemon.values("workload_gpu_memory_used_bytes"), "a reading is not repeated")
+    driver.heal("nvmlDeviceGetTemperature", gpu=1)
+    for gpu in ("0", "1"):
+        eventually(lambda gpu=gpu: daemon.values("gpu_utilization_ratio", gpu=gpu))
+    eventually(lambda: daemon.total(counters[1]) > before[1] + 1)
+    assert len(daemon.values("gpu_allocation", workload="slurm/7")) == 2
+
+
+def test_a_job_that_ends_while_nvml_hangs_is_gone(driver, start, tmp_path):
+    prolog, uuid = PrologWriter(tmp_path / "prolog"), driver.gpus[0].uuid
+    prolog.start(7, [uuid])
+    daemon = start(driver)
+    eventually(lambda: daemon.values("gpu_allocation", workload="slurm/7"))
+    driver.hang("ANY")
+    prolog.end(7, [uuid])
+    eventually(lambda: not daemon.values("gpu_allocation"))
+    assert daemon.values("gpu_visible") == []
+
+
+def test_a_driver_that_is_not_loaded_yet_is_found_when_it_is(driver, start):
+    driver.fail("nvmlInit", pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
+    daemon = start(driver)
+    eventually(lambda: daemon.total("dutycycle_exporter_child_restarts_total", reason="driver_not_loaded") >= 1)
+    status, reason = daemon.get("/-/ready")
+    assert status == 503
+    assert "Driver Not Loaded" in reason
+    assert daemon.get("/metrics")[0] == daemon.get("/-/healthy")[0] == 200
+    assert daemon.values("gpu_visible") == []
+    driver.heal("nvmlInit")
+    eventually(lambda: daemon.values("gpu_visible") == [2])
+    assert daemon.get("/-/ready")[0] == 200
+
+
+def test_without_any_library_it_serves_and_says_so(start, no_nvml):
+    daemon = start(None)
+    eventually(lambda: daemon.total("dutycycle_exporter_child_restarts_total", reason="library_not_found") >= 1)
+    assert "libnvidia-ml.so.1" in daemon.get("/-/ready")[1]
+
+
+def test_a_driver_that_was_upgraded_under_it_is_read_again_when_it_fits(driver, start):
+    daemon = start(driver)
+    eventually(lambda: daemon.values("gpu_visible") == [2])
+    driver.fail("nvmlDeviceGetCount", pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
+    driver.fail("nvmlInit", pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
+    eventually(lambda: daemon.total("dutycycle_exporter_child_restarts_total", reason="lib_rm_version_mismatch") >= 1)
+    eventually(lambda: daemon.values("gpu_visible") == [])
+    driver.heal("nvmlDeviceGetCount")
+    driver.heal("nvmlInit")
+    eventually(lambda: daemon.values("gpu_visible") == [2])
+
+
+def test_a_gpu_falls_off_the_bus_and_comes_back(driver, start):
+    daemon = start(driver)
+    eventually(lambda: daemon.values("gpu_visible") == [2])
+    driver.lose(1)
+    eventually(lambda: daemon.values("gpu_visible") == [1])
+    assert len(daemon.values("gpu_utilization_ratio")) == 1
+    driver.restore(1)
+    eventually(lambda: len(daemon.values("gpu_utilization_ratio")) == 2)
+    assert daemon.total("dutycycle_exporter_child_restarts_total") == 0
+
+
+def resources(pid):
+    """Open files, threads and resident bytes of a process."""
+    process = Path(f"/proc/{pid}")
+    status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+    open_files = len(list((process / "fd").iterdir()))
+    return open_files, int(status["Threads"]), int(status["VmRSS"].split()[0]) * 1024
+
+
+def test_two_thousand_scrapes_leave_nothing_behind(driver, start, tmp_path):
+    PrologWriter(tmp_path / "prolog").start(7, [gpu.uuid for gpu in driver.gpus])
+    daemon = start(driver, "--sample-interval=50ms")
+    eventually(lambda: daemon.values("gpu_allocation"))
+    for _ in range(200):
+        daemon.get("/metrics")
+    pids = (daemon.process.pid, daemon.child())
+    before = [resources(pid) for pid in pids]
+    with ThreadPoolExecutor(2) as pool:
+        statuses = Counter(status for status, _ in pool.map(daemon.get, ["/metrics"] * 2000))
+    assert statuses == {200: 2000}
+    assert daemon.child() == pids[1]
+    for pid, (files, threads, memory) in zip(pids, before, strict=True):
+        # A request may still be on its way out of its thread.
+        eventually(lambda pid=pid, files=files, threads=threads: resources(pid)[:2] <= (files, threads))
+        assert resources(pid)[2] < memory + 16 * 2**20

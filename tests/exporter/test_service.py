@@ -1,0 +1,307 @@
+"""What a scrape shows when snapshots come, fail to come, and come again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from dutycycle_exporter.attribution import Attribution
+from dutycycle_exporter.collector import ExporterCollector
+from dutycycle_exporter.contract import FAMILIES
+from dutycycle_exporter.model import Allocation, GpuReading, HostReading, Ownership, Process, Snapshot, Span, Workload
+from dutycycle_exporter.service import Service
+from tests.fakes.clock import FakeClock
+from tests.fakes.pci import PciTree
+
+WORKLOAD = Workload(id="slurm/1", scheduler="slurm", job_id="1", user="ada")
+OWNERSHIP = Ownership(
+    (Allocation("GPU-0", WORKLOAD, start=1.0),),
+    hosts=(HostReading(WORKLOAD, cpu_seconds=10.0, io_pressure=1.0),),
+    failures={("slurm", "symlink"): 1},
+)
+
+OWNER = {
+    **dict.fromkeys(("mig", "namespace", "pod", "account", "partition"), ""),
+    "node": "n1",
+    "gpu": "0",
+    "gpu_uuid": "GPU-0",
+    "model": "H100",
+    "cluster": "lab",
+    "scheduler": "slurm",
+    "workload": "slurm/1",
+    "job_id": "1",
+    "user": "ada",
+}
+
+
+class Page:
+    """A service and what it publishes."""
+
+    def __init__(self, tmp_path, *, interval=5.0, time_scale=1.0, replay=False):
+        self.clock = FakeClock()
+        self.ownership = OWNERSHIP
+        self.service = Service(
+            self, interval=interval, hold=0.0, time_scale=time_scale, sysfs=tmp_path, clock=self.clock
+        )
+        self.registry = CollectorRegistry()
+        self.registry.register(
+            ExporterCollector(self.service, node="n1", cluster="lab", time_scale=time_scale, replay=replay)
+        )
+
+    def resolve(self, gpus, now):
+        if isinstance(self.ownership, Exception):
+            raise self.ownership
+        return self.ownership
+
+    def snapshot(self, *, processes=None, t=None, **fields):
+        t = self.clock.now if t is None else t
+        gpu = GpuReading(
+            "GPU-0",
+            0,
+            "H100",
+            spans=(Span(t - 1, t, 0.5),),
+            utilization=0.5,
+            memory_used=1e9,
+            processes=processes,
+        )
+        self.service.on_snapshot(Snapshot(t, (gpu,), visible=1, **fields))
+        return self
+
+    def names(self):
+        return {sample.name for family in self.registry.collect() for sample in family.samples}
+
+    def value(self, name, labels=None):
+        return self.registry.get_sample_value(name, labels or {})
+
+
+@pytest.fixture
+def page(tmp_path):
+    return Page(tmp_path)
+
+
+DEVICE = {"gpu_info", "gpu_utilization_ratio", "gpu_busy_seconds_total", "gpu_observed_seconds_total", "gpu_visible"}
+
+
+def test_before_the_first_snapshot_there_is_no_gpu_and_a_reason(page):
+    assert page.service.unready() == "no snapshot yet"
+    assert not any(name.startswith(("gpu_", "workload_")) for name in page.names())
+    page.service.on_loss("driver_not_loaded", "the driver is not loaded")
+    assert page.service.unready() == "the driver is not loaded"
+    assert page.snapshot().service.unready() == ""
+
+
+@pytest.mark.parametrize(("interval", "stale_after"), [(5.0, 15.0), (0.1, 2.0)])
+def test_readings_are_shown_for_a_few_intervals_and_then_dropped_and_not_frozen(tmp_path, interval, stale_after):
+    page = Page(tmp_path, interval=interval).snapshot()
+    page.clock.advance(stale_after - 0.05)
+    assert page.names() >= DEVICE
+    page.clock.advance(0.1)
+    assert not page.names() & DEVICE
+    assert "workload_gpu_memory_used_bytes" not in page.names()
+    assert page.value("dutycycle_exporter_collector_age_seconds", {"collector": "nvml"}) == pytest.approx(
+        stale_after + 0.05
+    )
+
+
+def test_a_clock_that_was_set_back_does_not_make_old_readings_new(page):
+    page.snapshot()
+    page.clock.advance(-3600)
+    assert not page.names() & DEVICE
+    assert page.snapshot().names() >= DEVICE
+
+
+def lose(page, seconds, *, every=25):
+    """NVML is gone for so long; the supervisor says so each time it tries another child."""
+    for _ in range(seconds // every):
+        page.clock.advance(every)
+        page.service.on_loss("hang", "silent for 25 s")
+
+
+def test_while_nvml_is_gone_an_allocation_goes_on_and_is_not_measured(page):
+    page.snapshot()
+    lose(page, 100)
+    assert page.value("gpu_allocation", OWNER) == 1
+    assert page.value("workload_gpu_allocated_seconds_total", OWNER) == 100
+    assert page.value("workload_gpu_observed_seconds_total", OWNER) == 0
+    page.snapshot()
+    assert page.value("workload_gpu_allocated_seconds_total", OWNER) == 100
+
+
+def test_while_nvml_is_gone_a_job_can_end(page):
+    page.snapshot()
+    page.ownership = Ownership()
+    lose(page, 50)
+    assert "gpu_allocation" not in page.names()
+    assert "workload_gpu_allocated_seconds_total" not in page.names()
+
+
+def test_a_snapshot_that_was_held_up_in_a_call_does_not_count_the_time_of_silence_twice(page):
+    page.snapshot()
+    begun = page.clock.advance(5)
+    page.clock.advance(15)
+    page.service.on_silence()
+    assert page.value("workload_gpu_allocated_seconds_total", OWNER) == 20
+    page.clock.advance(2)
+    page.snapshot(t=begun)
+    assert page.value("workload_gpu_allocated_seconds_total", OWNER) == 22
+    page.clock.advance(5)
+    page.snapshot()
+    assert page.value("workload_gpu_allocated_seconds_total", OWNER) == 27
+
+
+def test_one_lost_child_changes_nothing_that_is_shown(page):
+    page.snapshot()
+    before = page.names()
+    page.clock.advance(1)
+    page.service.on_loss("exit", "killed by signal 9")
+    assert page.names() - before == {"dutycycle_exporter_child_restarts_total"}
+    assert before <= page.names()
+
+
+def test_without_nvml_jobs_use_their_hosts_and_gpus_are_expected_and_it_is_not_ready(page, tmp_path):
+    PciTree(tmp_path / "sys").add("0000:1b:00.0")
+    page.service._sysfs = tmp_path / "sys"
+    page.service.on_loss("driver_not_loaded", "no driver")
+    assert page.value("gpu_expected", {"node": "n1"}) == 1
+    assert "gpu_visible" not in page.names()
+    assert "workload_cpu_seconds_total" in page.names()
+    assert page.service.unready() == "no driver"
+
+
+def test_what_a_recording_said_of_owners_stays_true_while_its_player_is_gone(page):
+    page.snapshot(ownership=OWNERSHIP)
+    page.ownership = Ownership()
+    lose(page, 100)
+    assert "gpu_allocation" in page.names()
+
+
+def test_an_attribution_that_fails_is_shown_and_its_success_later(page):
+    page.snapshot()
+    page.ownership = ZeroDivisionError("a defect")
+    page.clock.advance(5)
+    with pytest.raises(ZeroDivisionError):
+        page.snapshot()
+    attribution = {"collector": "attribution"}
+    assert page.value("dutycycle_exporter_collector_success", attribution) == 0
+    assert page.value("dutycycle_exporter_collector_age_seconds", attribution) == 5
+    page.ownership = OWNERSHIP
+    page.snapshot()
+    assert page.value("dutycycle_exporter_collector_success", attribution) == 1
+
+
+def test_a_collector_that_never_ran_to_its_end_has_no_duration(page):
+    page.service.on_loss("driver_not_loaded", "no driver")
+    nvml = {"collector": "nvml"}
+    assert page.value("dutycycle_exporter_collector_success", nvml) == 0
+    assert page.value("dutycycle_exporter_collector_duration_seconds", nvml) is None
+    page.snapshot(duration=0.25)
+    page.service.on_loss("hang", "why")
+    assert page.value("dutycycle_exporter_collector_duration_seconds", nvml) == 0.25
+
+
+def test_losses_are_counted_by_reason(page):
+    for reason in ("hang", "hang", "exit"):
+        page.service.on_loss(reason, "why")
+    assert page.value("dutycycle_exporter_child_restarts_total", {"reason": "hang"}) == 2
+    assert page.value("dutycycle_exporter_child_restarts_total", {"reason": "exit"}) == 1
+    assert page.value("dutycycle_exporter_collector_success", {"collector": "nvml"}) == 0
+    page.snapshot()
+    assert page.value("dutycycle_exporter_collector_success", {"collector": "nvml"}) == 1
+
+
+def test_what_could_not_be_read_is_counted(page):
+    for _ in range(2):
+        page.snapshot(failures={("nvmlDeviceGetFanSpeed", "unknown"): 1}, dropped={"out_of_range": 3})
+        page.clock.advance(5)
+    labels = {"call": "nvmlDeviceGetFanSpeed", "error": "unknown"}
+    assert page.value("dutycycle_exporter_read_failures_total", labels) == 2
+    assert page.value("dutycycle_exporter_samples_dropped_total", {"reason": "out_of_range"}) == 6
+    assert page.value("dutycycle_exporter_attribution_failures_total", {"source": "slurm", "reason": "symlink"}) == 2
+
+
+@pytest.mark.parametrize("reason", ["hang", "driver_not_loaded", "library_not_found", "exit"])
+def test_health_does_not_fail_where_a_restart_would_not_help(page, reason):
+    page.service.on_loss(reason, "why")
+    page.clock.advance(3600)
+    assert page.service.unhealthy() == ""
+
+
+def test_a_library_that_does_not_fit_the_driver_fails_health_after_a_while_and_until_it_fits(page):
+    page.service.on_loss("lib_rm_version_mismatch", "restart the container")
+    assert page.service.unhealthy() == ""
+    page.clock.advance(200)
+    page.service.on_loss("lib_rm_version_mismatch", "restart the container")
+    assert page.service.unhealthy() == "restart the container"
+    page.snapshot()
+    assert page.service.unhealthy() == ""
+
+
+def test_time_scale_and_replay_are_published(tmp_path):
+    page = Page(tmp_path, time_scale=30.0, replay=True)
+    assert page.value("dutycycle_exporter_time_scale") == 30
+    assert page.value("dutycycle_exporter_replay") == 1
+
+
+def test_nothing_is_published_that_the_contract_does_not_have(page):
+    page.snapshot(driver_version="580", cuda_version="13.0", nvml_version="13.580")
+    declared = set()
+    for family in FAMILIES.values():
+        ends = ("_bucket", "_count", "_sum") if family.kind == "histogram" else ("",)
+        declared |= {family.name + end for end in ends}
+    assert page.names() <= declared
+
+
+def test_labels_are_those_of_the_contract_and_in_no_family_more_than_thirty(page):
+    page.snapshot()
+    for metric in page.registry.collect():
+        family = FAMILIES.get(metric.name) or FAMILIES[f"{metric.name}_total"]
+        for sample in metric.samples:
+            assert set(sample.labels) - {"le"} == set(family.labels)
+            assert len(sample.labels) <= 30
+
+
+def test_ten_thousand_processes_on_a_gpu_are_told_and_credited(tmp_path):
+    """Their numbers, and not a label for each."""
+    page = Page(tmp_path)
+    processes = tuple(Process(pid, 1e6, 1e-4) for pid in range(10_000))
+    page.ownership = replace(OWNERSHIP, pids={process.pid: WORKLOAD.id for process in processes})
+    for _ in range(2):
+        page.clock.advance(5)
+        page.snapshot(processes=processes)
+    assert page.value("workload_gpu_processes", OWNER) == 10_000
+    assert page.value("workload_gpu_memory_used_bytes", OWNER) == pytest.approx(1e10)
+    assert page.value("workload_gpu_busy_seconds_total", OWNER) == 0.5
+    assert len(generate_latest(page.registry)) < 100_000
+
+
+def test_ten_thousand_processes_that_are_gone_do_not_keep_a_snapshot_from_being_shown(tmp_path):
+    """NVML names them by numbers that mean nothing in this process's /proc."""
+    page = Page(tmp_path)
+    attribution = Attribution(slurm_prolog_dir=tmp_path, procfs=tmp_path)
+    page.resolve = attribution.resolve
+    page.snapshot(processes=tuple(Process(pid) for pid in range(10_000)))
+    assert page.value("gpu_processes", {"node": "n1", "gpu": "0", "gpu_uuid": "GPU-0", "mig": ""}) == 10_000
+    failures = page.value("dutycycle_exporter_attribution_failures_total", {"source": "process", "reason": "gone"})
+    assert failures == 10_000
+
+
+def test_a_snapshot_that_was_held_up_in_a_call_does_not_count_its_time_twice(tmp_path):
+    """While the call hung, its time was counted as allocated; the late snapshot tells of now, not of then."""
+    page = Page(tmp_path)
+    page.snapshot()
+    began = page.clock.now
+    held_up = began + 5
+    for _ in range(12):
+        page.clock.advance(5)
+        page.service.on_silence()
+    gpu = GpuReading("GPU-0", 0, "H100", spans=(Span(held_up - 1, held_up, 0.5),), utilization=0.5)
+    page.clock.advance(1)
+    page.service.on_snapshot(Snapshot(held_up, (gpu,), visible=1))
+    allocated = page.registry.get_sample_value("workload_gpu_allocated_seconds_total", OWNER)
+    assert allocated == pytest.approx(page.clock.now - began)
+    page.clock.advance(5)
+    page.snapshot()
+    allocated = page.registry.get_sample_value("workload_gpu_allocated_seconds_total", OWNER)
+    assert allocated == pytest.approx(page.clock.now - began)

@@ -1,0 +1,205 @@
+"""The supervisor with children that misbehave in every way a process can."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from dutycycle_exporter import supervisor
+from dutycycle_exporter.supervisor import Supervisor
+from tests.exporter.daemon import alive, eventually
+
+PRELUDE = """
+import os, signal, sys, time
+from dutycycle_exporter.model import Snapshot, Unavailable
+from dutycycle_exporter.pipe import send
+fd = int(sys.argv[-1].removeprefix("--fd="))
+snapshot = Snapshot(float(os.getpid()), ())
+"""
+
+
+class Watch:
+    """Runs children of some Python code and keeps what the supervisor tells of them."""
+
+    def __init__(self, code, *, silence=60.0, on_snapshot=None):
+        self.pids, self.silences, self.losses = [], [], []
+        self.supervisor = Supervisor(
+            [sys.executable, "-c", PRELUDE + code],
+            silence=silence,
+            on_snapshot=on_snapshot or (lambda snapshot: self.pids.append(int(snapshot.t))),
+            on_silence=lambda: self.silences.append(len(self.pids)),
+            on_loss=lambda reason, text: self.losses.append((reason, text)),
+        )
+
+    def __enter__(self):
+        self.supervisor.start()
+        return self
+
+    def __exit__(self, *_):
+        self.supervisor.stop()
+
+
+@pytest.fixture(autouse=True)
+def in_a_hurry(monkeypatch):
+    monkeypatch.setattr(supervisor, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(supervisor, "_LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr(supervisor, "_START_UP", 60.0)
+
+
+def descriptors():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "said"),
+    [
+        pytest.param("send(fd, snapshot)", "exit", "ended with status 0", id="ends"),
+        pytest.param("send(fd, snapshot); sys.exit(3)", "exit", "ended with status 3", id="fails"),
+        pytest.param(
+            "send(fd, snapshot); os.kill(os.getpid(), signal.SIGKILL)", "exit", "killed by signal 9", id="is killed"
+        ),
+        pytest.param(
+            "send(fd, Unavailable(1.0, 'driver_not_loaded', 'no driver')); time.sleep(999)",
+            "driver_not_loaded",
+            "no driver",
+            id="has no NVML",
+        ),
+        pytest.param("send(fd, snapshot); os.close(fd); time.sleep(999)", "exit", "", id="closes its pipe and stays"),
+        pytest.param(
+            "os.write(fd, b'\\0\\0\\0\\3abc'); time.sleep(999)", "garbled", "not a message", id="sends garbage"
+        ),
+        pytest.param("os.write(fd, b'\\xff' * 99); time.sleep(999)", "garbled", "bytes", id="sends a giant frame"),
+        pytest.param("import no_such_module", "exit", "ended with status 1", id="does not start"),
+    ],
+)
+def test_every_end_of_a_child_is_told_by_its_reason_and_another_is_started(code, reason, said, capfd):
+    with Watch(code) as watch:
+        eventually(lambda: len(watch.losses) >= 3)
+        assert {reason for reason, _ in watch.losses} == {reason}
+        assert all(said in text for _, text in watch.losses)
+        assert len(set(watch.pids)) == len(watch.pids)
+    assert not any(alive(pid) for pid in watch.pids)
+    capfd.readouterr()
+
+
+@pytest.mark.parametrize(
+    "silent",
+    ["time.sleep(999)", "os.write(fd, b'\\0'); time.sleep(999)", "os.write(fd, b'\\0\\0\\1\\0abc'); time.sleep(999)"],
+    ids=["between two messages", "in the length of one", "in the middle of one"],
+)
+def test_a_child_that_hangs_is_killed_and_replaced(silent):
+    with Watch(f"send(fd, snapshot); {silent}", silence=0.05) as watch:
+        eventually(lambda: len(watch.losses) >= 2)
+        assert {reason for reason, _ in watch.losses} == {"hang"}
+        assert not alive(watch.pids[0])
+
+
+def test_while_a_child_is_silent_that_is_told_now_and_then(monkeypatch):
+    with Watch("send(fd, snapshot); time.sleep(999)", silence=2.0) as watch:
+        monkeypatch.setattr(supervisor, "_LOOKS", 50)
+        eventually(lambda: watch.losses)
+        assert watch.silences.count(1) > 1
+
+
+def test_a_child_that_takes_long_to_begin_is_waited_for():
+    """Without persistence mode NVML brings up every GPU when it begins: seconds for each."""
+    with Watch("time.sleep(0.5); send(fd, snapshot); time.sleep(999)", silence=60) as watch:
+        watch.supervisor._silence = 0.01
+        eventually(lambda: watch.pids)
+        eventually(lambda: watch.losses)
+        assert watch.losses[0][0] == "hang"
+
+
+def test_children_that_cannot_be_killed_do_not_keep_others_from_starting_until_there_are_many(tmp_path, monkeypatch):
+    """As those in an uninterruptible call of the driver, where the next one may hang as well."""
+    monkeypatch.setattr(supervisor, "_REAP_WITHIN", 0.2)
+    monkeypatch.setattr(supervisor.subprocess.Popen, "kill", lambda process: None)
+    go = tmp_path / "go"
+    with Watch(f"send(fd, snapshot); os.close(fd)\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)") as watch:
+        eventually(lambda: len(watch.supervisor._stuck) == supervisor._MOST_STUCK)
+        assert watch.losses[0] == ("exit", "the NVML child hangs inside the driver")
+        stuck = list(watch.supervisor._stuck)
+        go.touch()
+        eventually(lambda: len(watch.pids) > supervisor._MOST_STUCK)
+        eventually(lambda: all(process.returncode == 0 for process in stuck), "they are reaped when they go")
+    for process in watch.supervisor._stuck:
+        process.wait()
+
+
+def test_a_program_that_cannot_be_started_is_told_and_leaks_nothing():
+    losses = []
+    broken = Supervisor(
+        ["/no/such/program"],
+        silence=1.0,
+        on_snapshot=lambda snapshot: None,
+        on_silence=lambda: None,
+        on_loss=lambda reason, text: losses.append((reason, text)),
+    )
+    before = descriptors()
+    broken.start()
+    eventually(lambda: len(losses) >= 5)
+    broken.stop()
+    assert losses[0][0] == "start"
+    assert "/no/such/program" in losses[0][1]
+    assert descriptors() == before
+
+
+def test_a_snapshot_that_cannot_be_processed_does_not_end_the_sampling(caplog):
+    taken = []
+
+    def fail_once(snapshot):
+        taken.append(snapshot)
+        if len(taken) == 1:
+            raise ZeroDivisionError
+
+    with Watch("while True: send(fd, snapshot); time.sleep(0.01)", on_snapshot=fail_once):
+        eventually(lambda: len(taken) >= 3)
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_loss_that_cannot_be_processed_does_not_end_the_supervision(caplog):
+    with Watch("send(fd, snapshot)") as watch:
+        watch.supervisor._on_loss = lambda reason, text: 1 / 0
+        eventually(lambda: len(watch.pids) >= 3)
+    assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize("code", ["send(fd, snapshot); time.sleep(999)", "time.sleep(999)", "send(fd, snapshot)"])
+def test_it_stops_at_any_moment_and_leaves_nothing_behind(code):
+    """Also between its look at whether to stop and the start of another child."""
+    before = descriptors()
+    for pause in (0.0, 0.001, 0.005, 0.02, 0.1, 0.3):
+        watch = Watch(code)
+        watch.supervisor.start()
+        threading.Event().wait(pause)
+        watch.supervisor.stop()
+        process = watch.supervisor._process
+        assert process is None or process.returncode is not None
+        assert not any(alive(pid) for pid in watch.pids)
+    assert descriptors() == before
+
+
+def test_a_stop_while_the_child_is_being_started_ends_it(monkeypatch):
+    popen = supervisor.subprocess.Popen
+    watch = Watch("time.sleep(999)")
+
+    def start_slowly(*arguments, **options):
+        process = popen(*arguments, **options)
+        watch.supervisor._stop.set()
+        return process
+
+    monkeypatch.setattr(supervisor.subprocess, "Popen", start_slowly)
+    watch.supervisor.start()
+    watch.supervisor._thread.join(60)
+    assert not watch.supervisor._thread.is_alive()
+    assert watch.supervisor._process.returncode == -signal.SIGKILL
+
+
+def test_a_supervisor_that_was_never_started_can_be_stopped():
+    watch = Watch("")
+    watch.supervisor.stop()
+    assert watch.losses == []

@@ -1,0 +1,97 @@
+"""As test_truth, through real processes and HTTP: the counters are right at any scrape interval, the gauge is not."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.exporter.daemon import Daemon, eventually
+from tests.fakes.nvml import Load, Steps
+
+INTERVALS = {5: 2.5, 15: 7.5, 30: 15, 60: 30}
+"""Seconds between scrapes, and the time scale at which they are run."""
+SCRAPES = 6
+
+
+@dataclass
+class Seen:
+    """What one scrape showed."""
+
+    at: float
+    busy: float
+    gauge: float
+
+
+class Scraped:
+    """A GPU that is busy for half of every scrape interval, and a Prometheus that scrapes at that interval.
+
+    It scrapes while the GPU is idle: what the exporter read last then is the whole of the work before. A scrape for
+    which the machine was too late is made again an interval later.
+    """
+
+    def __init__(self, directory, driver, interval, scale):
+        directory.mkdir()
+        driver.add_gpu()
+        self.driver = driver
+        self.period = interval / scale
+        self.started = driver.run("wave", {0: Load(Steps(period=interval, duty=0.5))}).started_us / 1e6
+        driver.start()
+        flags = (f"--time-scale={scale}", f"--sample-interval={0.1 * scale:g}s")
+        self.daemon = Daemon(directory, driver.environment, *flags)
+
+    def scrape(self):
+        seen = []
+        with self.daemon:
+            eventually(lambda: self.daemon.values("gpu_busy_seconds_total"))
+            while len(seen) < SCRAPES:
+                self._wait_for(0.6)
+                if (found := self._scrape_once()) is not None:
+                    seen.append(found)
+        return seen
+
+    def _phase(self):
+        """Which part of the interval has passed; the GPU is idle from 0.5 on."""
+        return (time.time() - self.started) / self.period % 1
+
+    def _wait_for(self, phase):
+        threading.Event().wait((phase - self._phase()) % 1 * self.period)
+
+    def _scrape_once(self):
+        """None where it shows something else than this interval's idle half."""
+        self.driver.step()
+        shown = time.time()
+        self._wait_for(0.8)
+        families = text_string_to_metric_families(self.daemon.get("/metrics")[1])
+        values = {sample.name: sample.value for family in families for sample in family.samples}
+        at = time.time()
+        if at - values["dutycycle_exporter_collector_age_seconds"] < shown or at - shown > 0.35 * self.period:
+            return None
+        return Seen(at, values["gpu_busy_seconds_total"], values["gpu_utilization_ratio"])
+
+
+def test_busy_seconds_are_within_one_percent_where_a_gauge_is_off_by_tens_of_points(nvml_driver, tmp_path):
+    gpus = {
+        interval: Scraped(
+            tmp_path / f"{interval}s", nvml_driver(f"{interval}", time_scale=scale, capacity=2000), interval, scale
+        )
+        for interval, scale in INTERVALS.items()
+    }
+    with ThreadPoolExecutor(len(gpus)) as pool:
+        scraped = dict(zip(gpus, pool.map(Scraped.scrape, gpus.values()), strict=True))
+    for interval, seen in scraped.items():
+        first, last = seen[0], seen[-1]
+        busy = last.busy - first.busy
+        truth = gpus[interval].driver.truth.busy_seconds(0, first.at, last.at)
+        length = last.at - first.at
+        gauge = sum(scrape.gauge for scrape in seen) / len(seen)
+        print(
+            f"scraped every {interval} s: {busy / length:.2%} by the counters, {gauge:.2%} by the gauge, "
+            f"{truth / length:.2%} driven"
+        )
+        assert busy == pytest.approx(truth, rel=0.01)
+        assert abs(gauge - truth / length) > 0.4

@@ -1,0 +1,275 @@
+"""HTTP: what is served, in which formats, and that no client can keep others from it."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import threading
+import urllib.error
+import urllib.request
+from contextlib import ExitStack
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily
+
+from dutycycle_exporter import web
+from dutycycle_exporter.errors import ExporterError
+from dutycycle_exporter.web import Server, make_app, parse_address
+from tests.exporter.daemon import eventually
+
+
+class Collector:
+    """Counts collections, and how many run at once."""
+
+    def __init__(self):
+        self.running = self.most = self.collections = 0
+        self.help = "Help."
+        self.gate = threading.Event()
+        self.gate.set()
+        self._lock = threading.Lock()
+
+    def describe(self):
+        return [GaugeMetricFamily("up_", "Help.")]
+
+    def collect(self):
+        with self._lock:
+            self.running += 1
+            self.collections += 1
+            self.most = max(self.most, self.running)
+        self.gate.wait(60)
+        with self._lock:
+            self.running -= 1
+        return [GaugeMetricFamily("up_", self.help, 1)]
+
+
+class Verdicts:
+    """Stands for the service: what the probes say."""
+
+    def __init__(self):
+        self.why_unready = self.why_unhealthy = ""
+
+    def unready(self):
+        return self.why_unready
+
+    def unhealthy(self):
+        return self.why_unhealthy
+
+
+@pytest.fixture
+def collector():
+    return Collector()
+
+
+@pytest.fixture
+def verdicts():
+    return Verdicts()
+
+
+@pytest.fixture
+def server(collector, verdicts):
+    registry = CollectorRegistry()
+    registry.register(collector)
+    server = Server("127.0.0.1:0", make_app(registry, verdicts))
+    server.start()
+    yield server
+    collector.gate.set()
+    server.stop()
+
+
+def get(server, path, method="GET", **headers):
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{server.server_port}{path}",
+        method=method,
+        headers={name.replace("_", "-"): value for name, value in headers.items()},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return response.status, response.headers, response.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers, error.read()
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "",
+        "*/*",
+        "text/plain;version=0.0.4",
+        "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;q=0.5",
+        "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited",
+    ],
+)
+def test_metrics_are_text_whatever_is_asked_for(server, accept):
+    """OpenMetrics has no histogram of seconds: its parsers refuse the whole page for a bucket that is no integer."""
+    status, headers, body = get(server, "/metrics", Accept=accept)
+    assert status == 200
+    assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    assert b"up_ 1.0" in body
+    assert b"# EOF" not in body
+
+
+def test_metrics_are_compressed_for_those_who_can_take_it(server):
+    _, headers, body = get(server, "/metrics", Accept_Encoding="gzip")
+    assert headers["Content-Encoding"] == "gzip"
+    assert b"up_ 1.0" in gzip.decompress(body)
+
+
+@pytest.mark.parametrize(("path", "attribute"), [("/-/ready", "why_unready"), ("/-/healthy", "why_unhealthy")])
+def test_probes_answer_503_with_the_reason(server, verdicts, path, attribute):
+    assert get(server, path)[0] == 200
+    setattr(verdicts, attribute, "the driver is not loaded")
+    status, _, body = get(server, path)
+    assert (status, body) == (503, b"the driver is not loaded\n")
+
+
+def test_the_landing_page_names_the_others(server):
+    status, headers, body = get(server, "/")
+    assert status == 200
+    assert headers["Content-Type"].startswith("text/html")
+    assert all(path in body for path in (b"/metrics", b"/-/healthy", b"/-/ready"))
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/nowhere", 404),
+        ("GET", "/metrics/x", 404),
+        ("POST", "/metrics", 405),
+        ("OPTIONS", "/metrics", 405),
+    ],
+)
+def test_other_requests_are_turned_away(server, method, path, status):
+    assert get(server, path, method)[0] == status
+
+
+def test_however_many_scrape_one_collection_runs_at_a_time(server, collector):
+    collector.gate.clear()
+    statuses = []
+    threads = [threading.Thread(target=lambda: statuses.append(get(server, "/metrics")[0])) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    collector.gate.set()
+    for thread in threads:
+        thread.join()
+    assert statuses == [200] * 8
+    assert collector.most == 1
+
+
+def test_a_client_that_says_nothing_does_not_keep_others_waiting(server):
+    with socket.create_connection(("127.0.0.1", server.server_port)):
+        assert get(server, "/metrics")[0] == 200
+
+
+@pytest.mark.parametrize("request_bytes", [b"", b"GET /metrics HTTP/1.1\r\nX: ", b"GET /metrics HTTP/1.1\r\n\r\n"])
+def test_however_many_clients_are_slow_a_scrape_is_answered(server, collector, request_bytes):
+    """Those that do not send, that send slowly, and that do not take their answer."""
+    collector.help = "x" * 2**22
+    with ExitStack() as stack:
+        for _ in range(3 * web._MOST_REQUESTS):
+            client = stack.enter_context(socket.socket())
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(("127.0.0.1", server.server_port))
+            client.sendall(request_bytes)
+        for _ in range(3):
+            status, _, body = get(server, "/metrics")
+            assert (status, len(body) > 2**22) == (200, True)
+        assert len(server._requests) <= web._MOST_REQUESTS
+
+
+def test_a_client_that_does_not_take_its_answer_is_cut_off_without_a_word(server, collector, monkeypatch, capfd):
+    monkeypatch.setattr(web._Handler, "timeout", 0.1)
+    collector.help = "x" * 2**23
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", server.server_port))
+        client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        eventually(lambda: collector.collections)
+        eventually(lambda: not server._requests)
+    assert capfd.readouterr().err == ""
+
+
+def test_every_interface_is_served_over_both_protocols(verdicts):
+    server = Server(":0", make_app(CollectorRegistry(), verdicts))
+    server.start()
+    try:
+        for host in ("127.0.0.1", *(["[::1]"] if socket.has_dualstack_ipv6() else [])):
+            with urllib.request.urlopen(f"http://{host}:{server.server_port}/-/ready", timeout=60) as response:
+                assert response.status == 200
+    finally:
+        server.stop()
+
+
+def test_a_client_that_sends_a_byte_now_and_then_is_cut_off(server, monkeypatch):
+    monkeypatch.setattr(web._Handler, "timeout", 0.5)
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=60) as connection:
+        connection.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+        connection.settimeout(0.05)
+        for _ in range(2000):
+            try:
+                connection.sendall(b"x")
+                if connection.recv(1) == b"":
+                    break
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                break
+        else:
+            pytest.fail("it may go on for ever")
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"\x00\xff\xfe\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET /metrics HTTP/9.9\r\n\r\n",
+        b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\n" + b"".join(b"h%d: v\r\n" % n for n in range(200)) + b"\r\n",
+        b"GET /metrics HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        b"GET /%zz%ff?name[]=%ff%00 HTTP/1.0\r\n\r\n",
+    ],
+    ids=["binary", "no path", "version", "long path", "many headers", "length", "escapes"],
+)
+def test_hostile_requests_are_answered_or_dropped_and_the_server_goes_on(server, request_bytes, capfd):
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=60) as connection:
+        connection.sendall(request_bytes)
+        connection.shutdown(socket.SHUT_WR)
+        answer = b""
+        while True:
+            try:
+                piece = connection.recv(65536)
+            except ConnectionResetError:
+                break
+            if not piece:
+                break
+            answer += piece
+    assert b"Traceback" not in answer
+    assert get(server, "/metrics")[0] == 200
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (":9836", ("", 9836)),
+        ("127.0.0.1:0", ("127.0.0.1", 0)),
+        ("gpu-node.example:80", ("gpu-node.example", 80)),
+        ("[::1]:9836", ("::1", 9836)),
+        ("[fe80::1%eth0]:9836", ("fe80::1%eth0", 9836)),
+    ],
+)
+def test_addresses(text, expected):
+    assert parse_address(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "9836", "localhost", ":", ":65536", "::1:9836", ":port", "a b:1", ":-1"])
+def test_what_is_no_address_is_refused_by_the_flags_name(text):
+    with pytest.raises(ExporterError, match=r"--web\.listen-address"):
+        parse_address(text)
+
+
+def test_a_port_that_is_taken_is_an_error_that_names_the_flag(server, collector):
+    with pytest.raises(ExporterError, match=r"--web\.listen-address"):
+        Server(f"127.0.0.1:{server.server_port}", make_app(CollectorRegistry(), Verdicts()))

@@ -1,0 +1,120 @@
+/* What never changes about a GPU. */
+#include "library.h"
+
+#include <stdio.h>
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t handle, char *name, unsigned int length) {
+    struct identity identity;
+    TRY(identity_call(FN_nvmlDeviceGetName, handle, &identity));
+    return copy_string(identity.name, name, length);
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t handle, char *uuid, unsigned int length) {
+    struct identity identity;
+    TRY(identity_call(FN_nvmlDeviceGetUUID, handle, &identity));
+    return copy_string(identity.uuid, uuid, length);
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetSerial(nvmlDevice_t handle, char *serial, unsigned int length) {
+    struct identity identity;
+    TRY(identity_call(FN_nvmlDeviceGetSerial, handle, &identity));
+    if (identity.serial[0] == '\0')
+        return NVML_ERROR_NOT_SUPPORTED;
+    return copy_string(identity.serial, serial, length);
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetVbiosVersion(nvmlDevice_t handle, char *version, unsigned int length) {
+    struct identity identity;
+    TRY(identity_call(FN_nvmlDeviceGetVbiosVersion, handle, &identity));
+    return copy_string(identity.vbios, version, length);
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t handle, unsigned int *minor) {
+    struct identity identity;
+    TRY(identity_call(FN_nvmlDeviceGetMinorNumber, handle, &identity));
+    REQUIRE(minor != NULL);
+    *minor = identity.minor;
+    return NVML_SUCCESS;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t handle, nvmlPciInfo_t *pci) {
+    struct identity identity;
+    TRY(identity_call(FN_nvmlDeviceGetPciInfo, handle, &identity));
+    REQUIRE(pci != NULL);
+    *pci = (nvmlPciInfo_t){
+        .domain = identity.pci_domain,
+        .bus = identity.pci_bus,
+        .device = identity.pci_device,
+        .pciDeviceId = identity.pci_device_id,
+        .pciSubSystemId = identity.pci_subsystem_id,
+    };
+    snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, "%04X:%02X:%02X.0", identity.pci_domain & 0xffff,
+             identity.pci_bus & 0xff, identity.pci_device & 0xff);
+    snprintf(pci->busId, sizeof pci->busId, "%08X:%02X:%02X.0", identity.pci_domain, identity.pci_bus,
+             identity.pci_device);
+    return NVML_SUCCESS;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t handle, unsigned int *architecture) {
+    struct identity identity;
+    TRY(identity_call(FN_nvmlDeviceGetArchitecture, handle, &identity));
+    REQUIRE(architecture != NULL);
+    *architecture = identity.architecture;
+    return NVML_SUCCESS;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t handle, int *major, int *minor) {
+    struct identity identity;
+    TRY(identity_call(FN_nvmlDeviceGetCudaComputeCapability, handle, &identity));
+    REQUIRE(major != NULL && minor != NULL);
+    *major = (int)identity.compute_major;
+    *minor = (int)identity.compute_minor;
+    return NVML_SUCCESS;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetNumGpuCores(nvmlDevice_t handle, unsigned int *cores) {
+    struct identity identity;
+    TRY(identity_call(FN_nvmlDeviceGetNumGpuCores, handle, &identity));
+    REQUIRE(cores != NULL);
+    *cores = identity.cores;
+    return NVML_SUCCESS;
+}
+
+/* No display is attached to a GPU of the double. */
+static nvmlReturn_t display_off(enum function function, nvmlDevice_t handle, unsigned int *enabled) {
+    struct device *device;
+    TRY(device_call(function, handle, &device));
+    REQUIRE(enabled != NULL);
+    *enabled = 0;
+    return NVML_SUCCESS;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetDisplayMode(nvmlDevice_t handle, unsigned int *enabled) {
+    return display_off(FN_nvmlDeviceGetDisplayMode, handle, enabled);
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetDisplayActive(nvmlDevice_t handle, unsigned int *enabled) {
+    return display_off(FN_nvmlDeviceGetDisplayActive, handle, enabled);
+}
+
+/* Driver models are Windows'. */
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetDriverModel_v2(nvmlDevice_t handle, unsigned int *current,
+                                                     unsigned int *pending) {
+    struct device *device;
+    TRY(device_call(FN_nvmlDeviceGetDriverModel, handle, &device));
+    REQUIRE(current != NULL && pending != NULL);
+    return NVML_ERROR_NOT_SUPPORTED;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetDriverModel(nvmlDevice_t handle, unsigned int *current, unsigned int *pending) {
+    return nvmlDeviceGetDriverModel_v2(handle, current, pending);
+}
+
+/* Every handle of the double is a whole GPU's. */
+NVML_EXPORT nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t handle, unsigned int *is_mig) {
+    struct device *device;
+    TRY(device_call(FN_nvmlDeviceIsMigDeviceHandle, handle, &device));
+    REQUIRE(is_mig != NULL);
+    *is_mig = 0;
+    return NVML_SUCCESS;
+}

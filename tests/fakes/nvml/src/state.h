@@ -1,0 +1,127 @@
+/* The shared block: what the Python driver writes and the library mirrors. tests/fakes/nvml/layout.py is its image in
+ * ctypes; the build refuses to compile when the two differ.
+ */
+#ifndef STATE_H
+#define STATE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define STATE_MAGIC UINT64_C(0x64757479636c6b31)
+
+enum { MAX_DEVICES = 16, MAX_PROCESSES = 32, MAX_SAMPLES = 2048, MAX_FUNCTIONS = 128 };
+enum { THROTTLE_COUNTERS = 9, CLOCKS = 4 };
+
+/* A value that this GPU does not have; its functions answer NVML_ERROR_NOT_SUPPORTED. */
+#define NOT_AVAILABLE_U32 UINT32_MAX
+#define NOT_AVAILABLE_U64 UINT64_MAX
+
+enum presence {
+    PRESENCE_UNUSED = 0,  /* no device was ever declared here */
+    PRESENCE_PRESENT = 1,
+    PRESENCE_LOST = 2,    /* off the bus: still counted, every call answers GPU_IS_LOST */
+    PRESENCE_ABSENT = 3,  /* gone from the count as well: higher indexes move down, an old handle answers GPU_IS_LOST */
+};
+
+/* Behaviour forced upon one function, and what was asked of it. Row 0 is about every device, row i + 1 about slot i.
+ * Each member is read and written on its own, atomically: outside any seqlock. */
+struct control {
+    _Atomic uint64_t calls;    /* calls that were made, whatever they answered */
+    _Atomic uint64_t hung;     /* calls that began to block */
+    _Atomic uint32_t result;   /* nvmlReturn_t to answer; 0: none is forced */
+    _Atomic int32_t remaining; /* calls for which `result` still holds; negative: until it is cleared */
+    _Atomic uint32_t hang;     /* block for as long as this is not 0 */
+    _Atomic uint32_t delay_us; /* time that a call takes, below one second */
+};
+
+struct system {
+    _Atomic uint64_t sequence;
+    char driver_version[80];
+    char nvml_version[80];
+    uint32_t cuda_driver_version;
+    uint32_t reserved;
+};
+
+struct identity {
+    char name[96];
+    char uuid[96];
+    char serial[32];
+    char vbios[32];
+    uint32_t pci_domain, pci_bus, pci_device, pci_device_id, pci_subsystem_id;
+    uint32_t minor;
+    uint32_t architecture;
+    uint32_t compute_major, compute_minor;
+    uint32_t cores;
+    uint64_t memory_total;
+    uint64_t bar1_total;
+};
+
+struct telemetry {
+    uint64_t time_us; /* up to when the counters below have been integrated */
+    uint64_t memory_used, memory_reserved;
+    uint64_t energy_mj;
+    uint64_t pcie_tx_bytes, pcie_rx_bytes;
+    uint64_t nvlink_tx_kib, nvlink_rx_kib;
+    uint64_t throttle_ns[THROTTLE_COUNTERS]; /* order: THROTTLE_COUNTERS in layout.py */
+    uint64_t ecc_errors[2][2];               /* [volatile, aggregate][corrected, uncorrected] */
+    uint64_t clocks_event_reasons;
+    uint32_t utilization_gpu, utilization_memory; /* percent, always those of the newest samples */
+    uint32_t power_mw;
+    uint32_t power_limit_mw, power_limit_min_mw, power_limit_max_mw, power_limit_default_mw;
+    uint32_t temperature, memory_temperature; /* degrees Celsius */
+    uint32_t fan_percent;
+    uint32_t performance_state;
+    uint32_t clock_mhz[CLOCKS], max_clock_mhz[CLOCKS]; /* graphics, SM, memory, video */
+    uint32_t remapped_corrected, remapped_uncorrected, remapped_pending, remapped_failure;
+    uint32_t pcie_replays;
+    uint32_t recovery_action;
+    uint32_t mig_current, mig_pending;
+    uint32_t ecc_current, ecc_pending;
+    uint32_t persistence_mode, compute_mode;
+};
+
+struct sample {
+    uint64_t timestamp_us; /* of the end of the sample's period */
+    uint64_t value;
+};
+
+/* Sample n (from 0) lies at n % capacity; the last min(written, capacity) exist. */
+struct ring {
+    uint64_t written;
+    uint32_t capacity; /* at most MAX_SAMPLES */
+    uint32_t reserved;
+    struct sample samples[MAX_SAMPLES];
+};
+
+enum process_kind { PROCESS_COMPUTE = 0, PROCESS_GRAPHICS = 1, PROCESS_MPS = 2 };
+
+struct process_sample {
+    uint32_t sm, memory; /* percent of the sample's period */
+};
+
+struct process {
+    uint32_t pid, kind;
+    uint64_t memory_used;                           /* NOT_AVAILABLE_U64 as on a GPU in MIG or WDDM mode */
+    struct process_sample utilization[MAX_SAMPLES]; /* beside the samples of the device's `gpu` ring, slot by slot */
+};
+
+struct device {
+    _Atomic uint64_t sequence;
+    uint32_t presence;
+    uint32_t process_count;
+    struct identity identity;
+    struct telemetry telemetry;
+    struct ring power, gpu, memory;
+    struct process processes[MAX_PROCESSES]; /* last: the driver publishes no more of them than there are */
+};
+
+struct state {
+    uint64_t magic;
+    uint64_t size; /* of this whole structure, as a check */
+    struct system system;
+    struct control controls[MAX_DEVICES + 1][MAX_FUNCTIONS];
+    struct device devices[MAX_DEVICES];
+};
+
+#endif

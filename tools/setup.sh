@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# What `make` needs on a fresh Debian or Ubuntu: `venv PYTHON DIR` makes the locked environment, `system-test DIR` installs
+# the programs that the tests start. Does nothing where everything is there already.
+set -euo pipefail
+
+fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+apt_install() {
+    command -v apt-get >/dev/null || fail "missing: $*. There is no apt-get here; install them and run make again."
+    local sudo=()
+    if [ "$(id -u)" -ne 0 ]; then
+        command -v sudo >/dev/null || fail "missing: $*. Install them as root: apt-get install $*"
+        sudo=(sudo)
+    fi
+    echo "setup: installing $*"
+    "${sudo[@]}" apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+venv() {
+    local python=$1 dir=$2
+    command -v "$python" >/dev/null || apt_install python3 python3-venv
+    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+        fail "$("$python" --version) is too old: Dutycycle needs Python 3.11 or newer. Name one: make PYTHON=python3.12 ..."
+    "$python" -c 'import ensurepip, venv' 2>/dev/null ||
+        apt_install "python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
+    [ -x "$dir/bin/python" ] || "$python" -m venv "$dir"
+    echo "setup: installing Python packages into $dir"
+    "$dir/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+    "$dir/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+}
+
+system_test() {
+    local dir=$1 missing=()
+    command -v gcc >/dev/null || missing+=(gcc libc6-dev)
+    command -v git >/dev/null || missing+=(git)
+    # Ubuntu's package of Chromium is a snap, which cannot be driven from here: there Playwright brings its own.
+    local own=
+    if ! command -v chromium >/dev/null; then
+        if grep -q '^ID=ubuntu' /etc/os-release; then own=yes; else missing+=(chromium); fi
+    fi
+    [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}"
+    [ -z "$own" ] || "$dir/bin/playwright" install --with-deps chromium
+}
+
+case ${1:-} in
+    venv) venv "$2" "$3" ;;
+    system-test) system_test "$2" ;;
+    *) fail "usage: setup.sh venv PYTHON DIR | system-test DIR" ;;
+esac
