@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import gzip
 from pathlib import Path
 
@@ -13,7 +14,17 @@ from tools import generate
 @pytest.mark.parametrize("path", generate.GENERATORS)
 def test_a_generated_file_is_up_to_date(path: str) -> None:
     """Otherwise: `make generate`, and commit."""
-    assert generate.stale(generate.ROOT, {path: generate.GENERATORS[path]}) == []
+    if generate.stale(generate.ROOT, {path: generate.GENERATORS[path]}):
+        pytest.fail(f"{path} is out of date\n{_difference(path)}", pytrace=False)
+
+
+def _difference(path: str) -> str:
+    if path.endswith(".gz"):
+        return "(compressed)"
+    made = generate.GENERATORS[path]().decode()
+    return "\n".join(
+        difflib.unified_diff((generate.ROOT / path).read_text().split("\n"), made.split("\n"), lineterm="")
+    )
 
 
 def test_what_is_missing_or_different_is_stale_and_then_written(tmp_path: Path) -> None:
