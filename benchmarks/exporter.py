@@ -1,8 +1,8 @@
 """The exporter as processes on a node of 1, 8 and 16 GPUs: what a scrape and a snapshot take, and how big it gets.
 
 The figures of one run can be compared with each other, whatever else the machine does: ratios to the first node's are
-printed beside them. Its NVML is the test double, whose calls return at once: what a real driver takes for them comes on top. Each GPU has a
-Slurm job with one process. Needs gcc.
+printed beside them. Its NVML is the test double, whose calls return at once: what a real driver takes for them comes on
+top. Each GPU has a Slurm job with one process. Needs gcc.
 """
 
 from __future__ import annotations
