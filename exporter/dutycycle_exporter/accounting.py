@@ -75,7 +75,7 @@ class Accounts:
         if self._previous is None or now > self._previous:
             by_gpu: defaultdict[str, list[Allocation]] = defaultdict(list)
             for allocation in ownership.allocations:
-                by_gpu[allocation.gpu_uuid].append(allocation)
+                by_gpu[allocation.device].append(allocation)
             readings = {gpu.uuid: gpu for gpu in snapshot.gpus}
             for uuid, reading in readings.items():
                 self._devices.setdefault(uuid, _Device(reading))

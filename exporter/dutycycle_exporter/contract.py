@@ -31,6 +31,45 @@ WORKLOAD = ("node", "cluster", "scheduler", "workload")
 UTILIZATION_BUCKETS = (0.0, 0.05, 0.15, 0.25, 0.5, 0.79, 0.95, 1.0)
 """Upper bounds (`le`, ratios) of `workload_gpu_utilization_samples`; +Inf follows."""
 
+PROCESS = (*DEVICE, "pid", "user", "workload", "command")
+
+ACTIVITY = (
+    "graphics",
+    "sm",
+    "sm_occupancy",
+    "tensor",
+    "tensor_hmma",
+    "tensor_imma",
+    "tensor_dfma",
+    "dram",
+    "fp64",
+    "fp32",
+    "fp16",
+)
+"""What GPM tells of a GPU's units, in the order in which it is published."""
+
+INTEGRATED = ("sm", "tensor", "dram", "fp64", "fp32", "fp16")
+"""Values of `unit`: of these the time for which a workload used them is added up."""
+
+CYCLES = ("sm_elapsed", "sm_active", "tensor_active")
+"""Raw counters of GPM, which newer drivers have: their quotients are exact means over any range."""
+
+XID_CRITICAL = frozenset({48, 62, 64, 74, 79, 95, 119, 120})
+XID_WARNING = frozenset({94})
+XID_APPLICATION = frozenset({13, 31, 43, 63})
+"""Classes of XIDs by NVIDIA's guide (https://docs.nvidia.com/deploy/xid-errors): the GPU or its node must be looked
+after; contained; the program's own fault, or news of a repair."""
+
+
+def xid_class(code: int) -> str:
+    """`critical`, `warning` or `application`; `other` for those that the guide does not sort."""
+    if code in XID_CRITICAL:
+        return "critical"
+    if code in XID_WARNING:
+        return "warning"
+    return "application" if code in XID_APPLICATION else "other"
+
+
 GAP_LENGTHS = ("lt2", "2to30", "30to600", "ge600")
 """Values of `length`: under 2 s, 2 to 30 s, 30 to 600 s, 600 s and more, before division by the time scale."""
 
@@ -113,6 +152,144 @@ SECTIONS = (
         ),
     ),
     Section(
+        "Units of a GPU",
+        "From GPM (Hopper and later), also per MIG instance: means over the time since the previous sample. Absent "
+        "where the GPU or the driver has no GPM.",
+        (
+            *(
+                Family(f"gpu_{name}_ratio", "gauge", DEVICE, text)
+                for name, text in (
+                    ("graphics_active", "Share of time in which the compute or graphics engine was busy."),
+                    ("sm_active", "Share of time and of streaming multiprocessors with at least one warp."),
+                    ("sm_occupancy", "Warps resident on the multiprocessors, of the most that there can be."),
+                    ("tensor_active", "Share of time in which the tensor cores worked."),
+                    ("tensor_hmma_active", "The same, with 16-bit floating point."),
+                    ("tensor_imma_active", "The same, with integers."),
+                    ("tensor_dfma_active", "The same, with 64-bit floating point."),
+                    ("dram_active", "Share of the memory's bandwidth that was used."),
+                    ("fp64_active", "Share of time in which the 64-bit floating-point units worked."),
+                    ("fp32_active", "Share of time in which the 32-bit floating-point units worked."),
+                    ("fp16_active", "Share of time in which the 16-bit floating-point units worked."),
+                )
+            ),
+            Family(
+                "gpu_pcie_bytes_per_second",
+                "gauge",
+                (*DEVICE, "direction"),
+                "Mean PCIe traffic: tx leaves the GPU, rx comes to it.",
+            ),
+            Family(
+                "gpu_nvlink_bytes_per_second",
+                "gauge",
+                (*DEVICE, "direction"),
+                "Mean NVLink traffic over all links: tx leaves the GPU, rx comes to it.",
+            ),
+            Family(
+                "gpu_cycles_total",
+                "counter",
+                (*DEVICE, "unit"),
+                "Cycles that elapsed on the multiprocessors, that they and the tensor cores were active; driver 595 "
+                "and later.",
+            ),
+        ),
+    ),
+    Section(
+        "Links and health",
+        "Counters are the device's own; they begin anew when its driver is loaded.",
+        (
+            Family(
+                "gpu_throttle_seconds_total",
+                "counter",
+                (*DEVICE, "reason"),
+                "Time for which the clocks were held down, by reason; reasons overlap.",
+            ),
+            Family("gpu_pcie_bytes_total", "counter", (*DEVICE, "direction"), "PCIe traffic: tx leaves the GPU."),
+            Family(
+                "gpu_nvlink_bytes_total",
+                "counter",
+                (*DEVICE, "direction"),
+                "NVLink traffic over all links: tx leaves the GPU.",
+            ),
+            Family("gpu_pcie_replays_total", "counter", DEVICE, "PCIe packets that had to be sent again."),
+            Family(
+                "gpu_ecc_errors_total",
+                "counter",
+                (*DEVICE, "type"),
+                "Memory errors since the driver was loaded (volatile) or ever (aggregate), corrected or uncorrected.",
+            ),
+            Family(
+                "gpu_remapped_rows",
+                "gauge",
+                (*DEVICE, "type"),
+                "Rows of memory that were replaced, by the errors that made it necessary: correctable, uncorrectable.",
+            ),
+            Family("gpu_row_remap_pending", "gauge", DEVICE, "1 while a row waits for a reset to be replaced."),
+            Family("gpu_row_remap_failed", "gauge", DEVICE, "1 when a row could not be replaced: the GPU must be."),
+            Family(
+                "gpu_retired_pages",
+                "gauge",
+                (*DEVICE, "type"),
+                "Pages of memory taken out of use, on GPUs before Ampere: single_bit, double_bit, pending.",
+            ),
+            Family(
+                "gpu_recovery_action",
+                "gauge",
+                DEVICE,
+                "What the driver asks for: 0 nothing, 1 reset the GPU, 2 reboot the node, 3 drain peer-to-peer, "
+                "4 drain and reset.",
+            ),
+            Family(
+                "gpu_xid_errors_total",
+                "counter",
+                (*DEVICE, "xid", "class"),
+                "Errors that the driver reported (XID), since the exporter started.",
+            ),
+            Family(
+                "gpu_xid_last_timestamp_seconds", "gauge", (*DEVICE, "xid", "class"), "When the XID was last reported."
+            ),
+        ),
+    ),
+    Section(
+        "Processes",
+        "With `--collect.processes`; at most 64 per GPU, those with the most memory. Processes that ended, with "
+        "`--collect.accounting` and where the GPU's accounting mode is on.",
+        (
+            Family("gpu_process_memory_bytes", "gauge", PROCESS, "Memory of the process on the GPU."),
+            Family(
+                "gpu_process_utilization_ratio",
+                "gauge",
+                PROCESS,
+                "Share of the GPU's time that the process used since the previous sample.",
+            ),
+            Family(
+                "gpu_process_memory_activity_ratio",
+                "gauge",
+                PROCESS,
+                "Share of time in which the process read or wrote the GPU's memory.",
+            ),
+            Family("gpu_process_lifetime_seconds", "gauge", PROCESS, "How long a process that has ended held the GPU."),
+            Family(
+                "gpu_process_lifetime_utilization_ratio",
+                "gauge",
+                PROCESS,
+                "Utilization over the life of a process that has ended.",
+            ),
+            Family(
+                "gpu_process_lifetime_memory_activity_ratio",
+                "gauge",
+                PROCESS,
+                "Memory activity over the life of a process that has ended.",
+            ),
+            Family(
+                "gpu_process_lifetime_max_memory_bytes",
+                "gauge",
+                PROCESS,
+                "Most memory that a process that has ended had on the GPU.",
+            ),
+            Family("gpu_processes_hidden", "gauge", DEVICE, "Processes on the GPU that are not shown one by one."),
+        ),
+    ),
+    Section(
         "Ownership",
         "One series per workload on a GPU, present from allocation to its end. A new series is shown at 0, and "
         "an ended one at its final "
@@ -145,6 +322,12 @@ SECTIONS = (
                 "Busy time of this workload; on a shared GPU by per-process utilization.",
             ),
             Family(
+                "workload_gpu_active_seconds_total",
+                "counter",
+                (*OWNERSHIP, "unit"),
+                "Share x time in which a unit of the GPU worked: sm, tensor, dram, fp64, fp32, fp16, from GPM.",
+            ),
+            Family(
                 "workload_gpu_idle_gap_seconds_total",
                 "counter",
                 (*OWNERSHIP, "length"),
@@ -157,6 +340,12 @@ SECTIONS = (
                 "Seconds by utilization: each sample weighs the time it stands for.",
             ),
             Family("workload_gpu_energy_joules_total", "counter", OWNERSHIP, "Share of the device's energy."),
+            Family(
+                "workload_gpu_throttle_seconds_total",
+                "counter",
+                (*OWNERSHIP, "reason"),
+                "Share x time for which the device's clocks were held down.",
+            ),
             Family(
                 "workload_gpu_memory_used_bytes",
                 "gauge",
@@ -187,6 +376,12 @@ SECTIONS = (
                 "counter",
                 (*WORKLOAD, "resource"),
                 "Time in which some task waited for the resource (PSI): cpu, io, memory.",
+            ),
+            Family(
+                "workload_label",
+                "gauge",
+                (*WORKLOAD, "label", "value"),
+                "A label of the workload's pod that `--kubernetes.pod-labels` lets through; always 1.",
             ),
         ),
     ),
@@ -232,6 +427,30 @@ SECTIONS = (
                 "counter",
                 ("reason",),
                 "Utilization samples that were not counted.",
+            ),
+            Family(
+                "dutycycle_exporter_values_clamped_total",
+                "counter",
+                ("unit",),
+                "Values of GPM over 1, which were taken as 1.",
+            ),
+            Family(
+                "dutycycle_exporter_scrapes_rejected_total",
+                "counter",
+                (),
+                "Scrapes that another one kept waiting until their own timeout.",
+            ),
+            Family(
+                "dutycycle_exporter_config_last_reload_successful",
+                "gauge",
+                (),
+                "Whether the configuration was last read without an error.",
+            ),
+            Family(
+                "dutycycle_exporter_config_last_reload_success_timestamp_seconds",
+                "gauge",
+                (),
+                "When the configuration was last read without an error.",
             ),
             Family(
                 "dutycycle_exporter_attribution_failures_total",

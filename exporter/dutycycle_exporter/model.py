@@ -20,16 +20,61 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A compute context on a GPU. `utilization` is its share of the device's time since the previous snapshot."""
+    """A compute context on a GPU. `utilization` is its share of the device's time since the previous snapshot, and
+    `memory_activity` the share in which it read or wrote the device's memory.
+    """
 
     pid: int
     memory: float | None = None
     utilization: float | None = None
+    memory_activity: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedProcess:
+    """A process that has ended, as NVML's accounting mode remembers it: means over its life, and its peak memory.
+
+    `start` is in Unix seconds, `seconds` its life's length.
+    """
+
+    pid: int
+    start: float
+    seconds: float
+    utilization: float | None = None
+    memory_activity: float | None = None
+    max_memory: float | None = None
+
+
+Counts = tuple[tuple[str, float], ...]
+"""Values by name (of a reason, a type, a direction, a unit); what is not known is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What GPM measured between two samples: means over (start, end], as ratios by unit (`contract.ACTIVITY`).
+
+    `pcie` and `nvlink` are bytes per second by direction (rx, tx).
+    """
+
+    start: float
+    end: float
+    units: Counts = ()
+    pcie: Counts = ()
+    nvlink: Counts = ()
 
 
 @dataclass(frozen=True, slots=True)
 class GpuReading:
-    """One GPU in a snapshot. `spans` are new since the previous snapshot, in order, and do not overlap."""
+    """One GPU in a snapshot, or one MIG instance of a GPU. `spans` are new since the previous snapshot, in order, and
+    do not overlap.
+
+    `uuid` and `index` are always the physical GPU's. An instance has its own UUID in `mig`, its profile's name in
+    `mig_profile` ("1g.10gb"), and in `slices` the share of the GPU's compute slices that it has.
+
+    Counters are the device's own, which begin anew when the driver does: `throttle` in seconds by reason, `ecc_errors`,
+    `remapped_rows` and `retired_pages` by type, bytes by direction (rx, tx: as the device sees it), `cycles` by
+    `contract.CYCLES`. `finished` are processes that ended, newest last.
+    """
 
     uuid: str
     index: int
@@ -37,6 +82,9 @@ class GpuReading:
     minor: int | None = None
     pci_bus_id: str = ""
     mig_mode: str = ""
+    mig: str = ""
+    mig_profile: str = ""
+    slices: float = 1.0
     spans: tuple[Span, ...] = ()
     utilization: float | None = None
     memory_activity: float | None = None
@@ -51,6 +99,33 @@ class GpuReading:
     clocks: tuple[tuple[str, float], ...] = ()
     performance_state: int | None = None
     processes: tuple[Process, ...] | None = None
+    throttle: Counts = ()
+    ecc_errors: Counts = ()
+    remapped_rows: Counts = ()
+    remap_pending: bool | None = None
+    remap_failed: bool | None = None
+    retired_pages: Counts = ()
+    recovery_action: int | None = None
+    pcie_replays: float | None = None
+    pcie_bytes: Counts = ()
+    nvlink_bytes: Counts = ()
+    cycles: Counts = ()
+    activity: Activity | None = None
+    finished: tuple[FinishedProcess, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """What tells it from every other device: the UUID of the instance, or of the whole GPU."""
+        return self.mig or self.uuid
+
+
+@dataclass(frozen=True, slots=True)
+class Xid:
+    """A critical error that the driver reported at `t` (Unix seconds)."""
+
+    gpu_uuid: str
+    code: int
+    t: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +144,11 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """A workload holds a GPU. `start` is when that began, None where it is not known."""
+    """A workload holds a device: a GPU or a MIG instance, by its UUID. `start` is when that began, None where it is not
+    known.
+    """
 
-    gpu_uuid: str
+    device: str
     workload: Workload
     start: float | None = None
     first_process: float | None = None
@@ -92,12 +169,21 @@ class HostReading:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessOwner:
+    """Whose a process is, for people: user and command by name; empty where not known."""
+
+    user: str = ""
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Ownership:
     """Whose every GPU is at one instant.
 
     `pids` tells which workload a process on a GPU belongs to. `unresolved` are those on a GPU of which that could not
     be found out; one that is in neither is known to be no workload's. `failures` counts what could not be used in
-    this resolution, by (source, reason).
+    this resolution, by (source, reason). `people` names the processes on GPUs, where that was asked for. `labels` are
+    those that operators let through, by workload's id.
     """
 
     allocations: tuple[Allocation, ...] = ()
@@ -105,13 +191,17 @@ class Ownership:
     unresolved: frozenset[int] = frozenset()
     hosts: tuple[HostReading, ...] = ()
     failures: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    people: Mapping[int, ProcessOwner] = field(default_factory=dict)
+    labels: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything the child read in one turn at `t`. `failures` (call, error) and `dropped` (reason) count this turn's.
+    """Everything the child read in one turn at `t`. `failures` (call, error), `dropped` (reason) and `clamped` (unit of
+    GPM, taken as 1) count this turn's, and so do `xids`.
 
-    `visible` is how many GPUs NVML shows, also those of which nothing could be read; None where it does not tell.
+    `gpus` are in NVML's order, a GPU's MIG instances right after it. `visible` is how many GPUs NVML shows, also those
+    of which nothing could be read; None where it does not tell.
     `ownership` is set only by a replay, whose recording says whose the GPUs were.
     """
 
@@ -124,6 +214,8 @@ class Snapshot:
     duration: float = 0.0
     failures: Mapping[tuple[str, str], int] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
+    clamped: Mapping[str, int] = field(default_factory=dict)
+    xids: tuple[Xid, ...] = ()
     ownership: Ownership | None = None
 
 

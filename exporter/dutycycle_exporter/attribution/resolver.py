@@ -87,7 +87,7 @@ class Attribution:
 
     def _processes(self, gpus: Sequence[GpuReading]) -> tuple[_Processes, Mapping[int, str]]:
         """The processes that hold each GPU, and why which of those that NVML reports could not be read."""
-        reported = {gpu.uuid: gpu.processes for gpu in gpus}
+        reported = {gpu.key: gpu.processes for gpu in gpus}
         found: dict[str, tuple[HostProcess, ...]] = {}
         unusable: dict[int, str] = {}
         for gpu in {**self._last_seen, **reported}:

@@ -15,7 +15,7 @@ MISSES = 2
 class Claim:
     """A workload holds a GPU now. `by_file`: a prolog's file says so, whose absence is the end."""
 
-    gpu_uuid: str
+    device: str
     workload: Workload
     by_file: bool
     start: float | None = None
@@ -42,7 +42,7 @@ class SteadyAllocations:
         """
         held: dict[tuple[str, str], _Held] = {}
         for claim in claims:
-            key = claim.gpu_uuid, claim.workload.id
+            key = claim.device, claim.workload.id
             before = self._held.get(key)
             held[key] = _Held(claim if before is None else _continued(before.claim, claim))
         for key, before in self._held.items():
@@ -50,7 +50,7 @@ class SteadyAllocations:
                 held[key] = replace(before, misses=before.misses + 1)
         self._held = held
         return tuple(
-            Allocation(one.claim.gpu_uuid, one.claim.workload, one.claim.start, one.claim.first_process)
+            Allocation(one.claim.device, one.claim.workload, one.claim.start, one.claim.first_process)
             for _, one in sorted(held.items(), key=lambda item: item[0])
         )
 

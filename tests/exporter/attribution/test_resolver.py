@@ -65,7 +65,7 @@ def workstation(tmp_path):
 
 
 def held(ownership):
-    return [(allocation.gpu_uuid, allocation.workload.id) for allocation in ownership.allocations]
+    return [(allocation.device, allocation.workload.id) for allocation in ownership.allocations]
 
 
 def test_a_file_allocates_a_gpu_also_without_any_process(box):
@@ -73,7 +73,7 @@ def test_a_file_allocates_a_gpu_also_without_any_process(box):
         7, [A], user="ada", account="physics", partition="gpu", nodes=["n1"], start=NOW - 500, array_job_id=None
     )
     [allocation] = box.resolve().allocations
-    assert allocation.gpu_uuid == A
+    assert allocation.device == A
     assert allocation.start == NOW - 500
     assert allocation.first_process is None
     workload = allocation.workload
@@ -316,7 +316,7 @@ def test_the_parts_of_a_fake_node_are_owned_as_they_were_started(nvml_libraries,
             for index, uuid in enumerate(uuids)
         ]
         ownership = attribution.resolve(readings, clock.now)
-        owners = {allocation.gpu_uuid: allocation.workload.id for allocation in ownership.allocations}
+        owners = {allocation.device: allocation.workload.id for allocation in ownership.allocations}
         [shell_pid] = jobs[2].pids
         assert [owners[uuid] for uuid in uuids] == [
             "slurm/7",

@@ -10,7 +10,7 @@ JOB = Workload("slurm/1", "slurm")
 
 
 def ids(allocations):
-    return [(allocation.gpu_uuid, allocation.workload.id) for allocation in allocations]
+    return [(allocation.device, allocation.workload.id) for allocation in allocations]
 
 
 def test_a_file_that_goes_ends_the_allocation_unless_processes_still_hold_the_gpu():
@@ -59,7 +59,7 @@ def test_an_allocation_is_there_while_claimed_and_once_more_if_only_processes_cl
         lingering = {key for key, (by_file, _) in previous.items() if not by_file}
         assert ids(allocations) == sorted(turn.keys() | lingering)
         for allocation in allocations:
-            key = allocation.gpu_uuid, allocation.workload.id
+            key = allocation.device, allocation.workload.id
             first = turn.get(key, (False, None))[1]
             assert first is None or (allocation.first_process is not None and allocation.first_process <= first)
         previous = turn
