@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dutycycle_alerter.cli import cli
-from dutycycle_alerter.cli.analyze import analyze
 from dutycycle_alerter.errors import ConfigError, RecordingError
 from dutycycle_alerter.recordings.writing import RecordingWriter
 from tests.alerter.recordings.rows import steady
@@ -37,7 +36,7 @@ def written(path: Path, *rows) -> Path:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(analyze, [str(argument) for argument in arguments])
+    return CliRunner().invoke(cli, ["analyze", *map(str, arguments)])
 
 
 @pytest.fixture
