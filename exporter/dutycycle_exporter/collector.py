@@ -1,113 +1,152 @@
-"""The exporter's state as metric families, built from the table in `contract`. No registry but the one that it is
-given.
-"""
+"""The exporter's state as a page of metrics: one scrape reads one state and writes all families of `contract`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from dutycycle_exporter.contract import FAMILIES, GAP_LENGTHS, UTILIZATION_BUCKETS, Family
-from dutycycle_exporter.model import HostReading
+from dutycycle_exporter.contract import (
+    ACTIVITY,
+    DEVICE,
+    FAMILIES,
+    GAP_LENGTHS,
+    NODE,
+    OWNERSHIP,
+    PROCESS,
+    UTILIZATION_BUCKETS,
+    WORKLOAD,
+    xid_class,
+)
+from dutycycle_exporter.departed import person
+from dutycycle_exporter.exposition import Page, extended, heads, labels
+from dutycycle_exporter.model import GpuReading, HostReading, Ownership, Process
 from dutycycle_exporter.service import Service, State
-from dutycycle_exporter.views import DeviceView, OwnedView
+from dutycycle_exporter.views import DeviceView, OwnedView, Person, View, XidView
+
+MOST_PROCESSES = 64
+"""Processes of one device that are shown one by one."""
+
+_HEADS = heads(FAMILIES.values())
+_BOUNDS = tuple(map(str, UTILIZATION_BUCKETS))
+_ACTIVITY = {unit: f"gpu_{unit}_ratio" if unit == "sm_occupancy" else f"gpu_{unit}_active_ratio" for unit in ACTIVITY}
+
+
+def _version() -> str:
+    try:
+        return version("dutycycle")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+_BUILD = labels(("version",), (_version(),))
 
 
 class ExporterCollector(Collector):
-    """One scrape is one `collect`: it reads one state and builds every family from it."""
+    """Writes pages. `processes` are shown one by one where that was asked for."""
 
-    def __init__(self, service: Service, *, node: str, cluster: str, time_scale: float, replay: bool) -> None:
+    def __init__(
+        self, service: Service, *, node: str, cluster: str, time_scale: float, replay: bool, processes: bool = False
+    ) -> None:
         self._service = service
         self._node = node
-        self._cluster = cluster
+        self._in_node = labels(NODE, (node,))
         self._time_scale = time_scale
         self._replay = replay
+        self.cluster = cluster
+        self.processes = processes
 
-    def describe(self) -> Iterator[Metric]:
-        """Every family, empty: lets the registry find duplicate names without touching hardware."""
-        return (_empty(family) for family in FAMILIES.values())
+    def collect(self) -> Iterable[Metric]:
+        """For prometheus_client's registry."""
+        return text_string_to_metric_families(self.text())
 
-    def collect(self) -> Iterator[Metric]:
-        """Families that have a series now, in the order of the contract."""
-        state = self._service.state()
-        page = _Page()
+    def text(self) -> str:
+        """What a scrape shows now, in the text format."""
+        return self.page(self._service.state()).text()
+
+    def page(self, state: State) -> Page:
+        """Families that have a series in a state, in the order of the contract."""
+        page = Page(_HEADS)
         self._exporter(page, state)
-        if state.expected is not None:
-            page.add("gpu_expected", (self._node,), state.expected)
+        page.add("gpu_expected", self._in_node, state.expected)
         if state.view is not None:
             if not state.stale:
-                self._node_wide(page, state)
-                for device in state.view.devices:
-                    self._device(page, device)
+                self._devices(page, state.view)
+            self._xids(page, state.view)
             for owned in state.view.owned:
                 self._owned(page, owned, stale=state.stale)
-            for host in state.view.ownership.hosts:
-                self._host(page, host)
-        return page.families()
+            self._workloads(page, state.view.ownership)
+        return page
 
-    def _exporter(self, page: _Page, state: State) -> None:
-        page.add("dutycycle_exporter_build_info", (_version(),), 1)
-        page.add("dutycycle_exporter_start_timestamp_seconds", (), state.started)
-        page.add("dutycycle_exporter_time_scale", (), self._time_scale)
-        page.add("dutycycle_exporter_replay", (), self._replay)
+    def _exporter(self, page: Page, state: State) -> None:
+        page.add("dutycycle_exporter_build_info", _BUILD, 1)
+        page.add("dutycycle_exporter_start_timestamp_seconds", "", state.started)
+        page.add("dutycycle_exporter_time_scale", "", self._time_scale)
+        page.add("dutycycle_exporter_replay", "", self._replay)
         for name, run in state.collectors.items():
-            page.add("dutycycle_exporter_collector_success", (name,), run.success)
-            page.add("dutycycle_exporter_collector_duration_seconds", (name,), run.duration)
+            block = labels(("collector",), (name,))
+            page.add("dutycycle_exporter_collector_success", block, run.success)
+            page.add("dutycycle_exporter_collector_duration_seconds", block, run.duration)
             if run.last_success is not None:
-                page.add("dutycycle_exporter_collector_age_seconds", (name,), max(0.0, state.now - run.last_success))
+                page.add("dutycycle_exporter_collector_age_seconds", block, max(0.0, state.now - run.last_success))
         for reason, count in state.restarts.items():
-            page.add("dutycycle_exporter_child_restarts_total", (reason,), count)
+            page.add("dutycycle_exporter_child_restarts_total", labels(("reason",), (reason,)), count)
         for key, count in state.read_failures.items():
-            page.add("dutycycle_exporter_read_failures_total", key, count)
+            page.add("dutycycle_exporter_read_failures_total", labels(("call", "error"), key), count)
         for reason, count in state.dropped.items():
-            page.add("dutycycle_exporter_samples_dropped_total", (reason,), count)
+            page.add("dutycycle_exporter_samples_dropped_total", labels(("reason",), (reason,)), count)
+        for unit, count in state.clamped.items():
+            page.add("dutycycle_exporter_values_clamped_total", labels(("unit",), (unit,)), count)
         for key, count in state.attribution_failures.items():
-            page.add("dutycycle_exporter_attribution_failures_total", key, count)
+            page.add("dutycycle_exporter_attribution_failures_total", labels(("source", "reason"), key), count)
 
-    def _node_wide(self, page: _Page, state: State) -> None:
-        assert state.view is not None  # noqa: S101 - only called where there is one
-        snapshot = state.view.snapshot
-        page.add("gpu_visible", (self._node,), snapshot.visible)
+    def _devices(self, page: Page, view: View) -> None:
+        snapshot = view.snapshot
+        page.add("gpu_visible", self._in_node, snapshot.visible)
         versions = (snapshot.driver_version, snapshot.cuda_version, snapshot.nvml_version)
         if any(versions):
-            page.add("gpu_driver_info", (self._node, *versions), 1)
+            names = ("driver_version", "cuda_version", "nvml_version")
+            page.add("gpu_driver_info", extended(self._in_node, *zip(names, versions, strict=True)), 1)
+        for device in view.devices:
+            block = self._device_labels(device.reading.index, device.reading.uuid, device.reading.mig)
+            _device(page, block, device)
+            _health(page, block, device.reading)
+            _activity(page, block, device.reading)
+            if self.processes:
+                _processes(page, block, device.reading, view.ownership)
+            for process, whose in device.departed:
+                lifetime = _process_labels(block, process.pid, whose)
+                page.add("gpu_process_lifetime_seconds", lifetime, process.seconds)
+                page.add("gpu_process_lifetime_utilization_ratio", lifetime, process.utilization)
+                page.add("gpu_process_lifetime_memory_activity_ratio", lifetime, process.memory_activity)
+                page.add("gpu_process_lifetime_max_memory_bytes", lifetime, process.max_memory)
 
-    def _device(self, page: _Page, device: DeviceView) -> None:
-        gpu = device.reading
-        labels = (self._node, str(gpu.index), gpu.uuid, "")
-        minor = "" if gpu.minor is None else str(gpu.minor)
-        page.add("gpu_info", (*labels, gpu.model, minor, gpu.pci_bus_id, gpu.mig_mode, ""), 1)
-        page.add("gpu_utilization_ratio", labels, gpu.utilization)
-        page.add("gpu_busy_seconds_total", labels, device.busy)
-        page.add("gpu_observed_seconds_total", labels, device.observed)
-        page.add("gpu_last_busy_timestamp_seconds", labels, device.last_busy)
-        page.add("gpu_memory_used_bytes", labels, gpu.memory_used)
-        page.add("gpu_memory_total_bytes", labels, gpu.memory_total)
-        page.add("gpu_memory_reserved_bytes", labels, gpu.memory_reserved)
-        page.add("gpu_memory_activity_ratio", labels, gpu.memory_activity)
-        page.add("gpu_power_watts", labels, device.power)
-        page.add("gpu_power_limit_watts", labels, gpu.power_limit)
-        page.add("gpu_energy_joules_total", labels, gpu.energy)
-        for sensor, celsius in gpu.temperatures:
-            page.add("gpu_temperature_celsius", (*labels, sensor), celsius)
-        page.add("gpu_fan_ratio", labels, gpu.fan)
-        for domain, hertz in gpu.clocks:
-            page.add("gpu_clock_hertz", (*labels, domain), hertz)
-        page.add("gpu_performance_state", labels, gpu.performance_state)
-        page.add("gpu_processes", labels, None if gpu.processes is None else len(gpu.processes))
+    def _xids(self, page: Page, view: View) -> None:
+        indexes = {device.reading.uuid: device.reading.index for device in view.devices}
+        for xid in view.xids:
+            self._xid(page, xid, indexes)
 
-    def _owned(self, page: _Page, owned: OwnedView, *, stale: bool) -> None:
+    def _xid(self, page: Page, xid: XidView, indexes: Mapping[str, int]) -> None:
+        # A GPU that fell off the bus has no index any more, and this is how one learns why.
+        block = self._device_labels(indexes.get(xid.gpu_uuid, ""), xid.gpu_uuid, "")
+        block = extended(block, ("xid", str(xid.code)), ("class", xid_class(xid.code)))
+        page.add("gpu_xid_errors_total", block, xid.count)
+        page.add("gpu_xid_last_timestamp_seconds", block, xid.last)
+
+    def _device_labels(self, index: int | str, uuid: str, mig: str) -> str:
+        return labels(DEVICE, (self._node, str(index), uuid, mig))
+
+    def _owned(self, page: Page, owned: OwnedView, *, stale: bool) -> None:
         work = owned.workload
-        labels = (
+        values = (
             self._node,
             str(owned.index),
             owned.gpu_uuid,
-            "",
-            self._cluster,
+            owned.mig,
+            self.cluster,
             work.scheduler,
             work.id,
             work.namespace,
@@ -118,65 +157,130 @@ class ExporterCollector(Collector):
             work.partition,
             owned.model,
         )
-        page.add("gpu_allocation", labels, owned.share)
-        page.add("gpu_allocation_start_timestamp_seconds", labels, owned.start)
-        page.add("workload_first_process_timestamp_seconds", labels, owned.first_process)
-        page.add("workload_gpu_allocated_seconds_total", labels, owned.allocated)
-        page.add("workload_gpu_observed_seconds_total", labels, owned.observed)
-        page.add("workload_gpu_busy_seconds_total", labels, owned.busy)
+        block = labels(OWNERSHIP, values)
+        page.add("gpu_allocation", block, owned.share)
+        page.add("gpu_allocation_start_timestamp_seconds", block, owned.start)
+        page.add("workload_first_process_timestamp_seconds", block, owned.first_process)
+        page.add("workload_gpu_allocated_seconds_total", block, owned.allocated)
+        page.add("workload_gpu_observed_seconds_total", block, owned.observed)
+        page.add("workload_gpu_busy_seconds_total", block, owned.busy)
+        for unit, seconds in owned.active:
+            page.add("workload_gpu_active_seconds_total", extended(block, ("unit", unit)), seconds)
         for length, seconds in zip(GAP_LENGTHS, owned.gaps, strict=True):
-            page.add("workload_gpu_idle_gap_seconds_total", (*labels, length), seconds)
-        page.add_histogram("workload_gpu_utilization_samples", labels, owned.buckets, owned.weighted_utilization)
-        page.add("workload_gpu_energy_joules_total", labels, owned.energy)
+            page.add("workload_gpu_idle_gap_seconds_total", extended(block, ("length", length)), seconds)
+        page.add_histogram(
+            "workload_gpu_utilization_samples", block, _BOUNDS, owned.buckets, owned.weighted_utilization
+        )
+        page.add("workload_gpu_energy_joules_total", block, owned.energy)
+        for reason, seconds in owned.throttle:
+            page.add("workload_gpu_throttle_seconds_total", extended(block, ("reason", reason)), seconds)
         if not stale:
-            page.add("workload_gpu_memory_used_bytes", labels, owned.memory)
-            page.add("workload_gpu_processes", labels, owned.processes)
+            page.add("workload_gpu_memory_used_bytes", block, owned.memory)
+            page.add("workload_gpu_processes", block, owned.processes)
 
-    def _host(self, page: _Page, host: HostReading) -> None:
-        labels = (self._node, self._cluster, host.workload.scheduler, host.workload.id)
-        page.add("workload_cpu_seconds_total", labels, host.cpu_seconds)
-        page.add("workload_cpu_limit_cores", labels, host.cpu_limit)
+    def _workloads(self, page: Page, ownership: Ownership) -> None:
+        for host in ownership.hosts:
+            self._host(page, host)
+        for workload, scheduler, name, value in _pod_labels(ownership):
+            block = labels(WORKLOAD, (self._node, self.cluster, scheduler, workload))
+            page.add("workload_label", extended(block, ("label", name), ("value", value)), 1)
+
+    def _host(self, page: Page, host: HostReading) -> None:
+        block = labels(WORKLOAD, (self._node, self.cluster, host.workload.scheduler, host.workload.id))
+        page.add("workload_cpu_seconds_total", block, host.cpu_seconds)
+        page.add("workload_cpu_limit_cores", block, host.cpu_limit)
         pressures = (("cpu", host.cpu_pressure), ("io", host.io_pressure), ("memory", host.memory_pressure))
         for resource, seconds in pressures:
-            page.add("workload_pressure_seconds_total", (*labels, resource), seconds)
+            page.add("workload_pressure_seconds_total", extended(block, ("resource", resource)), seconds)
 
 
-class _Page:
-    """Families that have a series so far; a value of None is a series that is not there."""
-
-    def __init__(self) -> None:
-        self._families: dict[str, Metric] = {}
-
-    def add(self, name: str, labels: tuple[str, ...], value: float | None) -> None:
-        if value is not None:
-            self._family(name).add_metric(labels, value)  # type: ignore[attr-defined]
-
-    def add_histogram(self, name: str, labels: tuple[str, ...], counts: tuple[float, ...], total: float) -> None:
-        """`counts` are not cumulated; the last is what lies above every bound."""
-        running, buckets = 0.0, []
-        for bound, count in zip((*map(str, UTILIZATION_BUCKETS), "+Inf"), counts, strict=True):
-            running += count
-            buckets.append((bound, running))
-        self._family(name).add_metric(labels, buckets, total)  # type: ignore[attr-defined]
-
-    def families(self) -> Iterator[Metric]:
-        return (self._families[name] for name in FAMILIES if name in self._families)
-
-    def _family(self, name: str) -> Metric:
-        found = self._families.get(name)
-        if found is None:
-            found = self._families[name] = _empty(FAMILIES[name])
-        return found
-
-
-def _empty(family: Family) -> Metric:
-    kinds = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily, "histogram": HistogramMetricFamily}
-    made: Metric = kinds[family.kind](family.name.removesuffix("_total"), family.help, labels=family.labels)
-    return made
+def _device(page: Page, block: str, device: DeviceView) -> None:
+    gpu = device.reading
+    identity = (
+        ("model", gpu.model),
+        ("minor", "" if gpu.minor is None else str(gpu.minor)),
+        ("pci_bus_id", gpu.pci_bus_id),
+        ("mig_mode", gpu.mig_mode),
+        ("mig_profile", gpu.mig_profile),
+    )
+    page.add("gpu_info", extended(block, *identity), 1)
+    page.add("gpu_utilization_ratio", block, gpu.utilization)
+    page.add("gpu_busy_seconds_total", block, device.busy)
+    page.add("gpu_observed_seconds_total", block, device.observed)
+    page.add("gpu_last_busy_timestamp_seconds", block, device.last_busy)
+    page.add("gpu_memory_used_bytes", block, gpu.memory_used)
+    page.add("gpu_memory_total_bytes", block, gpu.memory_total)
+    page.add("gpu_memory_reserved_bytes", block, gpu.memory_reserved)
+    page.add("gpu_memory_activity_ratio", block, gpu.memory_activity)
+    page.add("gpu_power_watts", block, device.power)
+    page.add("gpu_power_limit_watts", block, gpu.power_limit)
+    page.add("gpu_energy_joules_total", block, gpu.energy)
+    for sensor, celsius in gpu.temperatures:
+        page.add("gpu_temperature_celsius", extended(block, ("sensor", sensor)), celsius)
+    page.add("gpu_fan_ratio", block, gpu.fan)
+    for domain, hertz in gpu.clocks:
+        page.add("gpu_clock_hertz", extended(block, ("domain", domain)), hertz)
+    page.add("gpu_performance_state", block, gpu.performance_state)
+    page.add("gpu_processes", block, None if gpu.processes is None else len(gpu.processes))
 
 
-def _version() -> str:
-    try:
-        return version("dutycycle")
-    except PackageNotFoundError:
-        return "unknown"
+def _health(page: Page, block: str, gpu: GpuReading) -> None:
+    for name, label, values in (
+        ("gpu_throttle_seconds_total", "reason", gpu.throttle),
+        ("gpu_pcie_bytes_total", "direction", gpu.pcie_bytes),
+        ("gpu_nvlink_bytes_total", "direction", gpu.nvlink_bytes),
+        ("gpu_ecc_errors_total", "type", gpu.ecc_errors),
+        ("gpu_remapped_rows", "type", gpu.remapped_rows),
+        ("gpu_retired_pages", "type", gpu.retired_pages),
+        ("gpu_cycles_total", "unit", gpu.cycles),
+    ):
+        for key, value in values:
+            page.add(name, extended(block, (label, key)), value)
+    page.add("gpu_pcie_replays_total", block, gpu.pcie_replays)
+    page.add("gpu_row_remap_pending", block, gpu.remap_pending)
+    page.add("gpu_row_remap_failed", block, gpu.remap_failed)
+    page.add("gpu_recovery_action", block, gpu.recovery_action)
+
+
+def _activity(page: Page, block: str, gpu: GpuReading) -> None:
+    if gpu.activity is None:
+        return
+    for unit, ratio in gpu.activity.units:
+        page.add(_ACTIVITY[unit], block, ratio)
+    for direction, rate in gpu.activity.pcie:
+        page.add("gpu_pcie_bytes_per_second", extended(block, ("direction", direction)), rate)
+    for direction, rate in gpu.activity.nvlink:
+        page.add("gpu_nvlink_bytes_per_second", extended(block, ("direction", direction)), rate)
+
+
+def _processes(page: Page, block: str, gpu: GpuReading, ownership: Ownership) -> None:
+    """Those with the most memory, and how many there are beside them."""
+    if gpu.processes is None:
+        return
+    shown = sorted(gpu.processes, key=_by_memory)[:MOST_PROCESSES]
+    for process in shown:
+        one = _process_labels(block, process.pid, person(process.pid, ownership))
+        page.add("gpu_process_memory_bytes", one, process.memory)
+        page.add("gpu_process_utilization_ratio", one, process.utilization)
+        page.add("gpu_process_memory_activity_ratio", one, process.memory_activity)
+    page.add("gpu_processes_hidden", block, len(gpu.processes) - len(shown))
+
+
+def _by_memory(process: Process) -> tuple[float, int]:
+    return -(process.memory or 0.0), process.pid
+
+
+def _process_labels(block: str, pid: int, whose: Person) -> str:
+    values = (str(pid), whose.user, whose.workload, whose.command)
+    return extended(block, *zip(PROCESS[-len(values) :], values, strict=True))
+
+
+def _pod_labels(ownership: Ownership) -> list[tuple[str, str, str, str]]:
+    """Each allocated workload's labels, once: (workload, scheduler, label, value)."""
+    schedulers = {allocation.workload.id: allocation.workload.scheduler for allocation in ownership.allocations}
+    return [
+        (workload, schedulers[workload], name, value)
+        for workload, found in ownership.labels.items()
+        if workload in schedulers
+        for name, value in found
+    ]

@@ -58,6 +58,7 @@ class State:
     restarts: Mapping[str, int]
     read_failures: Mapping[tuple[str, str], int]
     dropped: Mapping[str, int]
+    clamped: Mapping[str, int]
     attribution_failures: Mapping[tuple[str, str], int]
 
 
@@ -75,6 +76,7 @@ class _Counts:
     restarts: Counter[str] = field(default_factory=Counter)
     read_failures: Counter[tuple[str, str]] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
+    clamped: Counter[str] = field(default_factory=Counter)
     attribution_failures: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
@@ -127,6 +129,7 @@ class Service:
             self._collectors["nvml"] = CollectorRun(True, now, snapshot.duration)
             self._counts.read_failures.update(snapshot.failures)
             self._counts.dropped.update(snapshot.dropped)
+            self._counts.clamped.update(snapshot.clamped)
 
     def on_loss(self, reason: str, text: str) -> None:
         """The child is gone or cannot read NVML: why."""
@@ -188,6 +191,7 @@ class Service:
                 restarts=dict(self._counts.restarts),
                 read_failures=dict(self._counts.read_failures),
                 dropped=dict(self._counts.dropped),
+                clamped=dict(self._counts.clamped),
                 attribution_failures=dict(self._counts.attribution_failures),
             )
 

@@ -4,14 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dutycycle_exporter.model import GpuReading, Ownership, Snapshot, Workload
+from dutycycle_exporter.model import Counts, FinishedProcess, GpuReading, Ownership, Snapshot, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Whose a process is: labels of its series, empty where not known."""
+
+    user: str = ""
+    workload: str = ""
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class XidView:
+    """How often a GPU reported an XID since the exporter started, and when it did last."""
+
+    gpu_uuid: str
+    code: int
+    count: int
+    last: float
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceView:
-    """One GPU as it is shown. `power` is the mean since the previous snapshot where the device counts its energy.
+    """One GPU or MIG instance as it is shown. `power` is the mean since the previous snapshot where the device counts
+    its energy.
 
-    `busy` and `observed` are None as long as nothing could be measured.
+    `busy` and `observed` are None as long as nothing could be measured. `departed` are processes that ended.
     """
 
     reading: GpuReading
@@ -19,16 +39,19 @@ class DeviceView:
     observed: float | None
     last_busy: float | None
     power: float | None
+    departed: tuple[tuple[FinishedProcess, Person], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class OwnedView:
-    """One workload on one GPU as it is shown. `share` is None once the allocation has ended.
+    """One workload on one GPU or MIG instance as it is shown. `share` is None once the allocation has ended.
 
-    `gaps` are seconds by `GAP_LENGTHS`; `buckets` seconds by `UTILIZATION_BUCKETS` and above, not cumulated.
+    `active` are seconds by unit, `throttle` by reason; `gaps` are seconds by `GAP_LENGTHS`, `buckets` by
+    `UTILIZATION_BUCKETS` and above, not cumulated.
     """
 
     gpu_uuid: str
+    mig: str
     index: int
     model: str
     workload: Workload
@@ -41,6 +64,8 @@ class OwnedView:
     observed: float
     busy: float
     energy: float | None
+    active: Counts
+    throttle: Counts
     gaps: tuple[float, ...]
     buckets: tuple[float, ...]
     weighted_utilization: float
@@ -54,3 +79,4 @@ class View:
     ownership: Ownership
     devices: tuple[DeviceView, ...]
     owned: tuple[OwnedView, ...]
+    xids: tuple[XidView, ...] = ()

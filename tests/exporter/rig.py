@@ -6,13 +6,11 @@ import json
 from pathlib import Path
 from typing import Self
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import generate_latest
-
 from dutycycle_exporter.attribution import Attribution
 from dutycycle_exporter.collector import ExporterCollector
 from dutycycle_exporter.nvml import NvmlReader
 from dutycycle_exporter.service import Service
+from tests.exporter.published import registry_of
 from tests.fakes.clock import FakeClock
 from tests.fakes.node import FakeNode
 
@@ -42,10 +40,8 @@ class Rig:
             users={1000: "ada", 1001: "bob"}.__getitem__,
         )
         self.service = Service(attribution, interval=interval, hold=hold, sysfs=node.paths["sysfs"], clock=clock)
-        self.registry = CollectorRegistry()
-        self.registry.register(
-            ExporterCollector(self.service, node=node.name, cluster="lab", time_scale=1, replay=False)
-        )
+        self.collector = ExporterCollector(self.service, node=node.name, cluster="lab", time_scale=1, replay=False)
+        self.registry = registry_of(self.text)
         self.reader = NvmlReader(interval=interval)
 
     def turn(self, turns: int = 1) -> Self:
@@ -60,7 +56,7 @@ class Rig:
         self.service.on_snapshot(self.reader.read(self.clock.now))
 
     def text(self) -> str:
-        return generate_latest(self.registry).decode()
+        return self.collector.text()
 
     def value(self, name: str, **labels: str) -> float | None:
         """The one sample of that name with those labels, whatever its others are; None where there is none."""

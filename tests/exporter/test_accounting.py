@@ -443,9 +443,9 @@ def play(utilizations, holders, lags, *, hold=1e6, processes=None, pids=None):
 
 def settled(run):
     """Everything that the accounts hold, without what is shown at 0 for a time."""
-    run.accounts._hold = 0.0
+    run.accounts.hold = 0.0
     view = run.accounts.update(Snapshot(run.view.snapshot.t, ()), EMPTY)
-    run.accounts._hold = 1e6
+    run.accounts.hold = 1e6
     return {owned.workload.id: owned for owned in view.owned}
 
 

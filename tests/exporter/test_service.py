@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
 
 from dutycycle_exporter.attribution import Attribution
 from dutycycle_exporter.collector import ExporterCollector
 from dutycycle_exporter.contract import FAMILIES
 from dutycycle_exporter.model import Allocation, GpuReading, HostReading, Ownership, Process, Snapshot, Span, Workload
 from dutycycle_exporter.service import Service
+from tests.exporter.published import registry_of
 from tests.fakes.clock import FakeClock
 from tests.fakes.pci import PciTree
 
@@ -45,10 +45,8 @@ class Page:
         self.service = Service(
             self, interval=interval, hold=0.0, time_scale=time_scale, sysfs=tmp_path, clock=self.clock
         )
-        self.registry = CollectorRegistry()
-        self.registry.register(
-            ExporterCollector(self.service, node="n1", cluster="lab", time_scale=time_scale, replay=replay)
-        )
+        self.collector = ExporterCollector(self.service, node="n1", cluster="lab", time_scale=time_scale, replay=replay)
+        self.registry = registry_of(self.collector.text)
 
     def resolve(self, gpus, now):
         if isinstance(self.ownership, Exception):
@@ -273,7 +271,7 @@ def test_ten_thousand_processes_on_a_gpu_are_told_and_credited(tmp_path):
     assert page.value("workload_gpu_processes", OWNER) == 10_000
     assert page.value("workload_gpu_memory_used_bytes", OWNER) == pytest.approx(1e10)
     assert page.value("workload_gpu_busy_seconds_total", OWNER) == 0.5
-    assert len(generate_latest(page.registry)) < 100_000
+    assert len(page.collector.text()) < 100_000
 
 
 def test_ten_thousand_processes_that_are_gone_do_not_keep_a_snapshot_from_being_shown(tmp_path):

@@ -1,0 +1,91 @@
+"""The account of one workload on one device: what it held, used and wasted, in GPU-seconds.
+
+A MIG instance counts as the share of its GPU's compute slices that it has, and a device that k workloads hold counts
+1/k for each: added up over devices and workloads, nothing is counted twice.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+
+from dutycycle_exporter.contract import UTILIZATION_BUCKETS
+from dutycycle_exporter.gaps import IdleGaps
+from dutycycle_exporter.model import Allocation, GpuReading
+from dutycycle_exporter.views import OwnedView
+
+
+@dataclass(slots=True)
+class OwnedAccount:
+    """Counters from `created` on, in seconds times share. `ended` is when the allocation was first missed."""
+
+    allocation: Allocation
+    gaps: IdleGaps
+    created: float
+    ended: float | None = None
+    share: float = 1.0
+    memory: float | None = None
+    processes: int | None = None
+    allocated: float = 0.0
+    observed: float = 0.0
+    busy: float = 0.0
+    energy: float | None = None
+    weighted_utilization: float = 0.0
+    active: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    throttle: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    buckets: list[float] = field(default_factory=lambda: [0.0] * (len(UTILIZATION_BUCKETS) + 1))
+
+    def remember(self, new: Allocation) -> None:
+        """Take what is known now, with the times that were known before where they are not any more.
+
+        A later start is another run of the same job: it was requeued, and nothing of the first run holds for it.
+        """
+        old = self.allocation
+        if old.start is None or new.start is None or new.start <= old.start:
+            new = replace(
+                new,
+                start=old.start if new.start is None else new.start,
+                first_process=old.first_process if new.first_process is None else new.first_process,
+            )
+        self.allocation = new
+
+    def credit(self, start: float, end: float, utilization: float, *, share: float, part: float) -> None:
+        """A measured stretch of time in which it had `share` of the GPU's time and did `part` of the GPU's work."""
+        seconds = share * (end - start)
+        self.observed += seconds
+        self.busy += part * utilization * (end - start)
+        self.buckets[bisect_left(UTILIZATION_BUCKETS, utilization)] += seconds
+        self.weighted_utilization += seconds * utilization
+        self.gaps.add(start, end, utilization, share)
+
+    def over(self, now: float, hold: float) -> bool:
+        """Whether its series were shown long enough: of one that lived for less than `hold` only zeros have been."""
+        return self.ended is not None and now - max(self.ended, self.created + hold) > hold
+
+    def view(self, device: GpuReading, now: float, hold: float) -> OwnedView:
+        """What a scrape shows. PromQL's increase() loses what a series holds at its first scrape: a new one is at 0."""
+        new = now - self.created < hold
+        shown = 0.0 if new else 1.0
+        held = self.ended is None
+        return OwnedView(
+            gpu_uuid=device.uuid,
+            mig=device.mig,
+            index=device.index,
+            model=device.model,
+            workload=self.allocation.workload,
+            share=self.share if held else None,
+            start=self.allocation.start,
+            first_process=self.allocation.first_process,
+            memory=self.memory if held else None,
+            processes=self.processes if held else None,
+            allocated=shown * self.allocated,
+            observed=shown * self.observed,
+            busy=shown * self.busy,
+            energy=None if self.energy is None else shown * self.energy,
+            active=tuple((unit, shown * seconds) for unit, seconds in self.active.items()),
+            throttle=tuple((reason, shown * seconds) for reason, seconds in self.throttle.items()),
+            gaps=(0.0,) * 4 if new else tuple(self.gaps.seconds),
+            buckets=(0.0,) * len(self.buckets) if new else tuple(self.buckets),
+            weighted_utilization=shown * self.weighted_utilization,
+        )
