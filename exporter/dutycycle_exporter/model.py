@@ -69,7 +69,8 @@ class GpuReading:
     do not overlap.
 
     `uuid` and `index` are always the physical GPU's. An instance has its own UUID in `mig`, its profile's name in
-    `mig_profile` ("1g.10gb"), and in `slices` the share of the GPU's compute slices that it has.
+    `mig_profile` ("1g.10gb"), in `slices` the share of the GPU's compute slices that it has, and NVML's numbers of its
+    GPU instance and compute instance, by which some schedulers name it.
 
     Counters are the device's own, which begin anew when the driver does: `throttle` in seconds by reason, `ecc_errors`,
     `remapped_rows` and `retired_pages` by type, bytes by direction (rx, tx: as the device sees it), `cycles` by
@@ -85,6 +86,8 @@ class GpuReading:
     mig: str = ""
     mig_profile: str = ""
     slices: float = 1.0
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
     spans: tuple[Span, ...] = ()
     utilization: float | None = None
     memory_activity: float | None = None
