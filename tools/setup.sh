@@ -41,6 +41,23 @@ system_test() {
     fi
     [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}"
     [ -z "$own" ] || "$dir/bin/playwright" install --with-deps chromium
+    [ -x "$dir/bin/promtool" ] || promtool "$dir"
+}
+
+# Taken out of its package: installed as one, it would bring a Prometheus that runs as a service.
+promtool() {
+    local dir=$1 scratch
+    command -v apt-get >/dev/null || fail "promtool is missing. There is no apt-get here; put it into $dir/bin."
+    scratch=$(mktemp -d)
+    echo "setup: fetching promtool"
+    apt-cache show prometheus >/dev/null 2>&1 || apt_install
+    (
+        cd "$scratch"
+        apt-get download -qq -o APT::Sandbox::User=root prometheus
+        dpkg --fsys-tarfile prometheus_*.deb | tar -xf - ./usr/bin/promtool
+    )
+    install -m 755 "$scratch/usr/bin/promtool" "$dir/bin/promtool"
+    rm -rf "$scratch"
 }
 
 case ${1:-} in

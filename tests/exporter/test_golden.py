@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,8 +81,11 @@ def golden(request):
 
 
 def test_promtool_finds_nothing_to_complain_about(golden):
-    promtool = shutil.which("promtool")
+    # Beside the interpreter of the virtual environment, where `make test` puts it.
+    promtool = shutil.which("promtool", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if promtool is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("promtool is missing; CI must check /metrics with it")
         pytest.skip("promtool is not installed")
     done = subprocess.run(
         [promtool, "check", "metrics"], input=golden, capture_output=True, text=True, check=False, timeout=60
