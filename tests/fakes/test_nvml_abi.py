@@ -23,6 +23,12 @@ STRUCTURES = {
     "nvmlPciInfo_t": pynvml.nvmlPciInfo_t,
     "nvmlViolationTime_t": pynvml.c_nvmlViolationTime_t,
     "nvmlTemperature_v1_t": pynvml.c_nvmlTemperature_v1_t,
+    "nvmlEventData_t": pynvml.c_nvmlEventData_t,
+    "nvmlGpmMetricInfo_t": pynvml.c_metricInfo_t,
+    "nvmlGpmMetric_t": pynvml.c_nvmlGpmMetric_t,
+    "nvmlGpmSupport_t": pynvml.c_nvmlGpmSupport_t,
+    "nvmlDeviceAttributes_t": pynvml.c_nvmlDeviceAttributes,
+    "nvmlAccountingStats_t": pynvml.c_nvmlAccountingStats_t,
 }
 VERSIONS = {
     ("nvmlMemory_v2_t", 2): pynvml.nvmlMemory_v2,
@@ -43,6 +49,21 @@ def test_every_structure_has_the_layout_that_pynvml_uses(tmp_path):
 
 
 @pytest.mark.usefixtures("nvml_libraries")
+def test_gpm_metrics_begin_where_pynvml_has_them(tmp_path):
+    """The array's length differs between releases; what comes before it does not."""
+    members = [name for name, _ in pynvml.c_nvmlGpmMetricsGet_t._fields_]
+    check(
+        tmp_path,
+        '#include "nvml_abi.h"\n'
+        + "\n".join(
+            f"_Static_assert(offsetof(nvmlGpmMetricsGet_t, {name}) == "
+            f'{getattr(pynvml.c_nvmlGpmMetricsGet_t, name).offset}, "{name}");'
+            for name in members
+        ),
+    )
+
+
+@pytest.mark.usefixtures("nvml_libraries")
 def test_structure_versions_and_error_codes_are_those_of_pynvml(tmp_path):
     lines = ['#include "nvml_abi.h"']
     lines += [
@@ -53,6 +74,17 @@ def test_structure_versions_and_error_codes_are_those_of_pynvml(tmp_path):
         f'_Static_assert({name} == {value}, "{name}");'
         for name, value in vars(pynvml).items()
         if name == "NVML_SUCCESS" or name.startswith("NVML_ERROR_")
+    ]
+    lines += [
+        f'_Static_assert({name} == {getattr(pynvml, name)}, "{name}");'
+        for name in (
+            "NVML_DEVICE_ARCH_BLACKWELL",
+            "NVML_GPM_METRICS_GET_VERSION",
+            "NVML_GPM_SUPPORT_VERSION",
+            "NVML_POWER_SCOPE_GPU",
+            "NVML_POWER_SCOPE_MODULE",
+            "NVML_POWER_SCOPE_MEMORY",
+        )
     ]
     assert len(lines) > 30
     check(tmp_path, "\n".join(lines) + "\n")

@@ -331,7 +331,7 @@ pynvml.nvmlInit()
 handle = pynvml.nvmlDeviceGetHandleByIndex(0)
 seen = set()
 while len(seen) < 200:
-    fields = pynvml.nvmlDeviceGetFieldValues(handle, [83, 197, 198, 138, 139, 74, 269])
+    fields = pynvml.nvmlDeviceGetFieldValues(handle, [83, 197, 198, (138, 2**32 - 1), (139, 2**32 - 1), 74, 269])
     values = {field.value.ullVal for field in fields} | {fields[0].timestamp}
     assert len(values) == 1, values
     memory = pynvml.nvmlDeviceGetMemoryInfo(handle, pynvml.nvmlMemory_v2)

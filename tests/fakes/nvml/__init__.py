@@ -22,8 +22,9 @@ have processes and cgroups beside the GPUs runs on a tests.fakes.node.FakeNode.
 """
 
 from .compiler import Libraries, build, find_gcc
-from .driver import CAPACITY, SAMPLE_PERIOD, Driver, Job
-from .models import A100, H100, H200, RTX_3080_TI, Model
+from .driver import CAPACITY, SAMPLE_PERIOD, Driver
+from .job import Job
+from .models import A100, B200, H100, H200, RTX_3080_TI, V100, Model
 from .patterns import FULL, IDLE, Curve, Level, Pattern, Paused, Piecewise, Steps, Then, ramp
 from .state import EVERY_GPU
 from .timeline import GpuProcess, Load
@@ -31,6 +32,7 @@ from .truth import Truth
 
 __all__ = [
     "A100",
+    "B200",
     "CAPACITY",
     "EVERY_GPU",
     "FULL",
@@ -39,6 +41,7 @@ __all__ = [
     "IDLE",
     "RTX_3080_TI",
     "SAMPLE_PERIOD",
+    "V100",
     "Curve",
     "Driver",
     "GpuProcess",

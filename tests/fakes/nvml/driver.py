@@ -1,4 +1,4 @@
-"""Drives the double: declares GPUs, runs jobs on them in scaled time, and makes single functions fail or hang."""
+"""Drives the double: declares GPUs and runs jobs on them, in scaled time."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
 from . import layout
+from .behaviour import Behaviour
 from .compiler import Libraries
 from .gpu import Gpu, gpu_uuid
+from .job import Change, Job, Place
 from .models import H100, Model
-from .patterns import Pattern
-from .state import EVERY_GPU, StateFile
+from .state import StateFile
 from .timeline import Load, Run
 from .truth import Truth
 
@@ -25,62 +25,11 @@ SAMPLE_PERIOD = 1 / 6
 CAPACITY = 100
 """Samples that NVML's buffer holds. A test in scaled time may keep more, lest a machine that stalls loses some."""
 
-
-class Job:
-    """A job that was started: what can still be done to it."""
-
-    def __init__(self, driver: Driver, name: str, runs: dict[int, Run]) -> None:
-        self.name = name
-        self.started_us = min((run.start_us for run in runs.values()), default=0)
-        self._driver = driver
-        self._runs = runs
-
-    @property
-    def gpus(self) -> list[int]:
-        return sorted(self._runs)
-
-    def change(self, pattern: Pattern, gpu: int | None = None, *, power_factor: float | None = None) -> None:
-        """From now on another pattern (from its beginning) on one GPU of the job, or on all of them."""
-        with self._driver.changing() as now_us:
-            for slot in self.gpus if gpu is None else [gpu]:
-                load = replace(self._runs[slot].load, pattern=pattern)
-                if power_factor is not None:
-                    load = replace(load, power_factor=power_factor)
-                self._replace(slot, load, now_us)
-
-    def change_load(self, gpu: int, load: Load) -> None:
-        """From now on another load on one GPU: other processes, other memory."""
-        with self._driver.changing() as now_us:
-            self._replace(gpu, load, now_us)
-
-    def stop(self) -> None:
-        """Ends the job, and with it its processes."""
-        with self._driver.changing() as now_us:
-            for run in self._runs.values():
-                if run.end_us is None:
-                    run.end_us = now_us
-
-    def _replace(self, slot: int, load: Load, now_us: int) -> None:
-        if self._runs[slot].end_us is not None:
-            raise RuntimeError(f"{self.name} has ended")
-        self._runs[slot].end_us = now_us
-        self._runs[slot] = self._driver.add_run(slot, Run(self.name, load, now_us))
+GPM_INTERVAL = 0.1
+"""Seconds, before the time scale, that two profiling samples must be apart."""
 
 
-class Change:
-    """While entered, no time passes for the double; on leaving, what was changed becomes visible at once."""
-
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-
-    def __enter__(self) -> int:
-        return self._driver.begin_change()
-
-    def __exit__(self, *_: object) -> None:
-        self._driver.end_change()
-
-
-class Driver:
+class Driver(Behaviour):
     """A machine with GPUs, as its NVML shows it. A context manager; `start` makes time pass.
 
     Without `start` nothing moves until `step` is called, by a test that brings its own clock.
@@ -102,8 +51,7 @@ class Driver:
         self.libraries = libraries
         self.node = node or socket.gethostname()
         self.time_scale = time_scale
-        self.state = StateFile(path, libraries)
-        self.gpus: list[Gpu] = []
+        super().__init__(StateFile(path, libraries))
         self._lock = threading.RLock()
         self.truth = Truth(self.gpus, self._lock)
         self._sample_period = sample_period
@@ -131,14 +79,27 @@ class Driver:
     def set_driver(self, version: str, *, cuda: int) -> None:
         """The driver's version, and CUDA's as NVML writes it (13000 is 13.0)."""
         system = layout.System(
-            driver_version=version.encode(), nvml_version=f"{cuda // 1000}.{version}".encode(), cuda_driver_version=cuda
+            driver_version=version.encode(),
+            nvml_version=f"{cuda // 1000}.{version}".encode(),
+            cuda_driver_version=cuda,
+            gpm_interval_us=max(1, round(GPM_INTERVAL * 1e6 / self.time_scale)),
         )
         self.state.publish_system(system)
 
     def add_gpu(
-        self, model: Model = H100, *, uuid: str | None = None, minor: int | None = None, samples_when_idle: bool = True
+        self,
+        model: Model = H100,
+        *,
+        uuid: str | None = None,
+        minor: int | None = None,
+        samples_when_idle: bool = True,
+        events: bool | None = None,
     ) -> Gpu:
-        """Declares the next GPU. `samples_when_idle=False`: NVML's buffer runs dry while the GPU idles."""
+        """Declares the next GPU.
+
+        `samples_when_idle=False`: NVML's buffer runs dry while the GPU idles. `events`: whether one can register for
+        events; None: as a data-centre GPU lets one and others do not.
+        """
         with self.changing() as now_us:
             slot = len(self.gpus)
             if slot == layout.MAX_DEVICES:
@@ -148,75 +109,24 @@ class Driver:
                 model,
                 uuid=uuid or gpu_uuid(self.node, slot),
                 minor=slot if minor is None else minor,
+                node=self.node,
                 start_us=now_us,
                 time_scale=self.time_scale,
                 sample_period=self._sample_period,
                 capacity=self._capacity,
                 samples_when_idle=samples_when_idle,
+                events=model.data_centre if events is None else events,
             )
             self.gpus.append(gpu)
         return gpu
 
-    def run(self, name: str, loads: Mapping[int, Load]) -> Job:
-        """Starts a job now, on the GPUs whose loads are given by index."""
+    def run(self, name: str, loads: Mapping[int, Load] | Mapping[tuple[int, int], Load] | Mapping[Place, Load]) -> Job:
+        """Starts a job now, on the GPUs whose loads are given by slot, or on MIG instances: {(slot, index): Load}."""
         with self.changing() as now_us:
-            return Job(self, name, {slot: self.add_run(slot, Run(name, load, now_us)) for slot, load in loads.items()})
-
-    # Behaviour of the machine.
-
-    def lose(self, gpu: int) -> None:
-        """The GPU falls off the bus: every call about it answers GPU_IS_LOST, and it is still counted."""
-        self._set_presence(gpu, layout.LOST)
-
-    def vanish(self, gpu: int) -> None:
-        """The GPU is gone from the count too: the indexes of those after it move down by one."""
-        self._set_presence(gpu, layout.ABSENT)
-
-    def restore(self, gpu: int) -> None:
-        """The GPU is back, under its old UUID."""
-        self._set_presence(gpu, layout.PRESENT)
-
-    def force(self, gpu: int, **telemetry: int | None) -> None:
-        """Holds gauges or counters of a GPU at given values (members of layout.Telemetry); None lets one go."""
-        with self.changing():
-            self.gpus[gpu].force(telemetry)
-
-    def throttle(self, gpu: int, reason: str, share: float) -> None:
-        """From now on a throttle counter (of layout.THROTTLE_COUNTERS) rises for `share` of the time."""
-        with self.changing():
-            self.gpus[gpu].throttle(reason, share)
-
-    def ecc_errors(self, gpu: int, *, corrected: int, uncorrected: int, aggregate: bool = False) -> None:
-        with self.changing():
-            self.gpus[gpu].device.telemetry.ecc_errors[int(aggregate)][:] = [corrected, uncorrected]
-
-    def inject_sample(self, gpu: int, value: int, *, at: float | None = None, ring: str = "gpu") -> None:
-        """Puts one more sample into a ring (gpu, memory, power), with any value and time."""
-        with self.changing() as now_us:
-            self.gpus[gpu].inject(value, now_us if at is None else round(at * 1e6), ring)
-
-    def shift_clock(self, gpu: int, seconds: float) -> None:
-        """Moves the timestamps of all later samples: back, they go below those of earlier ones."""
-        with self.changing():
-            self.gpus[gpu].clock_shift_us += round(seconds * 1e6)
-
-    # Behaviour of functions: names as in NVML, with or without version; "ANY" is every function.
-
-    def fail(self, function: str, result: int, gpu: int = EVERY_GPU, times: int = -1) -> None:
-        """Makes a function answer an nvmlReturn_t: for ever, or for its next `times` calls."""
-        self.state.fail(function, result, gpu, times)
-
-    def hang(self, function: str, gpu: int = EVERY_GPU) -> None:
-        """Makes a function block until `heal`, or until the calling process is killed."""
-        self.state.hang(function, gpu)
-
-    def slow(self, function: str, seconds: float, gpu: int = EVERY_GPU) -> None:
-        """Makes every call of a function take that long (below one second) until `heal`."""
-        self.state.slow(function, seconds, gpu)
-
-    def heal(self, function: str, gpu: int = EVERY_GPU) -> None:
-        """Ends what `fail`, `hang` and `slow` began with the same function and GPU."""
-        self.state.heal(function, gpu)
+            runs: dict[Place, Run] = {}
+            for place, load in loads.items():
+                runs[place] = self.add_run(place, Run(name, load, now_us))
+            return Job(self, name, runs)
 
     # Time.
 
@@ -253,9 +163,9 @@ class Driver:
     # For Job and Change.
 
     def changing(self) -> Change:
-        return Change(self)
+        return Change(self._begin_change, self._end_change)
 
-    def begin_change(self) -> int:
+    def _begin_change(self) -> int:
         self._lock.acquire()
         try:
             self._advance()
@@ -272,7 +182,7 @@ class Driver:
         for listener in self._listeners:
             listener(self._now_us)
 
-    def end_change(self) -> None:
+    def _end_change(self) -> None:
         try:
             for gpu in self.gpus:
                 gpu.advance(self._now_us)
@@ -280,10 +190,7 @@ class Driver:
         finally:
             self._lock.release()
 
-    def add_run(self, slot: int, run: Run) -> Run:
-        self.gpus[slot].timeline.runs.append(run)
+    def add_run(self, place: Place, run: Run) -> Run:
+        slot, instance = (place, None) if isinstance(place, int) else place
+        self.gpus[slot].timeline_of(instance).runs.append(run)
         return run
-
-    def _set_presence(self, gpu: int, presence: int) -> None:
-        with self.changing():
-            self.gpus[gpu].device.presence = presence

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from . import layout
-from .layout import Device, Process, ProcessSample
+from .accounts import Accounts
+from .counters import Profile, Share, Traffic
+from .description import describe
+from .layout import Device
 from .models import Model
+from .partition import Instance, cuts, free_id
+from .process_table import Present, clear_sample, everywhere, percent, share_sample, synchronize
 from .state import StateFile
-from .timeline import GpuProcess, Run, Timeline
+from .timeline import Timeline
 
 CLOCKS_EVENT_GPU_IDLE = 1
 _NAMESPACE = uuid.UUID("6e766d6c-646f-4362-8c65-000000000000")
@@ -19,6 +23,11 @@ _NAMESPACE = uuid.UUID("6e766d6c-646f-4362-8c65-000000000000")
 def gpu_uuid(node: str, slot: int) -> str:
     """The UUID of a node's GPU: the same in every run of a test."""
     return f"GPU-{uuid.uuid5(_NAMESPACE, f'{node}/{slot}')}"
+
+
+def instance_uuid(node: str, slot: int, profile: str, place: int) -> str:
+    """The UUID of a MIG instance: the same in every run of a test."""
+    return f"MIG-{uuid.uuid5(_NAMESPACE, f'{node}/{slot}/{profile}/{place}')}"
 
 
 class Gpu:
@@ -31,11 +40,13 @@ class Gpu:
         *,
         uuid: str,
         minor: int,
+        node: str,
         start_us: int,
         time_scale: float,
         sample_period: float,
         capacity: int,
         samples_when_idle: bool,
+        events: bool,
     ) -> None:
         self.slot = slot
         self.model = model
@@ -43,6 +54,13 @@ class Gpu:
         self.timeline = Timeline(time_scale)
         self.clock_shift_us = 0
         self.device = Device(presence=layout.PRESENT)
+        self.instances: dict[int, Instance] = {}
+        self.profiling = Profile(start_us)
+        self.traffic = Traffic(nvlink=model.nvlinks > 0)
+        self.accounts = Accounts(self.device)
+        self._node = node
+        self._former: list[Instance] = []
+        self._generation = 0
         self._samples_when_idle = samples_when_idle
         self._start_us = start_us
         self._period_us = sample_period * 1e6 / time_scale
@@ -53,7 +71,7 @@ class Gpu:
         self._forced: dict[str, int] = {}
         for ring in (self.device.power, self.device.gpu, self.device.memory):
             ring.capacity = capacity
-        self._describe(minor)
+        describe(self.device, model, slot, uuid, minor, events=events)
 
     @property
     def bus_id(self) -> str:
@@ -61,54 +79,45 @@ class Gpu:
         identity = self.device.identity
         return f"{identity.pci_domain:04x}:{identity.pci_bus:02x}:{identity.pci_device:02x}.0"
 
-    def _describe(self, minor: int) -> None:
-        model, identity, telemetry = self.model, self.device.identity, self.device.telemetry
-        identity.name = model.name.encode()
-        identity.uuid = self.uuid.encode()
-        identity.serial = f"165042{self.slot:07d}".encode()
-        identity.vbios = b"96.00.74.00.01"
-        identity.pci_bus = 0x1B + 0x11 * self.slot % 0xE0
-        identity.pci_device_id = model.pci_device_id
-        identity.pci_subsystem_id = 0x16C110DE
-        identity.minor = minor
-        identity.architecture = model.architecture
-        identity.compute_major, identity.compute_minor = model.compute_capability
-        identity.cores = model.cores
-        identity.memory_total = model.memory
-        identity.bar1_total = 1 << (model.memory - 1).bit_length()
-        telemetry.memory_reserved = model.reserved
-        limit = round(model.power_limit * 1000)
-        telemetry.power_limit_mw = telemetry.power_limit_max_mw = telemetry.power_limit_default_mw = limit
-        telemetry.power_limit_min_mw = limit * 2 // 7
-        if model.data_centre:
-            telemetry.fan_percent = layout.NOT_AVAILABLE_U32
-            telemetry.ecc_current = telemetry.ecc_pending = 1
-        else:
-            telemetry.fan_percent = 30
-            self._take_away_data_centre_features()
-        telemetry.max_clock_mhz[:] = [model.sm_clock, model.sm_clock, model.memory_clock, model.sm_clock * 9 // 10]
-        telemetry.clock_mhz[:] = telemetry.max_clock_mhz[:]
-        telemetry.persistence_mode = 1
-        telemetry.power_mw = round(model.idle_power * 1000)
+    def timeline_of(self, instance: int | None) -> Timeline:
+        """What runs on a MIG instance, by its index; on the whole GPU. ValueError where that cannot be."""
+        if instance is None:
+            if self.partitioned:
+                raise ValueError(f"GPU {self.slot} is partitioned: jobs run on its instances")
+            return self.timeline
+        if instance not in self.instances:
+            raise ValueError(f"GPU {self.slot} has no MIG instance {instance}")
+        return self.instances[instance].timeline
 
-    def _take_away_data_centre_features(self) -> None:
-        telemetry = self.device.telemetry
-        self.device.identity.serial = b""
-        for name in (
-            "mig_current",
-            "mig_pending",
-            "ecc_current",
-            "ecc_pending",
-            "remapped_corrected",
-            "remapped_uncorrected",
-            "remapped_pending",
-            "remapped_failure",
-            "memory_temperature",
-        ):
-            setattr(telemetry, name, layout.NOT_AVAILABLE_U32)
-        for counts in telemetry.ecc_errors:
-            counts[:] = [layout.NOT_AVAILABLE_U64] * 2
-        telemetry.nvlink_rx_kib = telemetry.nvlink_tx_kib = layout.NOT_AVAILABLE_U64
+    @property
+    def partitioned(self) -> bool:
+        return bool(self.device.telemetry.mig_current == 1)
+
+    def partition(self, profiles: Sequence[str | None] | None, now_us: int) -> None:
+        """Cuts the GPU into instances by place, None leaving a hole; or makes it whole."""
+        wanted = cuts(self.model, profiles or [])
+        if profiles is not None and self.timeline.present(now_us):
+            raise ValueError(f"jobs run on GPU {self.slot}")
+        for place, instance in list(self.instances.items()):
+            if place not in wanted or wanted[place] != instance.profile:
+                instance.end(now_us)
+                self._former.append(self.instances.pop(place))
+                self.device.instances[place] = layout.Instance()
+        for place, cut in wanted.items():
+            if place not in self.instances:
+                self._generation += 1
+                instance = self.instances[place] = Instance(
+                    cut,
+                    uuid=instance_uuid(self._node, self.slot, cut.name, place),
+                    generation=self._generation,
+                    gpu_instance=free_id(cut, {other.gpu_instance for other in self.instances.values()}),
+                    time_scale=self.timeline.time_scale,
+                    start_us=now_us,
+                )
+                instance.describe(self.device.instances[place])
+        self.instances = dict(sorted(self.instances.items()))
+        mode = int(profiles is not None)
+        self.device.telemetry.mig_current = self.device.telemetry.mig_pending = mode
 
     def force(self, values: Mapping[str, int | None]) -> None:
         """Holds members of the telemetry at given values, whatever runs; None lets one go again."""
@@ -138,14 +147,18 @@ class Gpu:
 
     def advance(self, now_us: int) -> None:
         """Takes every sample that is due, and integrates the counters."""
-        self._sync_processes(now_us)
+        present = everywhere(self.timeline, self.instances, now_us)
+        synchronize(self.device, present)
+        # CUDA would refuse what does not fit.
+        room = self.model.memory - self.model.reserved
+        self.device.telemetry.memory_used = min(room, sum(memory for _, memory, _ in present))
         due = int((now_us - self._start_us) // self._period_us)
         # After a long stall only what the buffer would still hold; the counters below miss nothing.
         first = max(self._sampled, due - self.device.gpu.capacity)
         for number in range(first, due):
             self._take_sample(self._boundary(number), self._boundary(number + 1))
         self._sampled = max(self._sampled, due)
-        self._integrate(now_us)
+        self._integrate(now_us, present)
 
     def publish(self, state: StateFile) -> None:
         """Shows the present state to the library, with the forced values in place of the real ones."""
@@ -159,14 +172,22 @@ class Gpu:
 
     def energy_joules(self, start_us: float, end_us: float) -> float:
         """Energy over [start, end), exactly: idle power all the time, and each run's share of the rest while busy."""
-        return self._joules_of(self.timeline.busy_by_run(start_us, end_us), start_us, end_us)
+        return self._joules_of(self._shares(start_us, end_us), start_us, end_us)
 
-    def _joules_of(self, runs: list[tuple[Run, float]], start_us: float, end_us: float) -> float:
+    def _shares(self, start_us: float, end_us: float) -> list[Share]:
+        """Busy seconds of what ran on the GPU and on its instances, past ones included."""
+        shares = [(run, busy, 1.0) for run, busy in self.timeline.busy_by_run(start_us, end_us)]
+        for instance in (*self.instances.values(), *self._former):
+            part = instance.profile.share
+            shares += [(run, busy, part) for run, busy in instance.timeline.busy_by_run(start_us, end_us)]
+        return shares
+
+    def _joules_of(self, shares: list[Share], start_us: float, end_us: float) -> float:
         idle, limit = self.model.idle_power, self.model.power_limit
         joules = idle * (end_us - start_us) / 1e6
-        for run, busy in runs:
+        for run, busy, part in shares:
             if run.load.power_watts is None:
-                joules += busy * (limit - idle) * run.load.power_factor
+                joules += busy * part * (limit - idle) * run.load.power_factor
             else:
                 begin, end = (self.timeline.run_time(run, at) for at in (start_us, end_us))
                 played = run.load.power_watts.integral(end) - run.load.power_watts.integral(begin)
@@ -178,11 +199,11 @@ class Gpu:
 
     def _take_sample(self, start_us: int, end_us: int) -> None:
         length = (end_us - start_us) / 1e6
-        runs = self.timeline.busy_by_run(start_us, end_us)
-        gpu = _percent(sum(busy for _, busy in runs), length)
-        memory = _percent(sum(busy * run.load.memory_activity for run, busy in runs), length)
+        shares = self._shares(start_us, end_us)
+        gpu = percent(sum(busy * part for _, busy, part in shares), length)
+        memory = percent(sum(busy * part * run.load.memory_activity for run, busy, part in shares), length)
         at = end_us + self.clock_shift_us
-        power = round(self._joules_of(runs, start_us, end_us) / length * 1000)
+        power = round(self._joules_of(shares, start_us, end_us) / length * 1000)
         self._write_sample(self.device.power, at, power)
         telemetry = self.device.telemetry
         telemetry.power_mw = power
@@ -191,21 +212,11 @@ class Gpu:
             return
         slot = self._write_gpu_sample(at, gpu)
         self._write_sample(self.device.memory, at, memory)
-        for run, busy in runs:
-            self._share_among_processes(run, busy, slot, length)
-
-    def _share_among_processes(self, run: Run, busy: float, slot: int, length: float) -> None:
-        pids = {process.pid for process in run.load.processes}
-        for process in self.device.processes[: self.device.process_count]:
-            if process.pid in pids:
-                sample = process.utilization[slot]
-                sample.sm += _percent(busy / len(pids), length)
-                sample.memory += _percent(busy * run.load.memory_activity / len(pids), length)
+        share_sample(self.device, slot, [(run, busy) for run, busy, _ in shares], length)
 
     def _write_gpu_sample(self, timestamp_us: int, value: int) -> int:
         slot = self._write_sample(self.device.gpu, timestamp_us, value)
-        for process in self.device.processes[: self.device.process_count]:
-            process.utilization[slot] = ProcessSample()
+        clear_sample(self.device, slot)
         return slot
 
     @staticmethod
@@ -216,51 +227,27 @@ class Gpu:
         ring.written += 1
         return slot
 
-    def _sync_processes(self, now_us: int) -> None:
-        """Brings the table of processes up to date, keeping the past of those that stay."""
-        wanted = self._processes(now_us)
-        if len(wanted) > layout.MAX_PROCESSES:
-            raise ValueError(f"{len(wanted)} processes on one GPU, the block has room for {layout.MAX_PROCESSES}")
-        table, count = self.device.processes, self.device.process_count
-        if [(p.pid, p.kind) for p in table[:count]] != [(process.pid, process.kind) for process, _ in wanted]:
-            past = {p.pid: bytes(p.utilization) for p in table[:count]}
-            for i, (process, _) in enumerate(wanted):
-                table[i] = Process(pid=process.pid, kind=process.kind)
-                if process.pid in past:
-                    ctypes.memmove(table[i].utilization, past[process.pid], len(past[process.pid]))
-            self.device.process_count = len(wanted)
-        for i, (_, memory) in enumerate(wanted):
-            table[i].memory_used = memory
-        # CUDA would refuse what does not fit.
-        room = self.model.memory - self.model.reserved
-        self.device.telemetry.memory_used = min(room, sum(memory for _, memory in wanted))
-
-    def _processes(self, now_us: int) -> list[tuple[GpuProcess, int]]:
-        """Processes of an instant with their memory by then."""
-        found = []
-        for run in self.timeline.present(now_us):
-            growth = run.load.memory_growth
-            grown = min(1.0, self.timeline.run_time(run, now_us) / growth) if growth else 1.0
-            found += [(process, round(process.memory * grown)) for process in run.load.processes]
-        return found
-
-    def _integrate(self, now_us: int) -> None:
+    def _integrate(self, now_us: int, present: list[Present]) -> None:
         """Counters up to now, and the gauges that follow from the newest sample."""
         telemetry, since_us = self.device.telemetry, self._integrated_us
         if now_us > since_us:
-            runs = self.timeline.busy_by_run(since_us, now_us)
-            busy = sum(seconds for _, seconds in runs)
-            self._joules += self._joules_of(runs, since_us, now_us)
+            shares = self._shares(since_us, now_us)
+            self._joules += self._joules_of(shares, since_us, now_us)
             for reason, share in self._throttle_shares.items():
                 telemetry.throttle_ns[layout.THROTTLE_COUNTERS.index(reason)] += round(
                     (now_us - since_us) * 1000 * share
                 )
-            telemetry.pcie_rx_bytes += round(busy * 2e9)
-            telemetry.pcie_tx_bytes += round(busy * 5e8)
-            if self.model.data_centre:
-                telemetry.nvlink_rx_kib += round(busy * 2e7)
-                telemetry.nvlink_tx_kib += round(busy * 2e7)
+            self.traffic.advance((now_us - since_us) / 1e6, sum(busy * part for _, busy, part in shares))
+            self.traffic.write(telemetry)
+            self.profiling.advance(shares, now_us)
+            self.profiling.write(self.device.gpm, map(self.traffic.bytes, layout.TRAFFIC))
+            self.accounts.advance(
+                [(run, busy) for run, busy, _ in shares], [(process, memory) for process, memory, _ in present], now_us
+            )
             self._integrated_us = now_us
+        for place, instance in self.instances.items():
+            used = sum(memory for _, memory, at in present if at == place)
+            instance.advance(self.device.instances[place], since_us, now_us, used)
         telemetry.time_us = now_us
         telemetry.energy_mj = round(self._joules * 1000)
         load = telemetry.power_mw / 1000 / self.model.power_limit
@@ -271,8 +258,3 @@ class Gpu:
         telemetry.clocks_event_reasons = 0 if busy_now else CLOCKS_EVENT_GPU_IDLE
         clock = self.model.sm_clock if busy_now else 345
         telemetry.clock_mhz[0] = telemetry.clock_mhz[1] = clock
-
-
-def _percent(busy: float, length: float) -> int:
-    """Whole percent, halves up."""
-    return int(100 * busy / length + 0.5)

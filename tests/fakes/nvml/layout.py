@@ -11,9 +11,12 @@ SOURCE = Path(__file__).parent / "src"
 
 STATE_MAGIC = 0x64757479636C6B31
 MAX_DEVICES = 16
-MAX_PROCESSES = 32
+MAX_PROCESSES = 64
 MAX_SAMPLES = 2048
 MAX_FUNCTIONS = 128
+MAX_INSTANCES = 7
+MAX_ACCOUNTS = 128
+MAX_EVENTS = 256
 
 # Counters of `throttle_ns` in their order there: NVML's performance policies 0 to 5, then field values 269 to 271.
 THROTTLE_COUNTERS = (
@@ -27,6 +30,10 @@ THROTTLE_COUNTERS = (
     "hw_thermal",
     "hw_power_brake",
 )
+# Activities that GPM measures, in the places of their metric ids; the first place is no metric's.
+_TENSOR, _FLOAT = ("dfma", "hmma", "dmma", "imma"), ("fp64", "fp32", "fp16")
+GPM_ACTIVITIES = ("", "graphics", "sm", "occupancy", "integer", "tensor", *_TENSOR, "dram", *_FLOAT)
+TRAFFIC = ("pcie_tx", "pcie_rx", "nvlink_rx", "nvlink_tx")
 CLOCKS = ("graphics", "sm", "memory", "video")
 
 UNUSED, PRESENT, LOST, ABSENT = range(4)
@@ -55,7 +62,7 @@ class System(Structure):
         ("driver_version", c_char * 80),
         ("nvml_version", c_char * 80),
         ("cuda_driver_version", c_uint32),
-        ("reserved", c_uint32),
+        ("gpm_interval_us", c_uint32),
     )
 
 
@@ -75,8 +82,11 @@ class Identity(Structure):
         ("compute_major", c_uint32),
         ("compute_minor", c_uint32),
         ("cores", c_uint32),
+        ("nvlinks", c_uint32),
+        ("gpm", c_uint32),
         ("memory_total", c_uint64),
         ("bar1_total", c_uint64),
+        ("event_types", c_uint64),
     )
 
 
@@ -110,6 +120,9 @@ class Telemetry(Structure):
         ("remapped_uncorrected", c_uint32),
         ("remapped_pending", c_uint32),
         ("remapped_failure", c_uint32),
+        ("retired_sbe", c_uint32),
+        ("retired_dbe", c_uint32),
+        ("retired_pending", c_uint32),
         ("pcie_replays", c_uint32),
         ("recovery_action", c_uint32),
         ("mig_current", c_uint32),
@@ -118,6 +131,51 @@ class Telemetry(Structure):
         ("ecc_pending", c_uint32),
         ("persistence_mode", c_uint32),
         ("compute_mode", c_uint32),
+        ("accounting_mode", c_uint32),
+    )
+
+
+class GpmCounters(Structure):
+    _fields_ = (
+        ("time_us", c_uint64),
+        ("elapsed_ns", c_uint64),
+        ("active_ns", c_uint64 * len(GPM_ACTIVITIES)),
+        ("traffic_bytes", c_uint64 * len(TRAFFIC)),
+    )
+
+
+class Instance(Structure):
+    _fields_ = (
+        ("uuid", c_char * 96),
+        ("profile", c_char * 32),
+        ("present", c_uint32),
+        ("generation", c_uint32),
+        ("gpu_instance", c_uint32),
+        ("compute_instance", c_uint32),
+        ("multiprocessors", c_uint32),
+        ("gpu_slices", c_uint32),
+        ("compute_slices", c_uint32),
+        ("copy_engines", c_uint32),
+        ("decoders", c_uint32),
+        ("encoders", c_uint32),
+        ("jpegs", c_uint32),
+        ("ofas", c_uint32),
+        ("memory_total", c_uint64),
+        ("memory_reserved", c_uint64),
+        ("memory_used", c_uint64),
+        ("gpm", GpmCounters),
+    )
+
+
+class Account(Structure):
+    _fields_ = (
+        ("pid", c_uint32),
+        ("running", c_uint32),
+        ("utilization_gpu", c_uint32),
+        ("utilization_memory", c_uint32),
+        ("memory_peak", c_uint64),
+        ("time_ms", c_uint64),
+        ("start_us", c_uint64),
     )
 
 
@@ -142,6 +200,8 @@ class Process(Structure):
     _fields_ = (
         ("pid", c_uint32),
         ("kind", c_uint32),
+        ("instance", c_uint32),
+        ("reserved", c_uint32),
         ("memory_used", c_uint64),
         ("utilization", ProcessSample * MAX_SAMPLES),
     )
@@ -152,8 +212,16 @@ class Device(Structure):
         ("sequence", c_uint64),
         ("presence", c_uint32),
         ("process_count", c_uint32),
+        ("account_count", c_uint32),
+        ("crowd", c_uint32),
+        ("crowd_pid", c_uint32),
+        ("max_instances", c_uint32),
+        ("crowd_memory", c_uint64),
         ("identity", Identity),
         ("telemetry", Telemetry),
+        ("gpm", GpmCounters),
+        ("instances", Instance * MAX_INSTANCES),
+        ("accounts", Account * MAX_ACCOUNTS),
         ("power", Ring),
         ("gpu", Ring),
         ("memory", Ring),
@@ -161,11 +229,27 @@ class Device(Structure):
     )
 
 
+class Event(Structure):
+    _fields_ = (
+        ("type", c_uint64),
+        ("data", c_uint64),
+        ("slot", c_uint32),
+        ("gpu_instance", c_uint32),
+        ("compute_instance", c_uint32),
+        ("reserved", c_uint32),
+    )
+
+
+class EventLog(Structure):
+    _fields_ = (("sequence", c_uint64), ("written", c_uint64), ("events", Event * MAX_EVENTS))
+
+
 class State(Structure):
     _fields_ = (
         ("magic", c_uint64),
         ("size", c_uint64),
         ("system", System),
+        ("events", EventLog),
         ("controls", Control * MAX_FUNCTIONS * (MAX_DEVICES + 1)),
         ("devices", Device * MAX_DEVICES),
     )
@@ -176,11 +260,16 @@ STRUCTURES: dict[str, type[Structure]] = {
     "system": System,
     "identity": Identity,
     "telemetry": Telemetry,
+    "gpm_counters": GpmCounters,
+    "instance": Instance,
+    "account": Account,
     "sample": Sample,
     "ring": Ring,
     "process_sample": ProcessSample,
     "process": Process,
     "device": Device,
+    "event": Event,
+    "event_log": EventLog,
     "state": State,
 }
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from statistics import median
 
 from .driver import Driver
-from .models import A100, H100, H200, RTX_3080_TI
+from .models import A100, B200, H100, H200, RTX_3080_TI, V100
 from .patterns import Curve, Piecewise
 from .timeline import GpuProcess, Load, Run
 
-_MODELS = {model.name: model for model in (A100, H100, H200, RTX_3080_TI)}
+_MODELS = {model.name: model for model in (V100, A100, H100, H200, B200, RTX_3080_TI)}
 _FIRST_PID = 50_000
 
 

@@ -57,6 +57,10 @@ class StateFile:
     def publish_system(self, system: layout.System) -> None:
         self._write(self._state.system, system, ctypes.sizeof(layout.System))
 
+    def publish_events(self, log: layout.EventLog) -> None:
+        """Publishes the log of events; one thread at a time."""
+        self._write(self._state.events, log, ctypes.sizeof(layout.EventLog))
+
     def publish_device(self, slot: int, device: layout.Device) -> None:
         """Publishes a device; one thread at a time."""
         size = layout.Device.processes.offset + device.process_count * ctypes.sizeof(layout.Process)

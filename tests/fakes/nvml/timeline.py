@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from .layout import COMPUTE
+from .layout import COMPUTE, GPM_ACTIVITIES
 from .patterns import IDLE, Curve, Pattern
+
+ACTIVITY = {"graphics": 1.0, "sm": 0.9, "occupancy": 0.4, "tensor": 0.3, "hmma": 0.3, "fp32": 0.1}
+"""What the profiling counters see of a load that says nothing about it, as shares of its busy time."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,19 @@ class Load:
 
     power_watts: Curve | None = None
     """Power itself, as a recording has it; then neither the pattern nor the factor decides it."""
+
+    activity: Mapping[str, float] = field(default_factory=dict)
+    """Of the busy time, the share that profiling counters (of layout.GPM_ACTIVITIES) count; ACTIVITY for those that are
+    not named, `memory_activity` for dram."""
+
+    activities: tuple[float, ...] = field(init=False, repr=False, compare=False)
+    """The same, by metric id."""
+
+    def __post_init__(self) -> None:
+        if unknown := self.activity.keys() - set(GPM_ACTIVITIES[1:]):
+            raise ValueError(f"no profiling counters for {sorted(unknown)}")
+        known = {**ACTIVITY, "dram": self.memory_activity, **self.activity}
+        object.__setattr__(self, "activities", tuple(known.get(name, 0.0) for name in GPM_ACTIVITIES))
 
 
 @dataclass(eq=False)

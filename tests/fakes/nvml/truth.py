@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from .gpu import Gpu
+from .job import Place
 
 
 class Truth:
@@ -15,10 +16,15 @@ class Truth:
         self._gpus = gpus
         self._lock = lock
 
-    def busy_seconds(self, gpu: int, start: float, end: float, job: str | None = None) -> float:
-        """Seconds in [start, end) in which a GPU was busy; of one job only, where its name is given."""
+    def busy_seconds(self, gpu: Place, start: float, end: float, job: str | None = None) -> float:
+        """Seconds in [start, end) in which a GPU, or one of its present MIG instances, was busy; of one job only, where
+        its name is given."""
         with self._lock:
-            return self._gpus[gpu].timeline.busy_seconds(start * 1e6, end * 1e6, job)
+            if isinstance(gpu, int):
+                timeline = self._gpus[gpu].timeline
+            else:
+                timeline = self._gpus[gpu[0]].instances[gpu[1]].timeline
+            return timeline.busy_seconds(start * 1e6, end * 1e6, job)
 
     def energy_joules(self, gpu: int, start: float, end: float) -> float:
         """Energy that a GPU took in [start, end)."""

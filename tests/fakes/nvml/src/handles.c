@@ -59,14 +59,17 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevi
     return nvmlDeviceGetHandleByIndex_v2(index, handle);
 }
 
+/* Of a MIG instance: its place below its GPU. */
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t handle, unsigned int *index) {
-    struct device *device;
-    TRY(device_call(FN_nvmlDeviceGetIndex, handle, &device));
+    struct target target;
+    TRY(target_call(FN_nvmlDeviceGetIndex, handle, &target));
     REQUIRE(index != NULL);
     *index = 0;
-    /* The devices are an array, and a handle is a place in it (counted from 1). */
-    for (struct device *before = device - ((uintptr_t)handle - 1); before < device; before++)
-        *index += counted(before);
+    if (target.place >= 0)
+        *index = (unsigned int)target.place;
+    else
+        for (struct device *before = target.state->devices; before < target.device; before++)
+            *index += counted(before);
     return NVML_SUCCESS;
 }
 
@@ -74,8 +77,23 @@ static bool has_uuid(const struct identity *identity, const void *uuid) {
     return strcmp(identity->uuid, uuid) == 0;
 }
 
+static nvmlReturn_t find_instance(struct state *state, const char *uuid, nvmlDevice_t *handle) {
+    for (struct device *device = state->devices; device < state->devices + MAX_DEVICES; device++)
+        for (int place = 0; counted(device) && place < MAX_INSTANCES; place++) {
+            struct instance instance;
+            instance_of(device, place, &instance);
+            if (!instance.present || strcmp(instance.uuid, uuid) != 0)
+                continue;
+            TRY(found(FN_nvmlDeviceGetHandleByUUID, state, device, handle));
+            *handle = instance_handle_of(state, device, place, instance.generation);
+            return NVML_SUCCESS;
+        }
+    return NVML_ERROR_NOT_FOUND;
+}
+
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *handle) {
-    return find(FN_nvmlDeviceGetHandleByUUID, has_uuid, uuid, handle);
+    nvmlReturn_t whole = find(FN_nvmlDeviceGetHandleByUUID, has_uuid, uuid, handle);
+    return whole == NVML_ERROR_NOT_FOUND ? find_instance(mapped_state(), uuid, handle) : whole;
 }
 
 static bool has_serial(const struct identity *identity, const void *serial) {

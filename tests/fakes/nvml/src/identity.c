@@ -4,14 +4,24 @@
 #include <stdio.h>
 
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t handle, char *name, unsigned int length) {
+    struct target target;
+    TRY(target_call(FN_nvmlDeviceGetName, handle, &target));
     struct identity identity;
-    TRY(identity_call(FN_nvmlDeviceGetName, handle, &identity));
-    return copy_string(identity.name, name, length);
+    identity_of(target.device, &identity);
+    if (target.place < 0)
+        return copy_string(identity.name, name, length);
+    char full[sizeof identity.name + sizeof " MIG " + sizeof target.instance.profile];
+    snprintf(full, sizeof full, "%s MIG %s", identity.name, target.instance.profile);
+    return copy_string(full, name, length);
 }
 
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t handle, char *uuid, unsigned int length) {
+    struct target target;
+    TRY(target_call(FN_nvmlDeviceGetUUID, handle, &target));
+    if (target.place >= 0)
+        return copy_string(target.instance.uuid, uuid, length);
     struct identity identity;
-    TRY(identity_call(FN_nvmlDeviceGetUUID, handle, &identity));
+    identity_of(target.device, &identity);
     return copy_string(identity.uuid, uuid, length);
 }
 
@@ -108,13 +118,4 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetDriverModel_v2(nvmlDevice_t handle, unsign
 
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetDriverModel(nvmlDevice_t handle, unsigned int *current, unsigned int *pending) {
     return nvmlDeviceGetDriverModel_v2(handle, current, pending);
-}
-
-/* Every handle of the double is a whole GPU's. */
-NVML_EXPORT nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t handle, unsigned int *is_mig) {
-    struct device *device;
-    TRY(device_call(FN_nvmlDeviceIsMigDeviceHandle, handle, &device));
-    REQUIRE(is_mig != NULL);
-    *is_mig = 0;
-    return NVML_SUCCESS;
 }

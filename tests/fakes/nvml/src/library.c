@@ -95,22 +95,37 @@ nvmlReturn_t system_call(enum function function, struct state **state) {
 }
 
 nvmlReturn_t device_obey(enum function function, struct state *state, struct device *device) {
-    return obey(state->controls[device - state->devices + 1], function);
+    return obey(state->controls[slot_of(state, device) + 1], function);
 }
 
-nvmlReturn_t device_call(enum function function, nvmlDevice_t handle, struct device **device) {
+nvmlReturn_t target_call(enum function function, nvmlDevice_t handle, struct target *target) {
     struct state *state = atomic_load(&mapping.state);
     if (state == NULL || atomic_load(&mapping.users) == 0)
         return NVML_ERROR_UNINITIALIZED;
-    uintptr_t slot = (uintptr_t)handle - 1;
+    uintptr_t number = (uintptr_t)handle, slot = (number & 0xff) - 1;
     REQUIRE(slot < MAX_DEVICES);
-    *device = &state->devices[slot];
-    uint32_t presence = presence_of(*device);
-    REQUIRE(presence != PRESENCE_UNUSED);
+    target->state = state;
+    target->device = &state->devices[slot];
+    target->place = (int)(number >> 8 & 0xff) - 1;
+    REQUIRE(target->place < MAX_INSTANCES);
+    REQUIRE(presence_of(target->device) != PRESENCE_UNUSED);
     atomic_fetch_add(&state->controls[slot + 1][function].calls, 1);
     TRY(obey(state->controls[0], function));
-    TRY(device_obey(function, state, *device));
-    return presence_of(*device) == PRESENCE_PRESENT ? NVML_SUCCESS : NVML_ERROR_GPU_IS_LOST;
+    TRY(device_obey(function, state, target->device));
+    if (presence_of(target->device) != PRESENCE_PRESENT)
+        return NVML_ERROR_GPU_IS_LOST;
+    if (target->place >= 0) {
+        instance_of(target->device, target->place, &target->instance);
+        REQUIRE(target->instance.present && target->instance.generation == number >> 16);
+    }
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t device_call(enum function function, nvmlDevice_t handle, struct device **device) {
+    struct target target;
+    TRY(target_call(function, handle, &target));
+    *device = target.device;
+    return target.place < 0 ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
 nvmlReturn_t identity_call(enum function function, nvmlDevice_t handle, struct identity *identity) {
@@ -127,8 +142,22 @@ nvmlReturn_t telemetry_call(enum function function, nvmlDevice_t handle, struct 
     return NVML_SUCCESS;
 }
 
+struct state *mapped_state(void) {
+    return atomic_load(&mapping.state);
+}
+
+uint32_t slot_of(const struct state *state, const struct device *device) {
+    return (uint32_t)(device - state->devices);
+}
+
 nvmlDevice_t handle_of(const struct state *state, const struct device *device) {
-    return (nvmlDevice_t)(uintptr_t)(device - state->devices + 1);
+    return (nvmlDevice_t)((uintptr_t)slot_of(state, device) + 1);
+}
+
+nvmlDevice_t instance_handle_of(const struct state *state, const struct device *device, int place,
+                                uint32_t generation) {
+    uintptr_t slot = slot_of(state, device);
+    return (nvmlDevice_t)((slot + 1) | (uintptr_t)(place + 1) << 8 | (uintptr_t)generation << 16);
 }
 
 uint32_t presence_of(struct device *device) {
@@ -154,6 +183,14 @@ void telemetry_of(struct device *device, struct telemetry *telemetry) {
     do {
         begin = seqlock_read_begin(&device->sequence);
         *telemetry = device->telemetry;
+    } while (seqlock_read_retry(&device->sequence, begin));
+}
+
+void instance_of(struct device *device, int place, struct instance *instance) {
+    uint64_t begin;
+    do {
+        begin = seqlock_read_begin(&device->sequence);
+        *instance = device->instances[place];
     } while (seqlock_read_retry(&device->sequence, begin));
 }
 

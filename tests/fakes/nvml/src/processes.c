@@ -1,11 +1,31 @@
 /* Processes that have a context on a device, and their use of it. */
 #include "library.h"
 
+/* What a handle is told about a process. A GPU that is partitioned names the instance, and leaves the memory to the
+ * instance's own handle. */
+static nvmlProcessInfo_t describe(const struct device *device, const struct process *process, bool whole) {
+    nvmlProcessInfo_t info = {
+        .pid = process->pid,
+        .usedGpuMemory = process->memory_used,
+        .gpuInstanceId = UINT32_MAX, /* none: not a MIG instance */
+        .computeInstanceId = UINT32_MAX,
+    };
+    if (process->instance < MAX_INSTANCES) {
+        info.gpuInstanceId = device->instances[process->instance].gpu_instance;
+        info.computeInstanceId = device->instances[process->instance].compute_instance;
+        if (whole)
+            info.usedGpuMemory = NOT_AVAILABLE_U64;
+    }
+    return info;
+}
+
 static nvmlReturn_t running(enum function function, enum process_kind kind, nvmlDevice_t handle, unsigned int *count,
                             nvmlProcessInfo_t *infos) {
-    struct device *device;
-    TRY(device_call(function, handle, &device));
+    struct target target;
+    TRY(target_call(function, handle, &target));
     REQUIRE(count != NULL);
+    struct device *device = target.device;
+    bool whole = target.place < 0;
     unsigned int found, room = infos == NULL ? 0 : *count;
     uint64_t begin;
     do {
@@ -13,17 +33,20 @@ static nvmlReturn_t running(enum function function, enum process_kind kind, nvml
         found = 0;
         for (uint32_t i = 0; i < device->process_count && i < MAX_PROCESSES; i++) {
             const struct process *process = &device->processes[i];
-            if (process->kind != kind)
+            if (process->kind != kind || (!whole && process->instance != (uint32_t)target.place))
                 continue;
             if (found < room)
-                infos[found] = (nvmlProcessInfo_t){
-                    .pid = process->pid,
-                    .usedGpuMemory = process->memory_used,
-                    .gpuInstanceId = UINT32_MAX, /* none: not a MIG instance */
-                    .computeInstanceId = UINT32_MAX,
-                };
+                infos[found] = describe(device, process, whole);
             found++;
         }
+        for (uint32_t i = 0; whole && kind == PROCESS_COMPUTE && i < device->crowd; i++, found++)
+            if (found < room)
+                infos[found] = (nvmlProcessInfo_t){
+                    .pid = device->crowd_pid + i,
+                    .usedGpuMemory = device->crowd_memory,
+                    .gpuInstanceId = UINT32_MAX,
+                    .computeInstanceId = UINT32_MAX,
+                };
     } while (seqlock_read_retry(&device->sequence, begin));
     *count = found;
     return found > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;

@@ -1,7 +1,7 @@
 /* Questions about the driver, and the texts of errors. */
 #include "library.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 
 NVML_EXPORT const char *nvmlErrorString(nvmlReturn_t result) {
     switch (result) {
@@ -35,7 +35,7 @@ NVML_EXPORT const char *nvmlErrorString(nvmlReturn_t result) {
     }
 }
 
-static struct system system_of(struct state *state) {
+struct system system_of(struct state *state) {
     struct system copy;
     uint64_t begin;
     do {
@@ -43,6 +43,10 @@ static struct system system_of(struct state *state) {
         memcpy(&copy, &state->system, sizeof copy);
     } while (seqlock_read_retry(&state->system.sequence, begin));
     return copy;
+}
+
+unsigned int driver_version(struct state *state) {
+    return (unsigned int)strtoul(system_of(state).driver_version, NULL, 10);
 }
 
 NVML_EXPORT nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length) {

@@ -72,20 +72,25 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetSupportedClocksEventReasons(nvmlDevice_t h
 }
 
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t handle, nvmlMemory_v2_t *memory) {
-    struct device *device;
-    TRY(device_call(FN_nvmlDeviceGetMemoryInfo, handle, &device));
+    struct target target;
+    TRY(target_call(FN_nvmlDeviceGetMemoryInfo, handle, &target));
     REQUIRE(memory != NULL);
     if (memory->version != NVML_STRUCT_VERSION(nvmlMemory_v2_t, 2))
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    uint64_t begin, total;
+    struct device *device = target.device;
+    uint64_t begin;
     do {
         begin = seqlock_read_begin(&device->sequence);
-        total = device->identity.memory_total;
+        memory->total = device->identity.memory_total;
         memory->reserved = device->telemetry.memory_reserved;
         memory->used = device->telemetry.memory_used;
     } while (seqlock_read_retry(&device->sequence, begin));
-    memory->total = total;
-    memory->free = total - memory->reserved - memory->used;
+    if (target.place >= 0) {
+        memory->total = target.instance.memory_total;
+        memory->reserved = target.instance.memory_reserved;
+        memory->used = target.instance.memory_used;
+    }
+    memory->free = memory->total - memory->reserved - memory->used;
     return NVML_SUCCESS;
 }
 
@@ -175,11 +180,20 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t handle, un
     return NVML_SUCCESS;
 }
 
+/* Not of a GPU with MIG instances, says the documentation. */
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t handle, unsigned int *corrected,
                                                    unsigned int *uncorrected, unsigned int *pending,
                                                    unsigned int *failure) {
+    struct device *device;
+    TRY(device_call(FN_nvmlDeviceGetRemappedRows, handle, &device));
+    struct instance instance;
+    for (int place = 0; place < MAX_INSTANCES; place++) {
+        instance_of(device, place, &instance);
+        if (instance.present)
+            return NVML_ERROR_NOT_SUPPORTED;
+    }
     struct telemetry telemetry;
-    TRY(telemetry_call(FN_nvmlDeviceGetRemappedRows, handle, &telemetry));
+    telemetry_of(device, &telemetry);
     TRY(optional(telemetry.remapped_corrected, corrected));
     TRY(optional(telemetry.remapped_uncorrected, uncorrected));
     TRY(optional(telemetry.remapped_pending, pending));
