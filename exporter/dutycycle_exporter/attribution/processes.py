@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .cgroup import Group, parse
 from .errors import UnusableError
+from .text import is_name
 
 _BOOT_TIME_VALID = 300.0
 _CLOCK_STEP = 2.0
@@ -21,7 +22,8 @@ _BOOT_TIME = re.compile(rb"^btime (\d{1,12})$", re.MULTILINE)
 class HostProcess:
     """One process. `ticks` (since boot) tells it from an earlier one of the same number.
 
-    `start` is in Unix seconds, None where the time of boot is not known. `uid` is the real user's.
+    `start` is in Unix seconds, None where the time of boot is not known. `uid` is the real user's. `command` is the
+    kernel's short name of it, which the process may choose: empty where it cannot be shown.
     """
 
     pid: int
@@ -30,6 +32,7 @@ class HostProcess:
     uid: int
     pgid: int
     group: Group | None
+    command: str = ""
 
 
 class ProcessReader:
@@ -84,7 +87,8 @@ class ProcessReader:
             start = self._start(ticks)
             if start is not None and start > self._now + _CLOCK_STEP:
                 raise UnusableError("reused")
-        return HostProcess(pid, ticks, start, parse_uid(status), pgid, parse(os.fsdecode(cgroup)))
+        group = parse(os.fsdecode(cgroup))
+        return HostProcess(pid, ticks, start, parse_uid(status), pgid, group, parse_command(stat))
 
     def _start(self, ticks: int) -> float | None:
         return None if self._boot is None else self._boot + ticks / self._ticks_per_second
@@ -112,6 +116,12 @@ def parse_stat(stat: bytes) -> tuple[int, int]:
     if not 0 <= ticks < 2**64:
         raise UnusableError("malformed")
     return pgid, ticks
+
+
+def parse_command(stat: bytes) -> str:
+    """The command's name between the outermost parentheses, at most 15 bytes; empty where it is no printable text."""
+    name = stat[stat.find(b"(") + 1 : stat.rfind(b")")].decode("utf-8", "replace")
+    return name if is_name(name) else ""
 
 
 def parse_uid(status: bytes) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dutycycle_exporter.model import Allocation, GpuReading, HostReading, Ownership, Workload
+from dutycycle_exporter.model import Allocation, GpuReading, HostReading, Ownership, ProcessOwner, Workload
 
 from .cgroup import Group, slurm_scope
 from .errors import UnusableError
@@ -15,7 +15,7 @@ from .hosts import CgroupFiles
 from .local import LocalWorkloads
 from .owners import Owners
 from .processes import HostProcess, ProcessReader
-from .prolog_directory import PrologDirectory
+from .prolog_directory import PrologDirectory, read_boot_id
 from .slurm import PrologJob
 from .steady import Claim, SteadyAllocations, earliest
 from .users import UserNames
@@ -29,8 +29,9 @@ _Claims = dict[tuple[str, str], Claim]
 class Attribution:
     """Tells whose the GPUs of this node are, from one snapshot to the next. For one thread.
 
-    With `local`, processes of no scheduler belong to workloads of their own, one for each process group. `users` gives
-    the name of a uid. `procfs` and `cgroup` are the host's: process numbers are those that NVML reports.
+    With `local`, processes of no scheduler belong to workloads of their own, one for each process group. With `people`,
+    the user and the command of every process on a GPU are told. `users` gives the name of a uid. `procfs` and `cgroup`
+    are the host's: process numbers are those that NVML reports.
     """
 
     def __init__(
@@ -40,15 +41,18 @@ class Attribution:
         procfs: Path = Path("/proc"),
         cgroup: Path = Path("/sys/fs/cgroup"),
         local: bool = False,
+        people: bool = False,
         users: Callable[[int], str] | None = None,
     ) -> None:
         users = users or UserNames()
-        self._prolog = PrologDirectory(slurm_prolog_dir)
+        self._prolog = PrologDirectory(slurm_prolog_dir, read_boot_id(procfs))
         self._reader = ProcessReader(procfs)
         self._cgroups = CgroupFiles(cgroup)
         self._owners = Owners(users)
         self._local = LocalWorkloads(self._reader, users) if local else None
         self._allocations = SteadyAllocations()
+        self._users = users
+        self._people = people
         self._last_seen: dict[str, tuple[HostProcess, ...]] = {}
         self._groups: dict[str, Group] = {}
 
@@ -83,7 +87,15 @@ class Attribution:
             unresolved=frozenset(unusable),
             hosts=self._hosts(allocations, files.jobs),
             failures=failures,
+            people=self._owners_of(processes) if self._people else {},
         )
+
+    def _owners_of(self, processes: _Processes) -> Mapping[int, ProcessOwner]:
+        return {
+            process.pid: ProcessOwner(self._users(process.uid), process.command)
+            for found in processes.values()
+            for process in found
+        }
 
     def _processes(self, gpus: Sequence[GpuReading]) -> tuple[_Processes, Mapping[int, str]]:
         """The processes that hold each GPU, and why which of those that NVML reports could not be read."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dutycycle_exporter.attribution.cgroup import Group
 from dutycycle_exporter.attribution.errors import UnusableError
-from dutycycle_exporter.attribution.processes import ProcessReader, parse_stat, parse_uid
+from dutycycle_exporter.attribution.processes import ProcessReader, parse_command, parse_stat, parse_uid
 from tests.fakes.cgroup import slurm_task
 from tests.fakes.proc import FakeProcess, ProcTree
 
@@ -184,3 +184,19 @@ def test_any_bytes_are_a_process_or_malformed(content):
     for parse in (parse_stat, parse_uid):
         with contextlib.suppress(UnusableError):
             parse(content)
+
+
+@pytest.mark.parametrize(
+    ("comm", "command"),
+    [
+        (b"python", "python"),
+        (b"a) S (b", "a) S (b"),
+        ("entraîne".encode(), "entraîne"),
+        (b"new\nline", ""),
+        (b"\x1b[31mred", ""),
+        (b"\xff\xfe", "\N{REPLACEMENT CHARACTER}" * 2),
+        (b"", ""),
+    ],
+)
+def test_a_command_is_its_name_where_that_can_be_shown(comm, command):
+    assert parse_command(b"50 (" + comm + b") S 1 2 3") == command

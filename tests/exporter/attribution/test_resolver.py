@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutycycle_exporter.attribution import Attribution
-from dutycycle_exporter.model import GpuReading, Process
+from dutycycle_exporter.model import GpuReading, Process, ProcessOwner
 from tests.fakes.cgroup import Use, pod_container, slurm_task, user_session
 from tests.fakes.clock import FakeClock
 from tests.fakes.node import FakeNode, Work
@@ -18,6 +18,7 @@ from tests.fakes.slurm_prolog import PrologWriter
 
 NOW = 1_700_001_000.0
 A, B = "GPU-aaaaaaaa-0000-0000-0000-000000000000", "GPU-bbbbbbbb-0000-0000-0000-000000000000"
+INSTANCE, OTHER_INSTANCE = "MIG-aaaaaaaa-0000-0000-0000-000000000001", "MIG-aaaaaaaa-0000-0000-0000-000000000002"
 USERS = {1000: "ada", 1001: "ben"}
 SLUID = "sEKNKTV3WPV500"
 
@@ -25,16 +26,17 @@ SLUID = "sEKNKTV3WPV500"
 class Box:
     """A node of two GPUs whose processes are what the test says."""
 
-    def __init__(self, tmp_path, local=False):
+    def __init__(self, tmp_path, local=False, people=False):
         self.proc = ProcTree(tmp_path / "proc")
         self.prolog = PrologWriter(tmp_path / "slurm")
-        (tmp_path / "cgroup").mkdir()
+        (tmp_path / "cgroup").mkdir(parents=True)
         self.now = NOW
         self.attribution = Attribution(
             slurm_prolog_dir=self.prolog.directory,
             procfs=self.proc.root,
             cgroup=tmp_path / "cgroup",
             local=local,
+            people=people,
             users=lambda uid: USERS.get(uid, str(uid)),
         )
 
@@ -352,3 +354,28 @@ def test_whatever_the_files_hold_every_gpu_has_an_answer(contents):
             ownership = box.resolve(a=[50], b=[50])
             assert len(set(held(ownership))) == len(ownership.allocations)
             assert set(ownership.pids.values()) <= {name for _, name in held(ownership)}
+
+
+def test_processes_are_named_where_that_is_asked_for(tmp_path):
+    """Also those of nobody; and not otherwise, as names of people are none of a default scrape's business."""
+    box = Box(tmp_path, people=True)
+    box.run(50, slurm_task(7), uid=1000)
+    box.run(51, uid=1001)
+    assert box.resolve(a=[50], b=[51, 52]).people == {
+        50: ProcessOwner("ada", "python"),
+        51: ProcessOwner("ben", "python"),
+    }
+    assert Box(tmp_path / "other").resolve().people == {}
+
+
+def test_a_mig_instance_is_a_device_of_its_own(box):
+    """Its GPU is not allocated because an instance is."""
+    box.prolog.start(7, [INSTANCE], user="ada")
+    box.run(50, slurm_task(8))
+    instances = [
+        GpuReading(A, 0, "H100", mig_mode="enabled"),
+        GpuReading(A, 0, "H100", mig=INSTANCE, slices=1 / 7, processes=()),
+        GpuReading(A, 0, "H100", mig=OTHER_INSTANCE, slices=3 / 7, processes=(Process(50),)),
+    ]
+    ownership = box.attribution.resolve(instances, NOW)
+    assert held(ownership) == [(INSTANCE, "slurm/7"), (OTHER_INSTANCE, "slurm/8")]
