@@ -240,11 +240,11 @@ class Gpu:
             self.traffic.advance((now_us - since_us) / 1e6, sum(busy * part for _, busy, part in shares))
             self.traffic.write(telemetry)
             self.profiling.advance(shares, now_us)
-            self.profiling.write(self.device.gpm, map(self.traffic.bytes, layout.TRAFFIC))
             self.accounts.advance(
                 [(run, busy) for run, busy, _ in shares], [(process, memory) for process, memory, _ in present], now_us
             )
             self._integrated_us = now_us
+        self.profiling.write(self.device.gpm, map(self.traffic.bytes, layout.TRAFFIC))
         for place, instance in self.instances.items():
             used = sum(memory for _, memory, at in present if at == place)
             instance.advance(self.device.instances[place], since_us, now_us, used)
