@@ -1,124 +1,134 @@
-"""The exporter as processes on a node of 1, 8 and 16 GPUs: what a scrape and a snapshot take, and how big it gets.
+"""The exporter beside nvitop-exporter: what a scrape, a reading of NVML and being there cost.
 
-The figures of one run can be compared with each other, whatever else the machine does: ratios to the first node's are
-printed beside them. Its NVML is the test double, whose calls return at once: what a real driver takes for them comes on
-top. Each GPU has a Slurm job with one process. Needs gcc.
+    python benchmarks/exporter.py                # nodes of 1, 8 and 16 GPUs and of 8 GPUs in 7 MIG instances; minutes
+    python benchmarks/exporter.py --quick        # a few scrapes of a node of 8 GPUs
+
+On each node three exporters run at the same time on the same NVML: ours with every collector on and dcgm-exporter's
+names beside its own, ours with the families that nvitop-exporter has (and nobody's jobs), and nvitop-exporter, which is
+installed from PyPI into a scratch environment. They are scraped in turns, so that whatever else the machine does hits
+them alike: compare figures of one run with each other. NVML is the test double, whose calls return at once: what a real
+driver takes for them comes on top, and nvitop-exporter would have series for every NVLink on a GPU that counts them.
+Needs gcc.
 """
 
 from __future__ import annotations
 
-import http.client
-import json
-import os
+import argparse
 import sys
 import tempfile
-import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from statistics import median, quantiles
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.exporters import rival
+from benchmarks.exporters.measured import Exporter, Figures, figures, scrape_in_turns, watch
+from benchmarks.exporters.nodes import Shape, node
 from tests.exporter.daemon import Daemon, eventually
 from tests.fakes.node import FakeNode
-from tests.fakes.nvml import Steps
 from tests.fakes.nvml.compiler import Libraries, build
 
-SIZES = (1, 8, 16)
-SCRAPES = 300
+SHAPES = (Shape(1), Shape(8), Shape(16), Shape(8, 7))
+JUDGED = Shape(8)
+"""The node that the targets are about."""
 INTERVAL = 5.0
-"""Seconds between snapshots: the default."""
-WATCH = 60.0
-"""Seconds over which both processes are watched, without a scrape."""
-TURNS = 6
+"""Seconds between our readings: the default."""
+EVERYTHING = ("--collect.processes", "--collect.accounting", "--compat=dcgm")
+ALIKE = ("--collect.processes", *(f"--no-collect.{name}" for name in ("throttle", "ecc", "gpm", "xid", "host")))
+"""nvitop-exporter shows utilization, memory, clocks, power, temperature, fan, PCIe and NVLink traffic, processes."""
+OURS, SAME, RIVAL = "everything on", "nvitop's families", "nvitop-exporter"
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="few scrapes of one node: that it works, not how fast")
+    parser.add_argument("--scrapes", type=int, help="of each exporter on each node, plain and with gzip [300]")
+    parser.add_argument("--watch", type=float, help="seconds for which the exporters are watched at rest [60]")
+    options = parser.parse_args()
+    scrapes = options.scrapes or (20 if options.quick else 300)
+    seconds = options.watch or (2 * INTERVAL if options.quick else 60.0)
     with tempfile.TemporaryDirectory() as folder:
         libraries = build(Path(folder) / "nvml")
-        first: dict[str, float] = {}
-        for gpus in SIZES:
-            figures = measure(Path(folder) / f"node{gpus}", libraries, gpus)
-            first = first or figures
-            print(f"{gpus} GPUs")
-            for name, value in figures.items():
-                print(f"  {name:<40} {value:>10.3f}   x {value / first[name]:.1f}")
+        command = rival.install(Path(folder) / "rival")
+        if command is not None:
+            print(rival.versions(command))
+        for shape in (JUDGED,) if options.quick else SHAPES:
+            found = measure(Path(folder) / shape.name.replace(" ", "-"), libraries, shape, command, scrapes, seconds)
+            show(shape, found)
+            if shape == JUDGED:
+                judge(shape, found)
 
 
-def measure(folder: Path, libraries: Libraries, gpus: int) -> dict[str, float]:
-    """The figures of one node, each with its unit."""
+def measure(
+    folder: Path, libraries: Libraries, shape: Shape, command: Path | None, scrapes: int, seconds: float
+) -> dict[str, Figures]:
+    """Figures by exporter."""
     with ExitStack() as stack:
-        node = stack.enter_context(FakeNode(folder / "fake", libraries, gpus=gpus))
-        jobs = {gpu: node.slurm_job(1000 + gpu, {gpu: Steps(period=2, duty=0.6)}) for gpu in range(gpus)}
-        allocate(folder / "prolog", {node.driver.gpus[gpu].uuid: 1000 + gpu for gpu in jobs})
-        node.start()
-        paths = [f"--path.{name}={path}" for name, path in node.paths.items()]
-        daemon = stack.enter_context(Daemon(folder, node.environment, *paths, f"--sample-interval={INTERVAL:g}s"))
-        eventually(lambda: len(daemon.values("workload_gpu_busy_seconds_total")) == gpus, "every job is shown")
-        child = eventually(daemon.child, "the child runs")
-        pids = (daemon.process.pid, child)
-        before, started, turns = [cpu_seconds(pid) for pid in pids], time.monotonic(), []
-        time.sleep(WATCH)
-        background = [
-            (cpu_seconds(pid) - cpu) / (time.monotonic() - started) for pid, cpu in zip(pids, before, strict=True)
+        folder.mkdir()
+        fake = stack.enter_context(node(folder, libraries, shape))
+        exporters = [
+            ours(stack, folder / "everything", fake, OURS, f"--slurm.prolog-dir={folder / 'prolog'}", *EVERYTHING),
+            ours(stack, folder / "alike", fake, SAME, f"--path.procfs={folder}", *ALIKE),
         ]
-        for _ in range(TURNS):
-            time.sleep(INTERVAL)
-            turns += daemon.values("dutycycle_exporter_collector_duration_seconds", collector="nvml")
-        cpu = cpu_seconds(daemon.process.pid)
-        times, size = zip(*(scrape(daemon.port) for _ in range(SCRAPES)), strict=True)
-        cpu = (cpu_seconds(daemon.process.pid) - cpu) / SCRAPES
-        percentiles = quantiles(times, n=100)
-        return {
-            "a scrape, kB": size[-1] / 1e3,
-            f"scrape, p50 of {SCRAPES}, ms": percentiles[49] * 1e3,
-            f"scrape, p99 of {SCRAPES}, ms": percentiles[98] * 1e3,
-            "scrape, CPU time, ms": cpu * 1e3,
-            f"snapshot in the child, median of {TURNS}, ms": median(turns) * 1e3,
-            f"snapshot in the child, longest of {TURNS}, ms": max(turns) * 1e3,
-            "exporter, CPU without scrapes, % of a core": background[0] * 100,
-            "child, CPU, % of a core": background[1] * 100,
-            "exporter, resident, MB": memory(pids[0], "Rss"),
-            "exporter, its share of it (PSS), MB": memory(pids[0], "Pss"),
-            "child, resident, MB": memory(pids[1], "Rss"),
-            "child, its share of it (PSS), MB": memory(pids[1], "Pss"),
-        }
+        if command is not None:
+            pid, port = stack.enter_context(rival.running(command, folder, fake.environment))
+            exporters.append(Exporter(RIVAL, (pid,), port, rival.INTERVAL))
+        watch(exporters, seconds)
+        scrape_in_turns(exporters, scrapes)
+        return {one.name: figures(one) for one in exporters}
 
 
-def allocate(directory: Path, jobs: dict[str, int]) -> None:
-    """The files that a Slurm prolog writes, one for each GPU."""
-    directory.mkdir(mode=0o755)
-    for uuid, job in jobs.items():
-        path = directory / f"{uuid}.json"
-        path.write_text(json.dumps({"job_id": job, "uid": 1000, "user": "ada", "start": time.time()}))
-        path.chmod(0o644)
+def ours(stack: ExitStack, folder: Path, fake: FakeNode, name: str, *flags: str) -> Exporter:
+    """Our exporter, once it shows every device."""
+    folder.mkdir()
+    paths = [f"--path.{kind}={path}" for kind, path in fake.paths.items()]
+    daemon = stack.enter_context(
+        Daemon(folder, fake.environment, *paths, f"--sample-interval={INTERVAL:g}s", "--cluster=lab", *flags)
+    )
+    eventually(lambda: daemon.values("gpu_info"), "the GPUs are shown")
+    child = eventually(daemon.child, "the child runs")
+    return Exporter(name, (daemon.process.pid, child), daemon.port, INTERVAL)
 
 
-def scrape(port: int) -> tuple[float, int]:
-    """Seconds and bytes of one, over a connection of its own."""
-    start = time.perf_counter()
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    try:
-        connection.request("GET", "/metrics")
-        response = connection.getresponse()
-        text = response.read()
-    finally:
-        connection.close()
-    seconds = time.perf_counter() - start
-    assert response.status == 200
-    return seconds, len(text)
+def show(shape: Shape, found: dict[str, Figures]) -> None:
+    print(f"\n{shape.name:<44}" + "".join(f"{name:>20}" for name in found))
+    columns = [list(rows(one)) for one in found.values()]
+    for row in zip(*columns, strict=True):
+        print(f"  {row[0][0]:<42}" + "".join(f"{value:>20.3f}" for _, value in row), flush=True)
 
 
-def cpu_seconds(pid: int) -> float:
-    """CPU time of a process so far, to the kernel's tick (10 ms)."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def rows(one: Figures) -> Iterator[tuple[str, float]]:
+    """What is printed of an exporter: name with unit, and figure."""
+    yield "a page, kB", one.size / 1e3
+    yield "scrape, p50, ms", one.p50 * 1e3
+    yield "scrape, p99, ms", one.p99 * 1e3
+    yield "scrape, p99 / p50", one.p99 / one.p50
+    yield "scrape, CPU, ms", one.cpu * 1e3
+    yield "scrape with gzip, CPU, ms", one.cpu_packed * 1e3
+    yield "background CPU, % of a core", one.background * 100
+    yield "  of which the process that serves", one.processes[0] * 100
+    yield "background CPU of a reading, ms", one.reading * 1e3
+    yield "CPU in a minute, scraped every 15 s, ms", one.minute * 1e3
+    yield "memory, resident (RSS), MB", one.memory.resident
+    yield "memory, its share (PSS), MB", one.memory.pss
+    yield "memory, PSS as if alone with Python, MB", one.memory.alone
 
 
-def memory(pid: int, kind: str) -> float:
-    """Megabytes that a process has now: Rss, or Pss, in which what processes share is divided among them."""
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(f"{kind}:")) * 1024 / 1e6
+def judge(shape: Shape, found: dict[str, Figures]) -> None:
+    """Each target, met or not."""
+    all_on, alike, other = found[OURS], found[SAME], found.get(RIVAL)
+    print(f"\ntargets on {shape.name}")
+    if other is not None:
+        verdict("CPU of a scrape with nvitop-exporter's families, of its", alike.cpu / other.cpu, 0.5)
+        verdict("CPU of a scrape with everything on, of its", all_on.cpu / other.cpu, 1.0)
+    verdict("memory of both processes, everything on (PSS as if alone), MB", all_on.memory.alone, 64)
+    verdict("background CPU, everything on, % of a core", all_on.background * 100, 1.5)
+    verdict("p99 of a scrape, everything on, of its p50", all_on.p99 / all_on.p50, 2.0)
+
+
+def verdict(target: str, value: float, most: float) -> None:
+    print(f"  {'met' if value <= most else 'NOT MET':<8}{target}: {value:.2f}, at most {most:g}")
 
 
 if __name__ == "__main__":
