@@ -97,6 +97,25 @@ def test_a_wait_ends_with_the_event_or_with_its_timeout(watched):
     assert answers == [62]
 
 
+def test_a_wait_ends_when_the_library_is_shut_down(watched):
+    m = watched
+    event_set, errors = m.watch(0), []
+
+    def wait():
+        try:
+            m.nvml.nvmlEventSetWait_v2(event_set, 60_000)
+        except m.nvml.NVMLError as error:
+            errors.append(error.value)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    wait_for(lambda: m.driver.state.calls("nvmlEventSetWait") == 1)
+    m.nvml.nvmlShutdown()
+    waiting.join()
+    m.nvml.nvmlInit()
+    assert errors == [m.nvml.NVML_ERROR_UNINITIALIZED]
+
+
 def test_a_flood_keeps_the_newest_events(watched):
     m = watched
     event_set = m.watch(0)

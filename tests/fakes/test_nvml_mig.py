@@ -65,6 +65,7 @@ def test_an_instance_is_described(machine):
     assert memory.total == attributes.memorySizeMB * 2**20
     assert 39 * GIB < memory.total < 40 * GIB
     assert memory.free == memory.total - memory.reserved
+    assert nvml.nvmlDeviceGetBAR1MemoryInfo(handle).bar1Total == 64 * GIB
     assert nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetHandleByUUID(instances(m)[1])) == instances(m)[1]
     with pytest.raises(nvml.NVMLError_NotFound):
         nvml.nvmlDeviceGetHandleByUUID("MIG-00000000-0000-0000-0000-000000000000")

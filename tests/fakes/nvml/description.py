@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import layout
 from .layout import Device
-from .models import Model
+from .models import Model, bar1
 
 _AMPERE, _HOPPER = 7, 9
 
@@ -32,7 +32,7 @@ def describe(device: Device, model: Model, slot: int, uuid: str, minor: int, *, 
     identity.compute_major, identity.compute_minor = model.compute_capability
     identity.cores = model.cores
     identity.memory_total = model.memory
-    identity.bar1_total = 1 << (model.memory - 1).bit_length()
+    identity.bar1_total = bar1(model)
     identity.nvlinks = model.nvlinks
     identity.gpm = int(model.data_centre and model.architecture >= _HOPPER)
     identity.event_types = _EVENT_TYPES if events else 0

@@ -114,7 +114,7 @@ class Gpu:
                     time_scale=self.timeline.time_scale,
                     start_us=now_us,
                 )
-                instance.describe(self.device.instances[place])
+                instance.describe(self.device.instances[place], self.model)
         self.instances = dict(sorted(self.instances.items()))
         mode = int(profiles is not None)
         self.device.telemetry.mig_current = self.device.telemetry.mig_pending = mode

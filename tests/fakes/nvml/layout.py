@@ -163,6 +163,7 @@ class Instance(Structure):
         ("memory_total", c_uint64),
         ("memory_reserved", c_uint64),
         ("memory_used", c_uint64),
+        ("bar1_total", c_uint64),
         ("gpm", GpmCounters),
     )
 

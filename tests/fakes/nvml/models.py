@@ -31,6 +31,11 @@ class Model:
     """Multiprocessors of a MIG instance of so many slices, rising; the last one is the whole GPU. Empty: no MIG."""
 
 
+def bar1(model: Model) -> int:
+    """Bytes of the window on the memory: a power of two."""
+    return 1 << (model.memory - 1).bit_length()
+
+
 _GA100_MIG = ((1, 14), (2, 28), (3, 42), (4, 56), (7, 98))
 _GH100_MIG = ((1, 16), (2, 32), (3, 60), (4, 64), (7, 132))
 _GB100_MIG = ((1, 18), (2, 36), (3, 70), (4, 72), (7, 148))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from . import layout
 from .counters import Profile as Profiling
-from .models import MIB, Model
+from .models import MIB, Model, bar1
 from .timeline import Timeline
 
 _PROFILE = re.compile(r"([1-7])g\.(\d+)gb(\+me)?")
@@ -69,7 +69,7 @@ class Instance:
             if run.end_us is None or run.end_us > now_us:
                 run.end_us = now_us
 
-    def describe(self, block: layout.Instance) -> None:
+    def describe(self, block: layout.Instance, model: Model) -> None:
         cut = self.profile
         block.uuid = self.uuid.encode()
         block.profile = cut.name.encode()
@@ -84,6 +84,7 @@ class Instance:
         block.jpegs = block.ofas = int(cut.name.endswith("+me") or cut.slices == _COMPUTE_SLICES)
         block.memory_total = cut.memory
         block.memory_reserved = 16 * MIB * cut.memory_slices
+        block.bar1_total = bar1(model) // _MEMORY_SLICES * cut.memory_slices
         self.profiling.write(block.gpm, NO_TRAFFIC)
 
     def advance(self, block: layout.Instance, since_us: int, now_us: int, memory_used: int) -> None:

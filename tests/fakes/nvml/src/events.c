@@ -116,6 +116,8 @@ NVML_EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t
             return NVML_ERROR_GPU_IS_LOST;
         if (now_ms() >= deadline)
             return NVML_ERROR_TIMEOUT;
+        if (!initialized())
+            return NVML_ERROR_UNINITIALIZED;
         nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000}, NULL);
     }
 }

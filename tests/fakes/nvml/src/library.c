@@ -146,6 +146,10 @@ struct state *mapped_state(void) {
     return atomic_load(&mapping.state);
 }
 
+bool initialized(void) {
+    return atomic_load(&mapping.users) != 0;
+}
+
 uint32_t slot_of(const struct state *state, const struct device *device) {
     return (uint32_t)(device - state->devices);
 }

@@ -71,8 +71,9 @@ struct system system_of(struct state *state);
 /* Major version of the driver: what it can do hangs on it. */
 unsigned int driver_version(struct state *state);
 
-/* The mapped block, in a call that has begun. */
+/* The mapped block, in a call that has begun; and whether the library has not been shut down since. */
 struct state *mapped_state(void);
+bool initialized(void);
 
 /* Whether the GPU is partitioned: then there is no utilization of the whole. */
 bool mig_enabled(struct device *device);

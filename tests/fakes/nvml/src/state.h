@@ -105,7 +105,7 @@ struct instance {
     uint32_t multiprocessors;
     uint32_t gpu_slices, compute_slices;
     uint32_t copy_engines, decoders, encoders, jpegs, ofas;
-    uint64_t memory_total, memory_reserved, memory_used;
+    uint64_t memory_total, memory_reserved, memory_used, bar1_total;
     struct gpm_counters gpm;
 };
 

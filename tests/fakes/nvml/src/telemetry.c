@@ -104,10 +104,13 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t handle, nvmlMemory
 }
 
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t handle, nvmlBAR1Memory_t *memory) {
-    struct identity identity;
-    TRY(identity_call(FN_nvmlDeviceGetBAR1MemoryInfo, handle, &identity));
+    struct target target;
+    TRY(target_call(FN_nvmlDeviceGetBAR1MemoryInfo, handle, &target));
     REQUIRE(memory != NULL);
-    *memory = (nvmlBAR1Memory_t){.bar1Total = identity.bar1_total, .bar1Free = identity.bar1_total};
+    struct identity identity;
+    identity_of(target.device, &identity);
+    uint64_t total = target.place < 0 ? identity.bar1_total : target.instance.bar1_total;
+    *memory = (nvmlBAR1Memory_t){.bar1Total = total, .bar1Free = total};
     return NVML_SUCCESS;
 }
 
