@@ -58,7 +58,9 @@ def _command(command: click.Command, name: str, parent: click.Context | None) ->
 def _variables(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
     """Which variable click reads for each option."""
     for option in command.get_params(context):
-        if not isinstance(option, click.Option) or option.hidden or option.is_eager or option.name is None:
+        if not isinstance(option, click.Option) or option.hidden or option.name is None:
+            continue
+        if option.is_eager and option.envvar is None:
             continue
         automatic = f"{context.auto_envvar_prefix}_{option.name.upper()}" if option.allow_from_autoenv else None
         name = option.envvar or automatic

@@ -15,3 +15,7 @@ class NvmlUnavailableError(ExporterError):
 
 class ReplayError(ExporterError):
     """The recording cannot be played."""
+
+
+class ConfigError(ExporterError):
+    """A configuration file cannot be used."""

@@ -1,7 +1,8 @@
 """Keeps an NVML child alive: starts it, takes its messages, kills it when it hangs, starts the next with a pause.
 
 Replacing the child is the one recovery for a call that never returns, a driver that is reloaded and a library that no
-longer fits the driver. Nothing that serves `/metrics` waits for it.
+longer fits the driver. Nothing that serves `/metrics` waits for it. On demand there is no child for a while, so that
+the driver, which a child keeps open, can be unloaded.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Literal
 
+from dutycycle_exporter.driver import Driver
 from dutycycle_exporter.model import Snapshot, Unavailable
 from dutycycle_exporter.pipe import Message, PipeBrokenError, PipeClosedError, PipeSilentError, receive, wait
 
@@ -25,6 +28,8 @@ _LOOKS = 4
 """How often a child is looked for within the time that it may be silent."""
 _MOST_STUCK = 3
 """Children that hang where they cannot be killed, beyond which no other is started: it would hang as they do."""
+_DRIVER_LOOK = 1.0
+"""Seconds between looks for the driver while NVML is released."""
 _START_UP = 60.0
 """Seconds more that the first message may take. Without persistence mode NVML brings up every GPU when it begins."""
 
@@ -34,7 +39,8 @@ class Supervisor:
     the child is silent, `on_silence`.
 
     `command` is the child's, which is told by `--fd` where to write its messages.
-    `silence` is how many wall seconds may pass between two messages before the child counts as hanging.
+    `silence` is how many wall seconds may pass between two messages before the child counts as hanging. `driver` tells
+    which driver the kernel has, and `release_timeout` for how many wall seconds NVML stays released at most.
     """
 
     def __init__(
@@ -45,9 +51,18 @@ class Supervisor:
         on_snapshot: Callable[[Snapshot], None],
         on_silence: Callable[[], None],
         on_loss: Callable[[str, str], None],
+        driver: Callable[[], Driver | None] = lambda: None,
+        release_timeout: float = 600.0,
     ) -> None:
         self._command = list(command)
         self._silence = silence
+        self._driver = driver
+        self._release_timeout = release_timeout
+        self._lock = threading.Lock()
+        self._order: Literal["", "release", "replace", "resume"] = ""
+        """What was asked for and is not done yet; guarded by the lock, as the command is."""
+        self._released = False
+        self._wake = threading.Event()
         self._on_snapshot = on_snapshot
         self._on_silence = on_silence
         self._on_loss = on_loss
@@ -64,24 +79,91 @@ class Supervisor:
     def stop(self) -> None:
         """End the child and the thread."""
         self._stop.set()
+        self._wake.set()
         if self._process is not None:
             self._process.kill()
         if self._thread.ident is not None:
             self._thread.join()
 
+    def release(self) -> None:
+        """End the child, and start no other until the driver has gone and come back, `release_timeout` has passed, or
+        this is called again. From any thread.
+        """
+        with self._lock:
+            self._order = "resume" if self._released or self._order == "release" else "release"
+        self._hurry()
+
+    def replace(self, command: Sequence[str], *, silence: float, release_timeout: float) -> None:
+        """Go on with a child of another command, as in the constructor, from now on. From any thread."""
+        with self._lock:
+            self._silence, self._release_timeout = silence, release_timeout
+            if self._command == list(command):
+                return
+            self._command = list(command)
+            if not self._released and self._order != "release":
+                self._order = "replace"
+        self._hurry()
+
+    def _hurry(self) -> None:
+        """Have the thread look at its order now."""
+        self._wake.set()
+        with self._lock:
+            process = self._process if self._order in ("release", "replace") else None
+        if process is not None:
+            process.kill()
+
+    def _taken(self) -> str:
+        """The order, which is done with that."""
+        with self._lock:
+            order, self._order = self._order, ""
+            self._wake.clear()
+            self._released = order == "release"
+            if self._stop.is_set():
+                self._wake.set()
+        return order
+
     def _run(self) -> None:
         pause = _FIRST_PAUSE
         while not self._stop.is_set():
+            order = self._taken()
+            if order == "release":
+                self._stay_released()
+                pause = _FIRST_PAUSE
+                continue
             self._stuck = [process for process in self._stuck if process.poll() is None]
             if len(self._stuck) >= _MOST_STUCK:
                 self._lose(
                     "stuck", f"{_MOST_STUCK} NVML children hang inside the driver; no other is started meanwhile"
                 )
-                self._stop.wait(_LONGEST_PAUSE)
+                self._wake.wait(_LONGEST_PAUSE)
                 continue
             heard = self._one_child()
             pause = _FIRST_PAUSE if heard else min(2 * pause, _LONGEST_PAUSE)
-            self._stop.wait(pause)
+            self._wake.wait(pause)
+
+    def _stay_released(self) -> None:
+        """Wait, without a child, until the driver has been exchanged or that has taken too long."""
+        before = self._driver()
+        gone = before is None
+        deadline = time.monotonic() + self._release_timeout
+        self._lose(
+            "released",
+            "NVML is released, so that the driver can be unloaded; it is read again when the driver comes back, "
+            f"at another SIGUSR1, or after {self._release_timeout:g} s",
+        )
+        why = "the release timeout has passed"
+        while not self._stop.is_set() and time.monotonic() < deadline:
+            if self._order == "resume":
+                why = "it was asked for"
+                break
+            now = self._driver()
+            if now is not None and (gone or now != before):
+                why = "the driver came back"
+                break
+            gone = gone or now is None
+            self._tell(self._on_silence)
+            self._wake.wait(min(_DRIVER_LOOK, max(0.0, deadline - time.monotonic())))
+        log.info("NVML is taken up again: %s", why)
 
     def _one_child(self) -> bool:
         """From the start of a child to its end; whether it ever gave a snapshot."""
@@ -93,22 +175,26 @@ class Supervisor:
         heard, reason, text = self._listen(pipe)
         os.close(pipe)
         self._end(process)
-        self._lose(reason, text or f"the NVML child {_ending(process.returncode)}")
+        if self._order == "replace":
+            self._lose("reload", "the NVML child was ended to start another with the new configuration")
+        elif self._order != "release":
+            self._lose(reason, text or f"the NVML child {_ending(process.returncode)}")
         return heard
 
     def _start_child(self) -> tuple[subprocess.Popen[bytes], int]:
         """A child, and the end of its pipe that we read. Raises OSError."""
         read_end, write_end = os.pipe()
         try:
-            command = [*self._command, f"--fd={write_end}"]
+            with self._lock:
+                command = [*self._command, f"--fd={write_end}"]
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[write_end])
         except OSError:
             os.close(read_end)
             raise
         finally:
             os.close(write_end)
-        if self._stop.is_set():
-            # `stop` may have looked for a process a moment ago, when there was none.
+        if self._stop.is_set() or self._order in ("release", "replace"):
+            # Who ordered that may have looked for a process a moment ago, when there was none.
             self._process.kill()
         return self._process, read_end
 

@@ -19,17 +19,36 @@ from tests.exporter.daemon import Daemon, eventually
 from tests.fakes.nvml import A100, RTX_3080_TI
 
 FLAGS = {
+    "--config.file": None,
     "--web.listen-address": ":9836",
+    "--web.config.file": None,
     "--node-name": socket.gethostname(),
     "--cluster": "",
     "--sample-interval": 5.0,
     "--series-hold": 30.0,
+    **{
+        f"--collect.{name}": name not in {"processes", "accounting"}
+        for name in (
+            *("memory", "power", "temperature", "clocks", "throttle", "ecc", "pcie", "nvlink", "gpm", "xid", "host"),
+            *("processes", "accounting"),
+        )
+    },
+    "--compat": (),
     "--slurm.prolog-dir": "/run/dutycycle/slurm",
+    "--slurm.job-mapping-dir": None,
+    "--kubernetes": True,
+    "--kubernetes.socket": "/var/lib/kubelet/pod-resources/kubelet.sock",
+    "--kubernetes.resources": ("nvidia.com/*",),
+    "--kubernetes.pod-labels": (),
+    "--kubernetes.user-annotation": "",
+    "--kubernetes.user-label": "",
+    "--kubernetes.api": False,
     "--path.procfs": "/proc",
     "--path.cgroup": "/sys/fs/cgroup",
     "--path.sysfs": "/sys",
     "--attribution.local": False,
     "--nvml.timeout": 20.0,
+    "--nvml.release-timeout": 600.0,
     "--time-scale": 1.0,
     "--replay": None,
     "--replay.node": "",
@@ -67,7 +86,7 @@ def test_flags_are_those_that_are_promised():
 @pytest.mark.parametrize("flag", FLAGS)
 def test_every_flag_has_its_default_and_an_environment_variable_of_its_name(flag, monkeypatch):
     option = OPTIONS[flag]
-    default = cli.make_context("dutycycle-exporter", []).params[option.name]
+    default = cli.make_context("dutycycle-exporter", []).params.get(option.name)
     assert default == FLAGS[flag] or str(default) == FLAGS[flag]
     monkeypatch.setenv(variable(flag), "sentinel")
     assert option.resolve_envvar_value(context()) == "sentinel"
@@ -81,7 +100,7 @@ def test_durations_are_written_as_in_prometheus(text, seconds):
     assert OPTIONS["--sample-interval"].type_cast_value(context(), text) == seconds
 
 
-@pytest.mark.parametrize("flag", ["--sample-interval", "--series-hold", "--nvml.timeout"])
+@pytest.mark.parametrize("flag", ["--sample-interval", "--series-hold", "--nvml.timeout", "--nvml.release-timeout"])
 @pytest.mark.parametrize("text", ["", "5", "-5s", "0s", "5 s", "5x", "s", "1e3s", "5s!", "nan", "five seconds", "5S"])
 def test_what_is_no_duration_is_refused_with_an_example(flag, text):
     done = CliRunner().invoke(cli, [f"{flag}={text}"])
@@ -96,6 +115,7 @@ def test_what_is_no_duration_is_refused_with_an_example(flag, text):
         *(("--time-scale", text) for text in ("0", "-1", "nan", "inf", "1e9", "fast", "")),
         *(("--replay.epoch", text) for text in ("nan", "inf", "now", "")),
         ("--log-level", "loud"),
+        ("--compat", "dgcm"),
         ("--path.procfs", __file__),
         ("--no-such-flag", "1"),
     ],

@@ -10,12 +10,10 @@ import urllib.request
 from contextlib import ExitStack
 
 import pytest
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily
 
-from dutycycle_exporter import web
 from dutycycle_exporter.errors import ExporterError
-from dutycycle_exporter.web import Server, make_app, parse_address
+from dutycycle_exporter.web import Scrapes, Server, make_app, parse_address
+from dutycycle_exporter.web import server as web
 from tests.exporter.daemon import eventually
 
 
@@ -29,10 +27,7 @@ class Collector:
         self.gate.set()
         self._lock = threading.Lock()
 
-    def describe(self):
-        return [GaugeMetricFamily("up_", "Help.")]
-
-    def collect(self):
+    def text(self):
         with self._lock:
             self.running += 1
             self.collections += 1
@@ -40,7 +35,7 @@ class Collector:
         self.gate.wait(60)
         with self._lock:
             self.running -= 1
-        return [GaugeMetricFamily("up_", self.help, 1)]
+        return f"# HELP up_ {self.help}\n# TYPE up_ gauge\nup_ 1.0\n"
 
 
 class Verdicts:
@@ -68,9 +63,7 @@ def verdicts():
 
 @pytest.fixture
 def server(collector, verdicts):
-    registry = CollectorRegistry()
-    registry.register(collector)
-    server = Server("127.0.0.1:0", make_app(registry, verdicts))
+    server = Server("127.0.0.1:0", make_app(Scrapes(collector.text), verdicts))
     server.start()
     yield server
     collector.gate.set()
@@ -191,7 +184,7 @@ def test_a_client_that_does_not_take_its_answer_is_cut_off_without_a_word(server
 
 
 def test_every_interface_is_served_over_both_protocols(verdicts):
-    server = Server(":0", make_app(CollectorRegistry(), verdicts))
+    server = Server(":0", make_app(Scrapes(str), verdicts))
     server.start()
     try:
         for host in ("127.0.0.1", *(["[::1]"] if socket.has_dualstack_ipv6() else [])):
@@ -272,4 +265,4 @@ def test_what_is_no_address_is_refused_by_the_flags_name(text):
 
 def test_a_port_that_is_taken_is_an_error_that_names_the_flag(server, collector):
     with pytest.raises(ExporterError, match=r"--web\.listen-address"):
-        Server(f"127.0.0.1:{server.server_port}", make_app(CollectorRegistry(), Verdicts()))
+        Server(f"127.0.0.1:{server.server_port}", make_app(Scrapes(str), Verdicts()))

@@ -1,39 +1,31 @@
-"""HTTP: `/metrics`, `/-/healthy`, `/-/ready` and a page that names them, on the standard library's server.
-
-Requests are bounded in time and number, and at most one collection runs at a time, however many scrape.
-"""
+"""The standard library's HTTP server, with requests bounded in time and number, and TLS."""
 
 from __future__ import annotations
 
 import io
+import logging
 import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
 from contextlib import suppress
 from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import make_wsgi_app
-
 from dutycycle_exporter.errors import ExporterError
-from dutycycle_exporter.service import Service
+from dutycycle_exporter.web.access import Access
 
 if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+    from _typeshed.wsgi import WSGIApplication
+
+log = logging.getLogger(__name__)
 
 _SLOW_CLIENT = 10.0
 """Seconds that a client may take to send its request or to take the answer's next piece."""
 _MOST_REQUESTS = 16
 _STOP_WITHIN = 0.1
 _ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[A-Za-z0-9._-]*)):(?P<port>[0-9]{1,5})")
-
-_LANDING = b"""<!doctype html><html lang="en"><title>Dutycycle exporter</title><h1>Dutycycle exporter</h1>
-<ul><li><a href="/metrics">Metrics</a><li><a href="/-/healthy">Healthy</a><li><a href="/-/ready">Ready</a></ul></html>
-"""
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -42,48 +34,6 @@ def parse_address(text: str) -> tuple[str, int]:
     if match is None or int(match["port"]) > 65535:
         raise ExporterError(f"--web.listen-address={text}: not [HOST]:PORT; write it like 127.0.0.1:9836 or :9836")
     return match["v6"] or match["host"] or "", int(match["port"])
-
-
-def make_app(registry: CollectorRegistry, service: Service) -> WSGIApplication:
-    """The WSGI application."""
-    metrics = _one_at_a_time(make_wsgi_app(registry))
-
-    def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        path = environ.get("PATH_INFO", "")
-        if environ["REQUEST_METHOD"] != "GET":
-            return _text(start_response, "405 Method Not Allowed", "only GET", ("Allow", "GET"))
-        if path == "/metrics":
-            # Always the text format: OpenMetrics wants whole numbers in a histogram, and ours counts seconds.
-            return metrics({**environ, "HTTP_ACCEPT": "text/plain"}, start_response)
-        if path == "/-/healthy":
-            return _verdict(start_response, service.unhealthy())
-        if path == "/-/ready":
-            return _verdict(start_response, service.unready())
-        if path == "/":
-            start_response("200 OK", [("Content-Type", "text/html; charset=utf-8")])
-            return [_LANDING]
-        return _text(start_response, "404 Not Found", "there are /metrics, /-/healthy and /-/ready")
-
-    return app
-
-
-def _one_at_a_time(metrics: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
-    lock = threading.Lock()
-
-    def guarded(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        with lock:
-            return metrics(environ, start_response)
-
-    return guarded
-
-
-def _verdict(start_response: StartResponse, problem: str) -> list[bytes]:
-    return _text(start_response, "503 Service Unavailable" if problem else "200 OK", problem or "ok")
-
-
-def _text(start_response: StartResponse, status: str, text: str, *headers: tuple[str, str]) -> list[bytes]:
-    start_response(status, [("Content-Type", "text/plain; charset=utf-8"), *headers])
-    return [f"{text}\n".encode()]
 
 
 class _Request(io.RawIOBase):
@@ -125,7 +75,8 @@ class _Answer(io.BufferedIOBase):
         """All of it. Raises ConnectionError, also where that takes longer than the connection's time-out."""
         try:
             self._connection.sendall(data)
-        except TimeoutError as error:
+        except OSError as error:
+            # A time-out, a reset, or TLS that the other side has ended.
             raise ConnectionAbortedError("the client does not take its answer") from error
         return len(data)
 
@@ -147,10 +98,8 @@ class _Handler(WSGIRequestHandler):
 
     def handle(self) -> None:
         """As the base class does; a client that went away or never spoke is no error of ours."""
-        try:
+        with suppress(OSError):
             super().handle()
-        except (TimeoutError, ConnectionError):
-            return
 
 
 class Server(ThreadingMixIn, WSGIServer):
@@ -160,13 +109,15 @@ class Server(ThreadingMixIn, WSGIServer):
     block_on_close = False
     request_queue_size = 128
 
-    def __init__(self, address: str, app: WSGIApplication) -> None:
-        """Bind to `[HOST]:PORT`. Raises ExporterError where that cannot be had."""
+    def __init__(self, address: str, app: WSGIApplication, access: Access | None = None) -> None:
+        """Bind to `[HOST]:PORT`; `access` says whether there is TLS. Raises ExporterError where it cannot listen."""
         host, port = parse_address(address)
         if not host and socket.has_dualstack_ipv6():
             host = "::"
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._requests: dict[socket.socket, None] = {}  # the oldest first
+        self._access = access or Access()
+        self._requests: dict[socket.socket, socket.socket] = {}
+        """The oldest first, each with what it is spoken to through."""
         self._lock = threading.Lock()
         try:
             super().__init__((host, port), _Handler)
@@ -191,22 +142,44 @@ class Server(ThreadingMixIn, WSGIServer):
         connect, so it is one that does not send, or does not take its answer.
         """
         with self._lock:
-            oldest = next(iter(self._requests)) if len(self._requests) >= _MOST_REQUESTS else None
-            if oldest is not None:
-                del self._requests[oldest]
-            self._requests[request] = None
+            oldest = None
+            if len(self._requests) >= _MOST_REQUESTS:
+                oldest = self._requests.pop(next(iter(self._requests)))
+            self._requests[request] = request
         if oldest is not None:
             with suppress(OSError):
-                oldest.shutdown(socket.SHUT_RDWR)
+                # Not through TLS, which its own thread may be in the middle of.
+                socket.socket.shutdown(oldest, socket.SHUT_RDWR)
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """One request on its thread."""
         try:
-            super().process_request_thread(request, client_address)
+            super().process_request_thread(self._secured(request), client_address)
+        except OSError as error:
+            # Scanners and clients without our authority: worth a line where one looks for it.
+            log.debug("a connection came to nothing: %s", error)
         finally:
             with self._lock:
                 self._requests.pop(request, None)
+
+    def _secured(self, request: socket.socket) -> socket.socket:
+        """The connection to speak through. Raises OSError, the connection closed, where there is to be none."""
+        request.settimeout(_Handler.timeout)
+        secured = self._access.secure(request)
+        if secured is None:
+            return request
+        with self._lock:
+            if request in self._requests:
+                self._requests[request] = secured
+                return secured
+        # It has been turned out meanwhile.
+        secured.close()
+        raise ConnectionAbortedError("too many connections")
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the base class's arguments
+        """What is not the client's doing is a defect of ours: one line of the log, not the base class's print."""
+        log.exception("a request could not be handled")
 
     def start(self) -> None:
         """Begin to answer."""

@@ -1,0 +1,70 @@
+"""The file of `--config.file`: the command's options in YAML, by the names of their flags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dutycycle_exporter import yaml_file
+from dutycycle_exporter.errors import ConfigError
+from dutycycle_exporter.parameters import Names
+
+NAME = "config.file"
+"""Not a key of the file itself."""
+
+
+def keys(options: Sequence[click.Parameter]) -> dict[str, click.Option]:
+    """The options that a file can set, by key."""
+    return {
+        option.opts[0].removeprefix("--"): option
+        for option in options
+        if isinstance(option, click.Option) and option.expose_value and not option.hidden and option.name != "probe"
+    }
+
+
+def load(path: Path, ctx: click.Context) -> dict[str, Any]:
+    """The file's values by the names of the command's parameters. Raises ConfigError: file, key and remedy."""
+    options = keys(ctx.command.params)
+    values = {}
+    for key, value in yaml_file.read(path).items():
+        if key not in options:
+            raise yaml_file.unknown_key(f"--{NAME}={path}", key, options)
+        option = options[key]
+        assert option.name is not None  # noqa: S101 - every option of ours has one
+        try:
+            values[option.name] = option.type_cast_value(ctx, _checked(option, value))
+        except click.BadParameter as error:
+            raise ConfigError(f"--{NAME}={path}: {key}: {error.message}") from None
+    return values
+
+
+def _checked(option: click.Option, value: object) -> object:
+    """The value where YAML read it as what the option takes. Raises click.BadParameter."""
+    if value is None:
+        raise click.BadParameter("has no value; leave the key out for its default")
+    if isinstance(option.type, Names):
+        if isinstance(value, str) or (isinstance(value, list) and all(isinstance(item, str) for item in value)):
+            return value
+        raise click.BadParameter("expected a list of texts, like [a, b]")
+    if option.is_flag:
+        if isinstance(value, bool):
+            return value
+        raise click.BadParameter("expected true or false")
+    if isinstance(option.type, click.FloatRange):
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return value
+        raise click.BadParameter("expected a number")
+    if isinstance(value, str):
+        return value
+    raise click.BadParameter("expected a text; put it in quotes")
+
+
+def defaults(ctx: click.Context, _: click.Parameter, path: Path | None) -> Path | None:
+    """A click callback: what the file says comes before an option's default, and after flag and variable."""
+    if path is not None:
+        values: Mapping[str, Any] = load(path, ctx)
+        ctx.default_map = dict(values)
+    return path

@@ -1,0 +1,119 @@
+"""Puts the exporter's parts together by its settings, and runs them until a signal ends it."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+from dutycycle_exporter.attribution import Attribution
+from dutycycle_exporter.collector import ExporterCollector
+from dutycycle_exporter.driver import loaded_driver
+from dutycycle_exporter.errors import ExporterError
+from dutycycle_exporter.logs import set_up
+from dutycycle_exporter.reload import Configuration
+from dutycycle_exporter.service import Service
+from dutycycle_exporter.settings import Settings
+from dutycycle_exporter.supervisor import Supervisor
+from dutycycle_exporter.web import Access, Scrapes, Server, make_app
+
+log = logging.getLogger(__name__)
+
+_SHORTEST_INTERVAL = 0.05
+"""Wall seconds between reads, however high the time scale: a read takes some milliseconds."""
+
+
+def sample_interval(settings: Settings) -> float:
+    """Wall seconds between two reads."""
+    return max(_SHORTEST_INTERVAL, settings.sample_interval / settings.time_scale)
+
+
+def child_command(settings: Settings, began: float) -> list[str]:
+    """How the NVML child is started. `began` is the Unix time at which a recording begins that says none itself."""
+    command = [
+        *(sys.executable, "-m", "dutycycle_exporter.child"),
+        *(f"--interval={sample_interval(settings)}", f"--time-scale={settings.time_scale}"),
+    ]
+    if settings.replay is not None:
+        epoch = began if settings.replay_epoch is None else settings.replay_epoch
+        command += [f"--replay={settings.replay}", f"--node={settings.replay_node}", f"--epoch={epoch}"]
+    return command
+
+
+class Exporter:
+    """All parts of the daemon. `read` reads the settings anew for a reload."""
+
+    def __init__(self, settings: Settings, read: Callable[[], Settings]) -> None:
+        """Raises ExporterError where it cannot work here."""
+        set_up(settings.log_level)
+        if settings.replay is not None and not settings.replay.exists():
+            raise ExporterError(f"--replay={settings.replay}: there is no such file")
+        self._began = time.time()
+        self._access = Access(settings.web_config)
+        self._configuration = Configuration(settings, read=read, apply=self.apply)
+        self._service = Service(
+            Attribution(
+                slurm_prolog_dir=settings.prolog_dir,
+                procfs=settings.procfs,
+                cgroup=settings.cgroup,
+                local=settings.local,
+            ),
+            interval=sample_interval(settings),
+            hold=settings.series_hold / settings.time_scale,
+            time_scale=settings.time_scale,
+            sysfs=settings.sysfs,
+        )
+        self._collector = ExporterCollector(
+            self._service,
+            node=settings.node_name,
+            cluster=settings.cluster,
+            time_scale=settings.time_scale,
+            replay=settings.replay is not None,
+            processes="processes" in settings.collect,
+        )
+        self._scrapes = Scrapes(self._collector.text)
+        self._server = Server(settings.listen, make_app(self._scrapes, self._service, self._access), self._access)
+        self._supervisor = Supervisor(
+            child_command(settings, self._began),
+            silence=sample_interval(settings) + settings.nvml_timeout,
+            on_snapshot=self._service.on_snapshot,
+            on_silence=self._service.on_silence,
+            on_loss=self._service.on_loss,
+            driver=lambda: loaded_driver(settings.procfs),
+            release_timeout=settings.release_timeout / settings.time_scale,
+        )
+
+    def apply(self, settings: Settings) -> None:
+        """Put in force what can be changed. Raises ConfigError before anything has been."""
+        self._access.reload()
+        set_up(settings.log_level)
+        self._collector.cluster = settings.cluster
+        self._collector.processes = "processes" in settings.collect
+        self._supervisor.replace(
+            child_command(settings, self._began),
+            silence=sample_interval(settings) + settings.nvml_timeout,
+            release_timeout=settings.release_timeout / settings.time_scale,
+        )
+
+    def run(self) -> None:
+        """Serve until SIGTERM or SIGINT. SIGHUP reloads, SIGUSR1 releases NVML."""
+        # A handler may run in the middle of anything the main thread does: it may only put, which is made for that.
+        signals: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for handled in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+            signal.signal(handled, lambda number, _: signals.put(number))
+        self._server.start()
+        self._supervisor.start()
+        log.info("listening on %s:%d", self._server.server_name, self._server.server_port)
+        while True:
+            number = signals.get()
+            if number == signal.SIGHUP:
+                self._configuration.reload()
+            elif number == signal.SIGUSR1:
+                self._supervisor.release()
+            else:
+                break
+        self._supervisor.stop()
+        self._server.stop()

@@ -1,0 +1,54 @@
+"""The types of the command's options, beyond click's own."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+from dutycycle_exporter import durations
+
+
+class Duration(click.ParamType[float]):
+    """Seconds, written as in Prometheus."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """`5s`, `1m30s`, `250ms`; more than zero."""
+        if isinstance(value, float):
+            return value
+        seconds = durations.parse(str(value))
+        if seconds is None:
+            self.fail(f"{value!r} is not a duration: write it like 5s, 1m30s or 250ms", param, ctx)
+        return seconds
+
+
+class Finite(click.FloatRange):
+    """A number that is one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """As the base class does, but for nan and inf."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return number
+
+
+class Names(click.ParamType[tuple[str, ...]]):
+    """Several words, separated by commas; with `choices`, each one of them."""
+
+    name = "names"
+
+    def __init__(self, *choices: str) -> None:
+        self._choices = choices
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """Each once, in their order."""
+        words = value.split(",") if isinstance(value, str) else list(value)  # type: ignore[call-overload]
+        words = [word.strip() for word in words]
+        for word in words:
+            if self._choices and word and word not in self._choices:
+                self.fail(f"{word!r} is not one of {', '.join(self._choices)}", param, ctx)
+        return tuple(dict.fromkeys(word for word in words if word))

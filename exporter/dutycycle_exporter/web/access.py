@@ -1,0 +1,169 @@
+"""Who may be served, and how: what the web configuration says, read again when its files change."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dutycycle_exporter.errors import ConfigError
+from dutycycle_exporter.web import config as web_config
+from dutycycle_exporter.web.config import RateLimit, WebConfig
+from dutycycle_exporter.web.passwords import Passwords
+
+if TYPE_CHECKING:
+    import ssl
+
+log = logging.getLogger(__name__)
+
+_Signature = tuple[tuple[int, int, int, int] | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What holds for a request. `passwords` is None where everybody may come."""
+
+    config: WebConfig
+    context: ssl.SSLContext | None
+    passwords: Passwords | None
+    limiter: Limiter | None
+
+    def admits(self, authorization: str) -> bool:
+        """Whether the value of a request's Authorization header is enough."""
+        if self.passwords is None:
+            return True
+        scheme, _, encoded = authorization.strip().partition(" ")
+        if scheme.lower() != "basic":
+            return False
+        try:
+            user, colon, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
+        except (binascii.Error, ValueError):
+            return False
+        return bool(colon) and self.passwords.right(user, password)
+
+
+class Limiter:
+    """A token bucket over all requests: `burst` at once, then one in every `interval` seconds. Thread-safe."""
+
+    def __init__(self, limit: RateLimit, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limit = limit
+        self._clock = clock
+        self._tokens = float(limit.burst)
+        self._at = clock()
+        self._lock = threading.Lock()
+
+    def allows(self) -> bool:
+        """Whether one more request may be answered now."""
+        with self._lock:
+            now = self._clock()
+            self._tokens = min(self._limit.burst, self._tokens + (now - self._at) / self._limit.interval)
+            self._at = now
+            if self._tokens < 1:
+                return False
+            self._tokens -= 1
+            return True
+
+
+class Access:
+    """The policy in force. Thread-safe.
+
+    Files that change are read again at the next connection. One that cannot be used changes nothing but the log: the
+    policy before goes on, so that a half-written certificate neither opens nor closes anything.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Raises ConfigError where the file cannot be used."""
+        self._path = path
+        self._lock = threading.Lock()
+        self._policy = Policy(WebConfig(), None, None, None)
+        self._signature: _Signature = ()
+        if path is not None:
+            self.reload()
+
+    def reload(self, path: Path | None = None) -> None:
+        """Read the file, or another in its place, whether it changed or not. Raises ConfigError and keeps what was."""
+        with self._lock:
+            path = path or self._path
+            if path is None:
+                return
+            self._policy, self._signature = _read(path, self._policy)
+            self._path = path
+
+    def policy(self) -> Policy:
+        """What holds now."""
+        if self._path is None:
+            return self._policy
+        with self._lock:
+            signature = _signature(self._path, self._policy.config)
+            if signature != self._signature:
+                try:
+                    self._policy, self._signature = _read(self._path, self._policy)
+                    log.info("--web.config.file was read again, as it or a certificate changed")
+                except ConfigError as error:
+                    # Not again until they change again.
+                    self._signature = signature
+                    log.error("%s; what held before goes on", error)  # noqa: TRY400 - a person's mistake has no trace
+            return self._policy
+
+    def secure(self, connection: socket.socket) -> ssl.SSLSocket | None:
+        """The same connection with TLS, handshake done; None where the web configuration has no TLS.
+
+        Raises OSError where client and server do not agree, or the client may not come; the connection is closed then.
+        """
+        policy = self.policy()
+        if policy.context is None:
+            return None
+        from dutycycle_exporter.web import tls  # noqa: PLC0415 - only where TLS is used
+
+        secured = policy.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        try:
+            secured.do_handshake()
+            allowed = policy.config.tls.client_allowed_sans if policy.config.tls else frozenset()
+            if allowed and not allowed & tls.names(secured):
+                raise ConnectionRefusedError("the client's certificate has no name in client_allowed_sans")
+        except OSError:
+            secured.close()
+            raise
+        return secured
+
+
+def _read(path: Path, before: Policy) -> tuple[Policy, _Signature]:
+    config = web_config.load(path)
+    # Before the certificates are read: a change between the two is then seen the next time.
+    signature = _signature(path, config)
+    context = None
+    if config.tls is not None:
+        from dutycycle_exporter.web import tls  # noqa: PLC0415
+
+        try:
+            context = tls.make_context(config.tls)
+        except ConfigError as error:
+            raise ConfigError(f"--web.config.file={path}: {error}") from None
+    passwords = Passwords(config.users) if config.users else None
+    limiter = Limiter(config.rate_limit) if config.rate_limit else None
+    if config.users == before.config.users:
+        # With the verdicts that it keeps.
+        passwords = before.passwords
+    if config.rate_limit == before.config.rate_limit:
+        limiter = before.limiter
+    return Policy(config, context, passwords, limiter), signature
+
+
+def _signature(path: Path, config: WebConfig) -> _Signature:
+    """Differs when one of the files was changed or replaced."""
+    return tuple(_stat(file) for file in (path, *(config.tls.files if config.tls else ())))
+
+
+def _stat(path: Path) -> tuple[int, int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
