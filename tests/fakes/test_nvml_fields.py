@@ -71,17 +71,17 @@ def test_pcie_bytes_wrap(machine):
 
 
 @pytest.mark.parametrize(
-    ("version", "pcie", "throttle"),
+    ("version", "pcie", "recovery", "throttle"),
     [
-        ("550.127.08", None, None),
-        ("555.42.06", 1_000_000, None),
-        ("570.86.10", 1_000_000, None),
-        ("575.57.08", 1_000_000, 100),
-        ("580.95.05", 1_000_000, 500_000_000),
-        ("595.10", 1_000_000, 500_000_000),
+        ("550.127.08", None, None, None),
+        ("555.42.06", 1_000_000, None, None),
+        ("570.86.10", 1_000_000, 0, None),
+        ("575.57.08", 1_000_000, 0, 100),
+        ("580.95.05", 1_000_000, 0, 500_000_000),
+        ("595.10", 1_000_000, 0, 500_000_000),
     ],
 )
-def test_what_a_field_means_depends_on_the_driver(machine, version, pcie, throttle):
+def test_what_a_field_means_depends_on_the_driver(machine, version, pcie, recovery, throttle):
     m = machine()
     m.driver.add_gpu()
     m.driver.set_driver(version, cuda=12000)
@@ -89,7 +89,7 @@ def test_what_a_field_means_depends_on_the_driver(machine, version, pcie, thrott
     m.driver.throttle(0, "sw_thermal", 0.5)
     m.driver.throttle(0, "power", 0.25)
     m.advance(1)
-    assert (m.field(PCIE_TX), m.field(269)) == (pcie, throttle)
+    assert (m.field(PCIE_TX), m.field(230), m.field(269)) == (pcie, recovery, throttle)
     assert m.field(74) == 250_000_000
 
 
@@ -97,13 +97,16 @@ def test_power_has_scopes(machine):
     m = machine()
     m.driver.add_gpu(H100)
     m.driver.add_gpu(A100)
+    m.driver.add_gpu(V100)
+    m.driver.add_gpu(RTX_3080_TI)
     m.driver.run("train", {0: Load(FULL, power_factor=1.0)})
     m.advance(2)
     assert [m.field(id_, 0) for id_ in (185, 186, 190)] == [700_000] * 3
     assert m.field(186, m.nvml.NVML_POWER_SCOPE_MODULE) is None
     with pytest.raises(m.nvml.NVMLError_InvalidArgument):
         m.field(186, 7)
-    assert (m.field(185, gpu=1), m.field(186, gpu=1)) == (None, 65_000)
+    assert [m.field(185, gpu=gpu) for gpu in (1, 2, 3)] == [None, None, 20_000]
+    assert [m.field(186, gpu=gpu) for gpu in (1, 2, 3)] == [65_000, 42_000, 20_000]
 
 
 def test_health_of_memory_by_generation(machine):

@@ -62,7 +62,7 @@ static const struct field fields[] = {
     LONG(198, pcie_rx_bytes, 555, SCOPE_WRAPPING),
     LONG(202, nvlink_tx_kib, 565, SCOPE_NVLINK5),
     LONG(204, nvlink_rx_kib, 565, SCOPE_NVLINK5),
-    U32(230, recovery_action),
+    {230, NVML_VALUE_TYPE_UNSIGNED_INT, offsetof(struct telemetry, recovery_action), 570, SCOPE_NONE},
     LONG(269, throttle_ns[6], 580, SCOPE_NONE),
     LONG(270, throttle_ns[7], 580, SCOPE_NONE),
     LONG(271, throttle_ns[8], 580, SCOPE_NONE),
@@ -103,8 +103,9 @@ static nvmlReturn_t answer(unsigned int driver, const struct identity *identity,
         value->value.uiVal = 100;
         return NVML_SUCCESS;
     }
-    /* GA100 has no average. */
-    if (value->fieldId == FIELD_POWER_AVERAGE && identity->compute_major == 8 && identity->compute_minor == 0)
+    /* Averages came after GA100, with the rest of Ampere. */
+    bool early = identity->compute_major < 8 || (identity->compute_major == 8 && identity->compute_minor == 0);
+    if (value->fieldId == FIELD_POWER_AVERAGE && early)
         return NVML_ERROR_NOT_SUPPORTED;
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         if (fields[i].id != value->fieldId || driver < fields[i].since)
