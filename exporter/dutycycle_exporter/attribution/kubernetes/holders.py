@@ -1,0 +1,254 @@
+"""Which pods hold devices, from one answer of the kubelet and of the API server to the next. Pure; monotonic seconds.
+
+The kubelet says what is held, by the pod's name alone; the API server says which pod of that name it is and whether it
+is over. Either may be away, and neither's silence ends an allocation:
+
+- A pod that the kubelet does not list ends with the second answer in a row that lacks it. One that lists no pod at all,
+  as a kubelet's that is starting, ends none that the API server says is running.
+- While the kubelet does not answer, a pod ends when the API server says that it is over, or lacks it twice.
+- When neither has answered for `stale` seconds nothing is known, and nothing is claimed.
+
+A workload's id and names are settled once and stay as long as the pod does: `k8s/<namespace>/<pod>/<uid>`, the uid from
+the API server, else from the cgroups of the processes on its devices, where these are of one pod. Where neither tells
+within `patience` seconds the last part stays empty.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dutycycle_exporter.model import GpuReading, Workload
+
+from .devices import DeviceTable, Held, Key, Selection
+from .messages import PodResources
+from .records import PodRecord, is_pod_name
+
+APART = 2.0
+"""Least time between the two answers of the kubelet that end a pod: one that is starting lists none for a second."""
+_AWAY = 30.0
+"""A kubelet that has not answered for so long leaves the word to the API server."""
+_FORGET = 300.0
+
+_Name = tuple[str, str]
+"""Namespace and name: of one pod at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodClaim:
+    """A pod holds a device. `start` is in Unix seconds, None where it is not known."""
+
+    device: Key
+    workload: Workload
+    start: float | None = None
+
+
+@dataclass(slots=True)
+class _Holder:
+    held: Held
+    seen: float
+    start: float | None
+    missing: float | None = None
+    unrecorded: int = 0
+    over: bool = False
+    uid: str = ""
+    record: PodRecord | None = None
+    workload: Workload | None = None
+
+
+@dataclass(slots=True)
+class _Stranger:
+    """A pod that uses a device and that the kubelet does not list as a holder, or not yet."""
+
+    seen: float
+    asked: float
+    workload: Workload | None = None
+
+
+@dataclass(slots=True)
+class _Answers:
+    """When the kubelet last answered, and when what the API server last answered was asked for."""
+
+    listed: float | None = None
+    recorded: float | None = None
+    records: dict[str, PodRecord] = field(default_factory=dict)
+    by_name: dict[_Name, PodRecord] = field(default_factory=dict)
+
+
+class Holders:
+    """Not thread-safe. `api` tells whether there is an API server to wait for."""
+
+    def __init__(self, selection: Selection, *, api: bool, patience: float = 15.0, stale: float = 600.0) -> None:
+        self._selection = selection
+        self._api = api
+        self._patience = patience
+        self._stale = stale
+        self._holders: dict[_Name, _Holder] = {}
+        self._strangers: dict[str, _Stranger] = {}
+        self._table = DeviceTable()
+        self._answers = _Answers()
+        self._begun = False
+
+    def listed(self, pods: Sequence[PodResources], now: float, wall: float) -> Mapping[str, int]:
+        """The kubelet's answer; `wall` is the Unix time. Returns how many pods could not be used, by reason."""
+        found: dict[_Name, Held] = {}
+        failures: Counter[str] = Counter()
+        for pod in pods:
+            held = self._selection.of(pod)
+            if held and is_pod_name(pod.namespace) and is_pod_name(pod.name):
+                before = found.get((pod.namespace, pod.name), Held())
+                found[pod.namespace, pod.name] = Held(before.ids | held.ids, before.claims | held.claims)
+            elif held:
+                failures["bad_name"] += 1
+        for name, held in found.items():
+            holder = self._holders.get(name)
+            if holder is None:
+                # Pods of the first answer that has any began nobody knows when.
+                self._holders[name] = _Holder(held, now, wall if self._begun else None)
+            else:
+                holder.held, holder.missing, holder.unrecorded = held, None, 0
+        for name in self._holders.keys() - found.keys():
+            holder = self._holders[name]
+            if holder.missing is None:
+                holder.missing = now
+            elif now - holder.missing >= APART and (pods or not self._runs(holder)):
+                del self._holders[name]
+        self._begun = self._begun or bool(pods)
+        self._answers.listed = now
+        return failures
+
+    def recorded(self, records: Iterable[PodRecord], asked: float) -> None:
+        """The API server's answer to what was asked at `asked`."""
+        by_uid = {record.uid: record for record in records}
+        by_name = {(record.namespace, record.name): record for record in by_uid.values()}
+        self._answers = _Answers(self._answers.listed, asked, by_uid, by_name)
+        away = self._answers.listed is None or asked - self._answers.listed > _AWAY
+        for name, holder in list(self._holders.items()):
+            self._identify(name, holder)
+            if away and name not in by_name:
+                holder.unrecorded += 1
+                if holder.unrecorded > 1:
+                    del self._holders[name]
+
+    def claims(
+        self,
+        gpus: Sequence[GpuReading],
+        processes: Mapping[Key, Collection[str]],
+        pools: Mapping[tuple[str, str], str],
+        now: float,
+    ) -> tuple[tuple[PodClaim, ...], int]:
+        """What is held now, sorted, and how many names of devices mean none of the node's.
+
+        `processes` are the uids of the pods whose processes are on each device. `pools` is as for DeviceTable.claim.
+        """
+        self._table = DeviceTable.of(gpus, self._table)
+        self._strangers = {uid: one for uid, one in self._strangers.items() if now - one.asked < _FORGET}
+        answered = [at for at in (self._answers.listed, self._answers.recorded) if at is not None]
+        if not answered or now - max(answered) > self._stale:
+            return (), 0
+        claims: list[PodClaim] = []
+        unknown = 0
+        devices: dict[_Name, frozenset[Key]] = {}
+        for name, holder in self._holders.items():
+            found = [self._table.plugin(device) for device in holder.held.ids]
+            found += [self._table.claim(claim, pools) for claim in holder.held.claims]
+            unknown += sum(not keys for keys in found)
+            devices[name] = frozenset(key for keys in found for key in keys)
+        self._learn(devices, processes)
+        for name, holder in self._holders.items():
+            self._settle(name, holder, now)
+            if holder.workload is not None and not holder.over:
+                claims += [PodClaim(key, holder.workload, holder.start) for key in devices[name]]
+        return tuple(sorted(claims, key=lambda claim: (claim.device, claim.workload.id))), unknown
+
+    def workload_of(self, uid: str, now: float) -> Workload | None:
+        """The workload of a pod by its cgroup's uid; None while that is not settled. Ask after `claims`."""
+        for holder in self._holders.values():
+            if holder.uid == uid:
+                return holder.workload
+        stranger = self._strangers.setdefault(uid, _Stranger(now, now))
+        stranger.asked = now
+        if stranger.workload is None:
+            record = self._answers.records.get(uid)
+            if record is not None:
+                stranger.workload = _workload(record.namespace, record.name, uid, record)
+            elif now - stranger.seen >= self._patience or not self._awaited():
+                stranger.workload = Workload(f"k8s///{uid}", "k8s")
+        return stranger.workload
+
+    def labels(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
+        """The labels that are let through, by workload."""
+        return {
+            holder.workload.id: holder.record.labels
+            for holder in self._holders.values()
+            if holder.workload is not None and holder.record is not None and holder.record.labels
+        }
+
+    def unrecorded(self) -> bool:
+        """Whether the API server has something to tell that it has not yet."""
+        at = float("-inf") if self._answers.recorded is None else self._answers.recorded
+        nameless = any(holder.record is None and not holder.over for holder in self._holders.values())
+        missing = any(holder.missing is not None and at < holder.missing for holder in self._holders.values())
+        strange = any(
+            at < stranger.seen and uid not in self._answers.records for uid, stranger in self._strangers.items()
+        )
+        return nameless or missing or strange
+
+    def unpublished(self) -> bool:
+        """Whether any claim needs what a DRA driver publishes."""
+        return any(holder.held.claims for holder in self._holders.values())
+
+    def __len__(self) -> int:
+        return len(self._holders)
+
+    def _awaited(self) -> bool:
+        """Whether a uid may yet turn out to be a holder's."""
+        return self._api or any(not holder.uid for holder in self._holders.values())
+
+    def _runs(self, holder: _Holder) -> bool:
+        """Whether the API server, asked after the kubelet first lacked a pod, says that it is running."""
+        record = self._answers.records.get(holder.uid)
+        asked, missing = self._answers.recorded, holder.missing
+        return record is not None and not record.over and asked is not None and missing is not None and asked > missing
+
+    def _identify(self, name: _Name, holder: _Holder) -> None:
+        """Compares with the API server's answer, unless that is older than what the kubelet says."""
+        record = self._answers.by_name.get(name)
+        asked = self._answers.recorded
+        if record is None or asked is None or asked < holder.seen:
+            return
+        if record.over:
+            # Of another pod of that name it says nothing.
+            holder.over = holder.uid in ("", record.uid)
+            return
+        holder.over = False
+        if holder.uid not in ("", record.uid):
+            # Another pod has taken the name, and between two answers of the kubelet's.
+            holder.workload = None
+        if holder.record is None or holder.uid != record.uid:
+            holder.record, holder.uid = record, record.uid
+            holder.start = record.start or holder.start
+
+    def _learn(self, devices: Mapping[_Name, frozenset[Key]], processes: Mapping[Key, Collection[str]]) -> None:
+        """Finds the uid of a pod that is the only one without, among the uids that are nobody's, on its devices."""
+        known = {holder.uid for holder in self._holders.values()} | self._answers.records.keys()
+        nameless = [name for name, holder in self._holders.items() if not holder.uid and not holder.over]
+        for name in nameless:
+            mine = devices[name]
+            uids = {uid for key in mine for uid in processes.get(key, ()) if uid not in known}
+            rivals = any(mine & devices[other] for other in nameless if other != name)
+            if len(uids) == 1 and not rivals:
+                [self._holders[name].uid] = uids
+
+    def _settle(self, name: _Name, holder: _Holder, now: float) -> None:
+        if holder.workload is not None or holder.over:
+            return
+        waited = now - holder.seen >= self._patience
+        if holder.record is not None or waited or (holder.uid and not self._api):
+            holder.workload = _workload(*name, holder.uid, holder.record)
+
+
+def _workload(namespace: str, name: str, uid: str, record: PodRecord | None) -> Workload:
+    user = namespace if record is None else record.user
+    return Workload(f"k8s/{namespace}/{name}/{uid}", "k8s", namespace=namespace, pod=name, user=user)

@@ -1,0 +1,282 @@
+"""Asks the kubelet and the API server, each on a thread of its own, and says at any time what is known of pods.
+
+Neither delays who asks: what is told is what they last answered. The kubelet is asked every few seconds (it rejects
+tight loops); the API server when there is a pod to be named, and else now and then while pods hold devices.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+from dutycycle_exporter.attribution.errors import UnusableError
+from dutycycle_exporter.model import GpuReading, Workload
+
+from .api_server import ApiServer
+from .call import call
+from .devices import Key, Selection
+from .holders import Holders, PodClaim
+from .messages import decode_pods
+from .records import Naming, parse_pods, parse_slices
+
+log = logging.getLogger(__name__)
+
+DEFAULT_SOCKET = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
+LARGEST_REPLY = 64 * 2**20
+"""Bytes that are taken of the kubelet, and of the API server: ten times what the largest node has to say."""
+
+KUBELET, API, SLICES = "kubelet", "kubernetes_api", "resource_slices"
+_METHOD = "/v1.PodResourcesLister/List"
+_SLICE_VERSIONS = ("v1", "v1beta2", "v1beta1")
+_SHORTEST_GAP, _LONGEST_GAP = 1.0, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceHealth:
+    """The last question to one of the sources. `last_success` is in Unix seconds, `duration` of the last that was
+    answered.
+    """
+
+    success: bool
+    last_success: float | None = None
+    duration: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """All in seconds."""
+
+    interval: float = 5.0
+    """Between questions to the kubelet."""
+
+    timeout: float = 5.0
+    """For the kubelet's answer."""
+
+    api_timeout: float = 10.0
+    """For the API server's."""
+
+    refresh: float = 30.0
+    """Between questions to the API server when nothing has changed."""
+
+    patience: float = 15.0
+    """For the names of a pod that holds a device."""
+
+    stale: float = 600.0
+    """Until the silence of both means that nothing is known."""
+
+
+class KubernetesPods:
+    """Thread-safe. `node` is this node's name in Kubernetes; without `api`, uids come from cgroups alone."""
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        socket: Path = DEFAULT_SOCKET,
+        api: ApiServer | None = None,
+        selection: Selection | None = None,
+        naming: Naming | None = None,
+        pace: Pace | None = None,
+    ) -> None:
+        self._node = node
+        self._socket = socket
+        self._api = api
+        self._naming = naming or Naming()
+        self._pace = pace or Pace()
+        self._holders = Holders(
+            selection or Selection(), api=api is not None, patience=self._pace.patience, stale=self._pace.stale
+        )
+        self._lock = threading.Lock()
+        self._failures: Counter[tuple[str, str]] = Counter()
+        self._health: dict[str, SourceHealth] = {}
+        self._pools: Mapping[tuple[str, str], str] = {}
+        self._slices = 0
+        self._kubelet_gap = self._pace.interval
+        self._api_gap = _SHORTEST_GAP
+        self._loops = [_Loop("kubelet", self._ask_kubelet)]
+        if api is not None:
+            self._loops.append(_Loop("kubernetes-api", self._ask_api))
+
+    def start(self) -> None:
+        """Begins to ask."""
+        for loop in self._loops:
+            loop.start()
+
+    def stop(self) -> None:
+        """Ends. A question that is under way is left to its timeout."""
+        for loop in self._loops:
+            loop.stop()
+
+    def allocations(self, gpus: Sequence[GpuReading], processes: Mapping[Key, Collection[str]]) -> tuple[PodClaim, ...]:
+        """Which pods hold the devices, sorted; never waits.
+
+        `gpus` are a snapshot's readings, () while there are none: names such as `nvidia0` then mean what they meant.
+        `processes` are the pod uids of the processes on each device, from their cgroups.
+        """
+        with self._lock:
+            claims, unknown = self._holders.claims(gpus, processes, self._pools, time.monotonic())
+            if unknown:
+                self._failures[KUBELET, "unknown_device"] += unknown
+            self._wake_api()
+        return claims
+
+    def workload_of(self, uid: str) -> Workload | None:
+        """The workload of the pod whose cgroup a process is in; None while that is being found out, for some seconds.
+
+        Ask after `allocations`. The answer does not change while it is asked for.
+        """
+        with self._lock:
+            workload = self._holders.workload_of(uid, time.monotonic())
+            self._wake_api()
+        return workload
+
+    def labels(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
+        """The pod labels that are let through, by workload id."""
+        with self._lock:
+            return self._holders.labels()
+
+    def take_failures(self) -> Mapping[tuple[str, str], int]:
+        """What could not be used since this was last called, by (source, reason)."""
+        with self._lock:
+            taken, self._failures = self._failures, Counter()
+        return taken
+
+    def health(self) -> Mapping[str, SourceHealth]:
+        """Of each source that has been asked."""
+        with self._lock:
+            return dict(self._health)
+
+    def _wake_api(self) -> None:
+        if len(self._loops) > 1 and self._holders.unrecorded():
+            self._loops[1].wake()
+
+    def _ask_kubelet(self) -> _Pause:
+        began = time.monotonic()
+        try:
+            pods = decode_pods(call(self._socket, _METHOD, b"", timeout=self._pace.timeout, limit=LARGEST_REPLY))
+        except UnusableError as error:
+            self._failed(KUBELET, error.reason)
+            # Who asks too often is told so, and asks less.
+            exhausted = error.reason == "grpc_resource_exhausted"
+            self._kubelet_gap = min(2 * self._kubelet_gap, _LONGEST_GAP) if exhausted else self._pace.interval
+            return _Pause(self._kubelet_gap)
+        with self._lock:
+            failures = self._holders.listed(pods, time.monotonic(), time.time())
+            self._failures.update({(KUBELET, reason): count for reason, count in failures.items()})
+            self._wake_api()
+        self._succeeded(KUBELET, time.monotonic() - began)
+        self._kubelet_gap = self._pace.interval
+        return _Pause(self._kubelet_gap)
+
+    def _ask_api(self) -> _Pause:
+        with self._lock:
+            idle = not len(self._holders) and not self._holders.unrecorded()
+            unpublished = self._holders.unpublished()
+        if idle:
+            return _Pause(0.0, self._pace.refresh)
+        target = f"/api/v1/pods?fieldSelector=spec.nodeName%3D{quote(self._node, safe='')}&resourceVersion=0"
+        began = time.monotonic()
+        try:
+            records, bad = parse_pods(self._get(target), self._naming)
+        except UnusableError as error:
+            self._failed(API, error.reason)
+            self._api_gap = min(2 * self._api_gap, _LONGEST_GAP)
+            return _Pause(self._api_gap)
+        with self._lock:
+            self._holders.recorded(records, began)
+            if bad:
+                self._failures[API, "bad_pod"] += bad
+            unrecorded = self._holders.unrecorded()
+        self._succeeded(API, time.monotonic() - began)
+        if unpublished:
+            self._ask_slices()
+        self._api_gap = min(2 * self._api_gap, self._pace.refresh) if unrecorded else _SHORTEST_GAP
+        return _Pause(self._api_gap, 0.0 if unrecorded else self._pace.refresh)
+
+    def _ask_slices(self) -> None:
+        """What DRA drivers publish. Clusters older than Kubernetes 1.34 have it under another version's path."""
+        selector = f"fieldSelector=spec.nodeName%3D{quote(self._node, safe='')}&resourceVersion=0"
+        for version in range(self._slices, len(_SLICE_VERSIONS)):
+            began = time.monotonic()
+            try:
+                path = f"/apis/resource.k8s.io/{_SLICE_VERSIONS[version]}/resourceslices?{selector}"
+                pools = parse_slices(self._get(path))
+            except UnusableError as error:
+                if error.reason == "not_found" and version + 1 < len(_SLICE_VERSIONS):
+                    continue
+                self._failed(SLICES, error.reason)
+                return
+            self._slices = version
+            with self._lock:
+                self._pools = pools
+            self._succeeded(SLICES, time.monotonic() - began)
+            return
+
+    def _get(self, target: str) -> bytes:
+        if self._api is None:
+            raise UnusableError("unreachable")
+        return self._api.get(target, timeout=self._pace.api_timeout, limit=LARGEST_REPLY)
+
+    def _failed(self, source: str, reason: str) -> None:
+        with self._lock:
+            before = self._health.get(source) or SourceHealth(True)
+            self._health[source] = SourceHealth(False, before.last_success, before.duration)
+            self._failures[source, reason] += 1
+        if before.success:
+            where = self._socket if source == KUBELET else self._api.url if self._api else ""
+            log.warning("%s (%s) does not answer: %s", source, where, reason)
+
+    def _succeeded(self, source: str, duration: float) -> None:
+        with self._lock:
+            before = self._health.get(source)
+            self._health[source] = SourceHealth(True, time.time(), duration)
+        if before is None or not before.success:
+            log.info("%s answers", source)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    """Seconds until the next turn: in any case, and then as many more as nobody wakes the loop."""
+
+    least: float
+    more: float = 0.0
+
+
+@dataclass(slots=True)
+class _Loop:
+    """Takes turns on a thread of its own."""
+
+    name: str
+    turn: Callable[[], _Pause]
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _wake: threading.Event = field(default_factory=threading.Event)
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name=self.name, daemon=True).start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._wake.set()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._wake.clear()
+            try:
+                pause = self.turn()
+            except Exception:
+                # A mistake of ours must not end the thread: the next answer may well be fit to be read.
+                log.exception("asking %s failed", self.name)
+                pause = _Pause(_LONGEST_GAP)
+            if self._stop.wait(pause.least):
+                return
+            if pause.more:
+                self._wake.wait(pause.more)

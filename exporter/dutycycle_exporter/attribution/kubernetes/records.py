@@ -1,0 +1,149 @@
+"""What the API server says of the node's pods, and of the devices that DRA drivers publish. Pure."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NoReturn
+
+from dutycycle_exporter.attribution.errors import UnusableError
+from dutycycle_exporter.attribution.text import is_name
+
+_HEAVY = frozenset({"spec", "managedFields", "conditions", "containerStatuses", "initContainerStatuses"})
+_STATIC_POD = "kubernetes.io/config.hash"
+_OVER = frozenset({"Succeeded", "Failed"})
+_LONGEST_UID = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """Where a pod's user is written (an annotation, else a label; empty for none), and which labels are let through.
+
+    `labels` are patterns of label names.
+    """
+
+    user_annotation: str = "dutycycle.io/user"
+    user_label: str = ""
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodRecord:
+    """A pod of this node. `uid` is that of its cgroup; `start` is when the kubelet took it on, in Unix seconds."""
+
+    uid: str
+    namespace: str
+    name: str
+    over: bool = False
+    start: float | None = None
+    user: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+def parse_pods(body: bytes, naming: Naming) -> tuple[tuple[PodRecord, ...], int]:
+    """The pods of a PodList, and how many of its items are not pods. Raises UnusableError: protocol."""
+    records, bad = [], 0
+    for item in _items(body, "PodList"):
+        record = _record(item, naming)
+        if record is None:
+            bad += 1
+        else:
+            records.append(record)
+    return tuple(records), bad
+
+
+def parse_slices(body: bytes) -> Mapping[tuple[str, str], str]:
+    """The UUID of each device that a ResourceSliceList publishes, by pool and device name; those without are left out.
+
+    Raises UnusableError: protocol.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for item in _items(body, "ResourceSliceList", heavy=frozenset({"managedFields"})):
+        spec = _mapping(_mapping(item).get("spec"))
+        pool = _mapping(spec.get("pool")).get("name")
+        devices = spec.get("devices")
+        for device in devices if isinstance(devices, list) else ():
+            name = _mapping(device).get("name")
+            # v1beta1 has the attributes one level down.
+            holder = _mapping(device) if "attributes" in _mapping(device) else _mapping(_mapping(device).get("basic"))
+            uuid = _mapping(_mapping(holder.get("attributes")).get("uuid")).get("string")
+            if isinstance(pool, str) and isinstance(name, str) and isinstance(uuid, str):
+                found[pool, name] = uuid
+    return found
+
+
+def _items(body: bytes, kind: str, heavy: frozenset[str] = _HEAVY) -> Iterable[object]:
+    def light(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        # Pruned while it is parsed: most of a pod is its spec and its managed fields. A label may have such a name.
+        return {key: value for key, value in pairs if key not in heavy or isinstance(value, str)}
+
+    try:
+        parsed = json.loads(body, object_pairs_hook=light, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise UnusableError("protocol") from error
+    if not isinstance(parsed, dict) or parsed.get("kind") != kind:
+        raise UnusableError("protocol")
+    items = parsed.get("items")
+    if items is None:
+        return ()
+    if not isinstance(items, list):
+        raise UnusableError("protocol")
+    return items
+
+
+def _record(item: object, naming: Naming) -> PodRecord | None:
+    metadata, status = _mapping(_mapping(item).get("metadata")), _mapping(_mapping(item).get("status"))
+    annotations, labels = _texts(metadata.get("annotations")), _texts(metadata.get("labels"))
+    # A static pod's object is its mirror, with a uid of its own: its cgroup is named by the file's hash.
+    uid = annotations.get(_STATIC_POD) or metadata.get("uid")
+    namespace, name = metadata.get("namespace"), metadata.get("name")
+    if not (isinstance(uid, str) and isinstance(namespace, str) and isinstance(name, str)):
+        return None
+    if not (is_pod_name(uid) and len(uid) <= _LONGEST_UID and is_pod_name(namespace) and is_pod_name(name)):
+        return None
+    user = annotations.get(naming.user_annotation) or labels.get(naming.user_label) or namespace
+    return PodRecord(
+        uid=uid,
+        namespace=namespace,
+        name=name,
+        over=status.get("phase") in _OVER,
+        start=_time(status.get("startTime")) or _time(metadata.get("creationTimestamp")),
+        user=user,
+        labels=tuple(
+            sorted(
+                (label, value)
+                for label, value in labels.items()
+                if any(fnmatch.fnmatchcase(label, pattern) for pattern in naming.labels)
+            )
+        ),
+    )
+
+
+def is_pod_name(text: str) -> bool:
+    """Whether a text can be a part of a workload's id: Kubernetes' names have no slash and no spaces."""
+    return bool(text) and is_name(text) and "/" not in text and " " not in text
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: object) -> Mapping[str, str]:
+    """A map of texts that can be shown."""
+    return {
+        key: text for key, text in _mapping(value).items() if isinstance(text, str) and is_name(key) and is_name(text)
+    }
+
+
+def _time(value: object) -> float | None:
+    try:
+        return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _no_constant(_: str) -> NoReturn:
+    raise ValueError("NaN and infinity are not JSON")
