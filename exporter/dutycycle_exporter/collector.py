@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
-
-from prometheus_client.metrics_core import Metric
-from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.registry import Collector
 
 from dutycycle_exporter.contract import (
     ACTIVITY,
@@ -45,7 +41,7 @@ def _version() -> str:
 _BUILD = labels(("version",), (_version(),))
 
 
-class ExporterCollector(Collector):
+class ExporterCollector:
     """Writes pages. `processes` are shown one by one where that was asked for."""
 
     def __init__(
@@ -58,10 +54,6 @@ class ExporterCollector(Collector):
         self._replay = replay
         self.cluster = cluster
         self.processes = processes
-
-    def collect(self) -> Iterable[Metric]:
-        """For prometheus_client's registry."""
-        return text_string_to_metric_families(self.text())
 
     def text(self) -> str:
         """What a scrape shows now, in the text format."""
@@ -92,14 +84,11 @@ class ExporterCollector(Collector):
             page.add("dutycycle_exporter_collector_duration_seconds", block, run.duration)
             if run.last_success is not None:
                 page.add("dutycycle_exporter_collector_age_seconds", block, max(0.0, state.now - run.last_success))
-        for reason, count in state.restarts.items():
-            page.add("dutycycle_exporter_child_restarts_total", labels(("reason",), (reason,)), count)
+        page.add_each("dutycycle_exporter_child_restarts_total", "", "reason", state.restarts.items())
         for key, count in state.read_failures.items():
             page.add("dutycycle_exporter_read_failures_total", labels(("call", "error"), key), count)
-        for reason, count in state.dropped.items():
-            page.add("dutycycle_exporter_samples_dropped_total", labels(("reason",), (reason,)), count)
-        for unit, count in state.clamped.items():
-            page.add("dutycycle_exporter_values_clamped_total", labels(("unit",), (unit,)), count)
+        page.add_each("dutycycle_exporter_samples_dropped_total", "", "reason", state.dropped.items())
+        page.add_each("dutycycle_exporter_values_clamped_total", "", "unit", state.clamped.items())
         for key, count in state.attribution_failures.items():
             page.add("dutycycle_exporter_attribution_failures_total", labels(("source", "reason"), key), count)
 
@@ -164,16 +153,14 @@ class ExporterCollector(Collector):
         page.add("workload_gpu_allocated_seconds_total", block, owned.allocated)
         page.add("workload_gpu_observed_seconds_total", block, owned.observed)
         page.add("workload_gpu_busy_seconds_total", block, owned.busy)
-        for unit, seconds in owned.active:
-            page.add("workload_gpu_active_seconds_total", extended(block, ("unit", unit)), seconds)
-        for length, seconds in zip(GAP_LENGTHS, owned.gaps, strict=True):
-            page.add("workload_gpu_idle_gap_seconds_total", extended(block, ("length", length)), seconds)
+        page.add_each("workload_gpu_active_seconds_total", block, "unit", owned.active)
+        gaps = zip(GAP_LENGTHS, owned.gaps, strict=True)
+        page.add_each("workload_gpu_idle_gap_seconds_total", block, "length", gaps)
         page.add_histogram(
             "workload_gpu_utilization_samples", block, _BOUNDS, owned.buckets, owned.weighted_utilization
         )
         page.add("workload_gpu_energy_joules_total", block, owned.energy)
-        for reason, seconds in owned.throttle:
-            page.add("workload_gpu_throttle_seconds_total", extended(block, ("reason", reason)), seconds)
+        page.add_each("workload_gpu_throttle_seconds_total", block, "reason", owned.throttle)
         if not stale:
             page.add("workload_gpu_memory_used_bytes", block, owned.memory)
             page.add("workload_gpu_processes", block, owned.processes)
@@ -190,8 +177,7 @@ class ExporterCollector(Collector):
         page.add("workload_cpu_seconds_total", block, host.cpu_seconds)
         page.add("workload_cpu_limit_cores", block, host.cpu_limit)
         pressures = (("cpu", host.cpu_pressure), ("io", host.io_pressure), ("memory", host.memory_pressure))
-        for resource, seconds in pressures:
-            page.add("workload_pressure_seconds_total", extended(block, ("resource", resource)), seconds)
+        page.add_each("workload_pressure_seconds_total", block, "resource", pressures)
 
 
 def _device(page: Page, block: str, device: DeviceView) -> None:
@@ -215,11 +201,9 @@ def _device(page: Page, block: str, device: DeviceView) -> None:
     page.add("gpu_power_watts", block, device.power)
     page.add("gpu_power_limit_watts", block, gpu.power_limit)
     page.add("gpu_energy_joules_total", block, gpu.energy)
-    for sensor, celsius in gpu.temperatures:
-        page.add("gpu_temperature_celsius", extended(block, ("sensor", sensor)), celsius)
+    page.add_each("gpu_temperature_celsius", block, "sensor", gpu.temperatures)
     page.add("gpu_fan_ratio", block, gpu.fan)
-    for domain, hertz in gpu.clocks:
-        page.add("gpu_clock_hertz", extended(block, ("domain", domain)), hertz)
+    page.add_each("gpu_clock_hertz", block, "domain", gpu.clocks)
     page.add("gpu_performance_state", block, gpu.performance_state)
     page.add("gpu_processes", block, None if gpu.processes is None else len(gpu.processes))
 
@@ -234,8 +218,7 @@ def _health(page: Page, block: str, gpu: GpuReading) -> None:
         ("gpu_retired_pages", "type", gpu.retired_pages),
         ("gpu_cycles_total", "unit", gpu.cycles),
     ):
-        for key, value in values:
-            page.add(name, extended(block, (label, key)), value)
+        page.add_each(name, block, label, values)
     page.add("gpu_pcie_replays_total", block, gpu.pcie_replays)
     page.add("gpu_row_remap_pending", block, gpu.remap_pending)
     page.add("gpu_row_remap_failed", block, gpu.remap_failed)
@@ -247,10 +230,8 @@ def _activity(page: Page, block: str, gpu: GpuReading) -> None:
         return
     for unit, ratio in gpu.activity.units:
         page.add(_ACTIVITY[unit], block, ratio)
-    for direction, rate in gpu.activity.pcie:
-        page.add("gpu_pcie_bytes_per_second", extended(block, ("direction", direction)), rate)
-    for direction, rate in gpu.activity.nvlink:
-        page.add("gpu_nvlink_bytes_per_second", extended(block, ("direction", direction)), rate)
+    page.add_each("gpu_pcie_bytes_per_second", block, "direction", gpu.activity.pcie)
+    page.add_each("gpu_nvlink_bytes_per_second", block, "direction", gpu.activity.nvlink)
 
 
 def _processes(page: Page, block: str, gpu: GpuReading, ownership: Ownership) -> None:
