@@ -14,7 +14,8 @@ from typing import Protocol
 
 import click
 
-from dutycycle_exporter.errors import NvmlUnavailableError, ReplayError
+from dutycycle_exporter.collected import DEFAULT, parse_collected
+from dutycycle_exporter.errors import ExporterError, NvmlUnavailableError, ReplayError
 from dutycycle_exporter.model import Snapshot, Unavailable
 from dutycycle_exporter.pipe import PipeClosedError, send
 
@@ -57,27 +58,45 @@ def run(reader: Reader, pipe: int, interval: float) -> None:
         reader.close()
 
 
+def _collected(context: click.Context, parameter: click.Parameter, value: str | None) -> frozenset[str]:
+    try:
+        return DEFAULT if value is None else parse_collected(value)
+    except ExporterError as error:
+        raise click.BadParameter(str(error), context, parameter) from error
+
+
 @click.command(hidden=True)
 @click.option("--fd", type=int, required=True)
 @click.option("--interval", type=float, required=True)
 @click.option("--time-scale", type=float, required=True)
+@click.option("--collect", callback=_collected, help="Names with commas between them.")
 @click.option("--replay", type=click.Path(path_type=Path))
 @click.option("--node", default="")
 @click.option("--epoch", type=float, default=0.0)
-def main(fd: int, interval: float, time_scale: float, replay: Path | None, node: str, epoch: float) -> None:
+def main(
+    fd: int,
+    interval: float,
+    time_scale: float,
+    collect: frozenset[str],
+    replay: Path | None,
+    node: str,
+    epoch: float,
+) -> None:
     """Not for people: started by dutycycle-exporter."""
     die_with_parent()
     # Ctrl-C reaches the whole process group; the exporter ends us when it ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        run(_reader(interval, time_scale, replay, node, epoch), fd, interval)
+        run(_reader(interval, time_scale, collect, replay, node, epoch), fd, interval)
     except NvmlUnavailableError as error:
         _report(fd, Unavailable(time.time(), error.reason, str(error)))
     except ReplayError as error:
         _report(fd, Unavailable(time.time(), "replay", str(error)))
 
 
-def _reader(interval: float, time_scale: float, replay: Path | None, node: str, epoch: float) -> Reader:
+def _reader(
+    interval: float, time_scale: float, collect: frozenset[str], replay: Path | None, node: str, epoch: float
+) -> Reader:
     # Imported where used: a replay needs no pynvml, and sampling no CSV.
     if replay is not None:
         from dutycycle_exporter.replay import ReplayReader  # noqa: PLC0415
@@ -85,7 +104,7 @@ def _reader(interval: float, time_scale: float, replay: Path | None, node: str, 
         return ReplayReader(replay, node=node, epoch=epoch, time_scale=time_scale)
     from dutycycle_exporter.nvml import NvmlReader  # noqa: PLC0415
 
-    return NvmlReader(interval=interval, time_scale=time_scale)
+    return NvmlReader(interval=interval, time_scale=time_scale, collect=collect)
 
 
 def _report(pipe: int, message: Unavailable) -> None:

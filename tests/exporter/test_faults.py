@@ -67,7 +67,7 @@ def test_a_killed_exporter_leaves_no_child_behind(driver, start):
     daemon = start(driver)
     child = eventually(daemon.child)
     eventually(lambda: daemon.get("/-/ready")[0] == 200)
-    driver.hang("nvmlDeviceGetPowerUsage")
+    driver.hang("nvmlDeviceGetFieldValues")
     daemon.signal(signal.SIGKILL)
     daemon.process.wait()
     eventually(lambda: not alive(child), "the child ends with its parent, even inside a call that hangs")
@@ -88,7 +88,7 @@ def test_while_a_call_hangs_metrics_answer_and_say_nothing_of_the_gpus(driver, s
     daemon = start(driver)
     eventually(lambda: observed(daemon) > 1)
     before, child = observed(daemon), daemon.child()
-    driver.hang("nvmlDeviceGetPowerUsage")
+    driver.hang("nvmlDeviceGetFieldValues")
     eventually(lambda: not daemon.values("gpu_utilization_ratio"), "stale readings are dropped")
     for name in ("gpu_info", "gpu_visible", "gpu_busy_seconds_total", "gpu_observed_seconds_total", "gpu_power_watts"):
         assert daemon.values(name) == [], name
@@ -96,7 +96,7 @@ def test_while_a_call_hangs_metrics_answer_and_say_nothing_of_the_gpus(driver, s
     eventually(lambda: daemon.total("dutycycle_exporter_child_restarts_total", reason="hang") >= 1)
     assert not alive(child)
     assert daemon.values("dutycycle_exporter_collector_success", collector="nvml") == [0]
-    driver.heal("nvmlDeviceGetPowerUsage")
+    driver.heal("nvmlDeviceGetFieldValues")
     eventually(lambda: observed(daemon) > before)
     assert daemon.get("/-/healthy")[0] == 200
 

@@ -1,0 +1,124 @@
+"""The edge to pynvml: makes calls, learns which are not supported, and translates errors, once for all that read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pynvml
+
+from dutycycle_exporter.errors import NvmlUnavailableError
+
+_T = TypeVar("_T")
+
+_ERROR_NAMES = {
+    value: name.removeprefix("NVML_ERROR_").lower()
+    for name, value in vars(pynvml).items()
+    if name.startswith("NVML_ERROR_") and isinstance(value, int)
+}
+ABSENT = frozenset(
+    {
+        pynvml.NVML_ERROR_NOT_SUPPORTED,
+        pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+        pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
+        pynvml.NVML_ERROR_DEPRECATED,
+    }
+)
+"""Not a failure: the device, the driver or the library does not have it."""
+
+_FATAL = frozenset(
+    {
+        pynvml.NVML_ERROR_UNINITIALIZED,
+        pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
+        pynvml.NVML_ERROR_LIBRARY_NOT_FOUND,
+        pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
+    }
+)
+
+
+class LostError(Exception):
+    """This GPU has fallen off the bus."""
+
+
+class Calls:
+    """Counts the failures of all calls of a turn."""
+
+    def __init__(self) -> None:
+        self._failures: Counter[tuple[str, str]] = Counter()
+
+    @property
+    def failed(self) -> bool:
+        """Whether some call failed since the failures were taken."""
+        return bool(self._failures)
+
+    def take_failures(self) -> dict[tuple[str, str], int]:
+        """How often each (call, error) failed since the last time."""
+        failures, self._failures = self._failures, Counter()
+        return dict(failures)
+
+    def ask(self, unsupported: set[object], call: Callable[..., _T], *arguments: Any, key: object = None) -> _T | None:
+        """One call about a device; None where it is not supported or failed. Raises LostError, NvmlUnavailableError.
+
+        `unsupported` is the device's, and remembers the call, or the `key` where the call has several meanings.
+        """
+        slot = key or call
+        if slot in unsupported:
+            return None
+        try:
+            return call(*arguments)
+        except pynvml.NVMLError as error:
+            self.failed_with(unsupported, call.__name__, error.value, slot)
+        except pynvml.NVMLLibraryMismatchError:
+            # How pynvml says that this library lacks the newest form of a function; it is no NVMLError.
+            unsupported.add(slot)
+        except UnicodeDecodeError:
+            self._failures[call.__name__, "not_text"] += 1
+        return None
+
+    def read(self, call: Callable[..., _T], *arguments: Any) -> _T | None:
+        """One call that is not about a device that is known; None where it failed. Raises NvmlUnavailableError."""
+        try:
+            return self.ask(set(), call, *arguments)
+        except LostError:
+            return None
+
+    def failed_with(self, unsupported: set[object], name: str, code: int, slot: object) -> None:
+        """What follows from an error of a call about a device. Raises LostError, NvmlUnavailableError."""
+        if code in ABSENT:
+            unsupported.add(slot)
+        else:
+            self.count(name, code)
+
+    def count(self, name: str, code: int) -> None:
+        """Count a failed call. Raises LostError, and NvmlUnavailableError where it is not this call's alone."""
+        if code in _FATAL:
+            raise unavailable(code)
+        self.note(name, error_name(code))
+        if code == pynvml.NVML_ERROR_GPU_IS_LOST:
+            raise LostError
+
+    def note(self, name: str, error: str) -> None:
+        """Count a failure that has no consequence."""
+        self._failures[name, error] += 1
+
+
+def error_name(code: int) -> str:
+    """An nvmlReturn_t as a word for metrics."""
+    name: str = _ERROR_NAMES.get(code, "unknown")
+    return name
+
+
+def unavailable(code: int) -> NvmlUnavailableError:
+    """What to say when NVML as a whole answers with this error."""
+    text = f"NVML cannot be used: {pynvml.NVMLError(code)}"
+    if code == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND:
+        text += "; libnvidia-ml.so.1 was not found, install the NVIDIA driver or mount its library"
+    elif code == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
+        text += "; the driver was upgraded: reload its module, or restart the container that mounts its old library"
+    return NvmlUnavailableError(error_name(code), text)
+
+
+def ratio(percent: int | None) -> float | None:
+    """A percentage as a ratio; None for what cannot be one."""
+    return None if percent is None or not 0 <= percent <= 100 else percent / 100

@@ -1,0 +1,119 @@
+"""Which GPUs NVML shows, and what never changes about each.
+
+Keyed by UUID: an index may mean another GPU after a reset. Asking every GPU who it is takes as long as half of what is
+read of it, so that is done only when there may be news: another count, a failure since, a GPU that is missing, and
+now and then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pynvml
+
+from dutycycle_exporter.nvml.calls import Calls, LostError
+
+_REVIEW = 12
+"""Turns after which all GPUs are asked who they are, whatever happened."""
+
+_MIG_MODES = {pynvml.NVML_DEVICE_MIG_DISABLE: "disabled", pynvml.NVML_DEVICE_MIG_ENABLE: "enabled"}
+
+
+@dataclass(slots=True, eq=False)
+class Device:
+    """A GPU's handle, what is known of it, and which calls it does not support."""
+
+    handle: Any
+    uuid: str
+    index: int
+    model: str = ""
+    minor: int | None = None
+    pci_bus_id: str = ""
+    mig_mode: str = ""
+    unsupported: set[object] = field(default_factory=set)
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether it is divided into MIG instances, or can be."""
+        return self.mig_mode == "enabled"
+
+    def identify(self, calls: Calls) -> None:
+        """Ask for what never changes, as long as it is not known, and for the MIG mode. Raises LostError.
+
+        What a GPU supports depends on its MIG mode: when that changes, all is asked for again.
+        """
+        if not self.model:
+            self.model = calls.ask(self.unsupported, pynvml.nvmlDeviceGetName, self.handle) or ""
+        if self.minor is None:
+            self.minor = calls.ask(self.unsupported, pynvml.nvmlDeviceGetMinorNumber, self.handle)
+        if not self.pci_bus_id:
+            pci = calls.ask(self.unsupported, pynvml.nvmlDeviceGetPciInfo, self.handle)
+            self.pci_bus_id = "" if pci is None else str(pci.busId).lower()
+        modes = calls.ask(self.unsupported, pynvml.nvmlDeviceGetMigMode, self.handle)
+        mode = self.mig_mode if modes is None else _MIG_MODES.get(modes[0], "")
+        if mode != self.mig_mode:
+            self.mig_mode = mode
+            self.unsupported.clear()
+
+
+class Devices:
+    """Finds the GPUs. `shown` are those that can be read, in NVML's order."""
+
+    def __init__(self, calls: Calls) -> None:
+        self.shown: list[Device] = []
+        self.count: int | None = None
+        """How many there are, also of those that do not answer; None where NVML does not tell."""
+        self.visible: int | None = None
+        """How many answer, also of those that did not say who they are; None where `count` is."""
+        self._calls = calls
+        self._enumerated: int | None = None
+        self._turns = 0
+        self._doubt = True
+
+    def find(self) -> None:
+        """Bring `shown` and the numbers up to date. Raises NvmlUnavailableError.
+
+        Where NVML does not tell how many there are, those that it showed last are asked.
+        """
+        self.count = self._calls.read(pynvml.nvmlDeviceGetCount)
+        if self.count is None:
+            self.visible = None
+            self._doubt = True
+            return
+        self._turns += 1
+        if self._doubt or self.count != self._enumerated or self._turns >= _REVIEW:
+            self._enumerate(self.count)
+
+    def lose(self, device: Device) -> None:
+        """A GPU turned out to be lost while it was read: what is known of it is that it is missing from `visible`."""
+        self.shown.remove(device)
+        self.visible = None if self.visible is None else self.visible - 1
+        self._doubt = True
+
+    def doubt(self) -> None:
+        """Something failed: a handle may mean nothing any more. All are asked who they are in the next turn."""
+        self._doubt = True
+
+    def _enumerate(self, count: int) -> None:
+        known = {device.uuid: device for device in self.shown}
+        self._enumerated, self._turns, self._doubt = count, 0, False
+        self.shown = []
+        self.visible = 0
+        for index in range(count):
+            handle = self._calls.read(pynvml.nvmlDeviceGetHandleByIndex, index)
+            if handle is None:
+                self._doubt = True
+                continue
+            try:
+                uuid = self._calls.ask(set(), pynvml.nvmlDeviceGetUUID, handle)
+            except LostError:
+                self._doubt = True
+                continue
+            self.visible += 1
+            if uuid is None:
+                self._doubt = True
+                continue
+            device = known.get(uuid) or Device(handle, uuid, index)
+            device.handle, device.index = handle, index
+            self.shown.append(device)

@@ -1,0 +1,159 @@
+"""Field values: everything that NVML gives by number, in one call per GPU and turn.
+
+Numbers and units are those of nvml.h. Some numbers meant something else, or nothing, to older drivers: those are asked
+for only from the driver on that has them. A field that a GPU does not have is found once and left out from then on.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pynvml
+
+from dutycycle_exporter.nvml.calls import ABSENT, Calls
+from dutycycle_exporter.nvml.devices import Device
+
+_ALL_LINKS = 2**32 - 1
+"""The scope of an NVLink field that sums up its links."""
+
+# Of an nvmlFieldValue_t: field, scope, timestamp, latency, type of the value, result, value.
+_VALUE = struct.Struct("=IIqqII8s")
+_AS_NUMBER = {
+    pynvml.NVML_VALUE_TYPE_DOUBLE: struct.Struct("=d"),
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_INT: struct.Struct("=I4x"),
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG: struct.Struct("=Q"),
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG: struct.Struct("=Q"),
+    pynvml.NVML_VALUE_TYPE_SIGNED_LONG_LONG: struct.Struct("=q"),
+    pynvml.NVML_VALUE_TYPE_SIGNED_INT: struct.Struct("=i4x"),
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_SHORT: struct.Struct("=H6x"),
+}
+
+# How a field that is unknown to the driver may answer, beside those that are not supported.
+_NOT_THERE = ABSENT | {pynvml.NVML_ERROR_INVALID_ARGUMENT, pynvml.NVML_ERROR_NOT_FOUND}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """`name` as in a reading, with the label's value where it has one; `unit` is what one of NVML's is in ours."""
+
+    collected: str
+    name: tuple[str, str]
+    number: int
+    unit: float = 1.0
+    scope: int = 0
+    since: int = 0
+    """The first major version of the driver that has it under this number."""
+
+
+FIELDS = (
+    Field("power", ("energy", ""), pynvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, 1e-3),
+    # The average (185) takes milliseconds to read; over an interval the energy tells it better.
+    Field("power", ("power", ""), pynvml.NVML_FI_DEV_POWER_INSTANT, 1e-3),
+    Field("power", ("power_limit", ""), pynvml.NVML_FI_DEV_POWER_CURRENT_LIMIT, 1e-3),
+    Field("temperature", ("temperatures", "memory"), pynvml.NVML_FI_DEV_MEMORY_TEMP),
+    Field("throttle", ("throttle", "power_cap"), pynvml.NVML_FI_DEV_PERF_POLICY_POWER, 1e-9),
+    Field("throttle", ("throttle", "thermal"), pynvml.NVML_FI_DEV_PERF_POLICY_THERMAL, 1e-9),
+    Field("throttle", ("throttle", "sync_boost"), pynvml.NVML_FI_DEV_PERF_POLICY_SYNC_BOOST, 1e-9),
+    Field("throttle", ("throttle", "board_limit"), pynvml.NVML_FI_DEV_PERF_POLICY_BOARD_LIMIT, 1e-9),
+    Field("throttle", ("throttle", "reliability"), pynvml.NVML_FI_DEV_PERF_POLICY_RELIABILITY, 1e-9),
+    # Drivers of the 575 series had these at 251 to 253, and power smoothing here.
+    Field("throttle", ("throttle", "sw_thermal"), 269, 1e-9, since=580),
+    Field("throttle", ("throttle", "hw_thermal"), 270, 1e-9, since=580),
+    Field("throttle", ("throttle", "power_brake"), 271, 1e-9, since=580),
+    Field("ecc", ("ecc_errors", "volatile_corrected"), pynvml.NVML_FI_DEV_ECC_SBE_VOL_TOTAL),
+    Field("ecc", ("ecc_errors", "volatile_uncorrected"), pynvml.NVML_FI_DEV_ECC_DBE_VOL_TOTAL),
+    Field("ecc", ("ecc_errors", "aggregate_corrected"), pynvml.NVML_FI_DEV_ECC_SBE_AGG_TOTAL),
+    Field("ecc", ("ecc_errors", "aggregate_uncorrected"), pynvml.NVML_FI_DEV_ECC_DBE_AGG_TOTAL),
+    Field("ecc", ("remapped_rows", "correctable"), pynvml.NVML_FI_DEV_REMAPPED_COR),
+    Field("ecc", ("remapped_rows", "uncorrectable"), pynvml.NVML_FI_DEV_REMAPPED_UNC),
+    Field("ecc", ("remap_pending", ""), pynvml.NVML_FI_DEV_REMAPPED_PENDING),
+    Field("ecc", ("remap_failed", ""), pynvml.NVML_FI_DEV_REMAPPED_FAILURE),
+    Field("ecc", ("retired_pages", "single_bit"), pynvml.NVML_FI_DEV_RETIRED_SBE),
+    Field("ecc", ("retired_pages", "double_bit"), pynvml.NVML_FI_DEV_RETIRED_DBE),
+    Field("ecc", ("retired_pages", "pending"), pynvml.NVML_FI_DEV_RETIRED_PENDING),
+    Field("ecc", ("recovery_action", ""), pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, since=570),
+    Field("pcie", ("pcie_replays", ""), pynvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER),
+    Field("pcie", ("pcie_bytes", "rx"), 198, since=555),
+    Field("pcie", ("pcie_bytes", "tx"), 197, since=555),
+    # Up to NVLink 4, and from NVLink 5 on.
+    Field("nvlink", ("nvlink_bytes", "rx"), pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, 1024, _ALL_LINKS),
+    Field("nvlink", ("nvlink_bytes", "tx"), pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, 1024, _ALL_LINKS),
+    Field("nvlink", ("nvlink_bytes", "rx"), 204, 1, _ALL_LINKS, since=565),
+    Field("nvlink", ("nvlink_bytes", "tx"), 202, 1, _ALL_LINKS, since=565),
+)
+
+
+class Values:
+    """What a GPU's fields say in one turn."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, dict[str, float]] = {}
+
+    def put(self, name: tuple[str, str], value: float) -> None:
+        """One more."""
+        self._found.setdefault(name[0], {})[name[1]] = value
+
+    def one(self, name: str) -> float | None:
+        """A value without a label; None where it is not known."""
+        return self._found.get(name, {}).get("")
+
+    def flag(self, name: str) -> bool | None:
+        """A value that says yes or no."""
+        value = self.one(name)
+        return None if value is None else value != 0
+
+    def each(self, name: str) -> tuple[tuple[str, float], ...]:
+        """Values by label."""
+        return tuple(self._found.get(name, {}).items())
+
+
+class Batch:
+    """The fields of one GPU that are asked for."""
+
+    def __init__(self, collect: Iterable[str], driver: int) -> None:
+        """`driver` is its major version, 0 where that is not known."""
+        collected = frozenset(collect)
+        self._wanted = [field for field in FIELDS if field.collected in collected and driver >= field.since]
+        self._asked: list[Field] = []
+        self._request: list[tuple[int, int]] = []
+        self.relearn()
+
+    def relearn(self) -> None:
+        """Ask again for all, also for what the GPU did not have."""
+        self._ask(self._wanted)
+
+    def lacks(self, name: str) -> bool:
+        """Whether the GPU, or its driver, is known not to have a field without a label."""
+        return all(field.name != (name, "") for field in self._asked)
+
+    def read(self, device: Device, calls: Calls) -> Values:
+        """One call. Raises LostError, NvmlUnavailableError."""
+        values = Values()
+        if not self._request:
+            return values
+        answer: Any = calls.ask(device.unsupported, pynvml.nvmlDeviceGetFieldValues, device.handle, self._request)
+        if answer is None:
+            if pynvml.nvmlDeviceGetFieldValues in device.unsupported:
+                self._ask([])
+            return values
+        gone = False
+        for field, (_, _, _, _, kind, result, raw) in zip(self._asked, _VALUE.iter_unpack(answer), strict=True):
+            number = _AS_NUMBER.get(kind)
+            if result == pynvml.NVML_SUCCESS and number is not None:
+                values.put(field.name, number.unpack(raw)[0] * field.unit)
+            elif result in _NOT_THERE or number is None:
+                device.unsupported.add(field)
+                gone = True
+            else:
+                calls.count("nvmlDeviceGetFieldValues", result)
+        if gone:
+            self._ask([field for field in self._asked if field not in device.unsupported])
+        return values
+
+    def _ask(self, fields: list[Field]) -> None:
+        self._asked = fields
+        # Pairs: pynvml takes a bare number only after failing to take it apart.
+        self._request = [(field.number, field.scope) for field in fields]

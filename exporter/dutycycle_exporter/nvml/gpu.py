@@ -1,0 +1,164 @@
+"""One GPU, from all that is read of it to its reading, and those of its MIG instances."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pynvml
+
+from dutycycle_exporter.model import Activity, Counts, FinishedProcess, GpuReading, Process
+from dutycycle_exporter.nvml import gauges
+from dutycycle_exporter.nvml.bytes_counted import ByteCount
+from dutycycle_exporter.nvml.calls import Calls, ratio
+from dutycycle_exporter.nvml.devices import Device
+from dutycycle_exporter.nvml.fields import Batch, Values
+from dutycycle_exporter.nvml.finished import FinishedProcesses
+from dutycycle_exporter.nvml.gpm import Metrics, Sampler, supported
+from dutycycle_exporter.nvml.mig import MigInstances
+from dutycycle_exporter.nvml.processes import ProcessReader
+from dutycycle_exporter.nvml.utilization import read_rates, read_spans
+from dutycycle_exporter.sampling import SampleBuffer
+
+
+class Gpu:
+    """Reads one GPU. `metrics` is None where GPM is not wanted."""
+
+    def __init__(
+        self,
+        device: Device,
+        calls: Calls,
+        *,
+        interval: float,
+        time_scale: float,
+        collect: frozenset[str],
+        driver: int,
+        metrics: Metrics | None,
+    ) -> None:
+        self.device = device
+        self._calls = calls
+        self._collect = collect
+        self._buffer = SampleBuffer(interval=interval, time_scale=time_scale)
+        self._processes = ProcessReader(interval=interval, detail="processes" in collect)
+        self._finished = FinishedProcesses()
+        self._fields = Batch(collect, driver)
+        self._pcie: dict[str, ByteCount] = {}
+        self._metrics = metrics
+        self._has_gpm: bool | None = None  # not known yet
+        self._sampler: Sampler | None = None
+        self._instances = MigInstances()
+        self._mode = device.mig_mode
+
+    def read(self, now: float) -> list[GpuReading]:
+        """The GPU's reading, and after it those of its instances. Raises LostError, NvmlUnavailableError."""
+        device, calls = self.device, self._calls
+        device.identify(calls)
+        if device.mig_mode != self._mode:
+            self._begin_anew()
+        if self._metrics is not None and self._has_gpm is None:
+            self._has_gpm = supported(device, calls)
+        metrics = self._metrics if self._has_gpm else None
+        activity, cycles = (None, ()) if metrics is None else self._activity(metrics, now)
+        readings = [self._whole(now, activity, cycles)]
+        if device.partitioned:
+            memory = "memory" in self._collect
+            readings += self._instances.read(device, calls, now, metrics=metrics, memory=memory)
+        return readings
+
+    def take_dropped(self) -> Iterator[Counter[str]]:
+        """What was not counted since the last time, by reason."""
+        for dropped in (self._buffer.dropped, self._processes.dropped):
+            if dropped:
+                yield dropped
+                dropped.clear()
+
+    def close(self) -> None:
+        """Give back what is held for it."""
+        self._instances.close()
+        if self._sampler is not None:
+            self._sampler.close()
+            self._sampler = None
+
+    def _begin_anew(self) -> None:
+        """In another MIG mode a GPU has other instances, and supports other things."""
+        self._mode = self.device.mig_mode
+        self._fields.relearn()
+        self._has_gpm = None
+        self.close()
+
+    def _whole(self, now: float, activity: Activity | None, cycles: Counts) -> GpuReading:
+        device, calls, collect = self.device, self._calls, self._collect
+        # Under MIG it is the instances that work, and have processes.
+        rates = None if device.partitioned else read_rates(device, calls)
+        rate = None if rates is None else int(rates.gpu)
+        spans = () if device.partitioned else read_spans(device, calls, self._buffer, rate, now)
+        processes = None if device.partitioned else self._processes.of_gpu(device, calls, now)
+        memory = gauges.read_memory(device.unsupported, calls, device.handle) if "memory" in collect else None
+        values = self._fields.read(device, calls)
+        temperatures = values.each("temperatures")
+        fan = None
+        if "temperature" in collect:
+            degrees = gauges.read_temperature(device, calls)
+            temperatures = temperatures if degrees is None else (("gpu", degrees), *temperatures)
+            fan = gauges.read_fan(device, calls)
+        power, power_limit = self._power(values) if "power" in collect else (None, None)
+        action = values.one("recovery_action")
+        return GpuReading(
+            uuid=device.uuid,
+            index=device.index,
+            model=device.model,
+            minor=device.minor,
+            pci_bus_id=device.pci_bus_id,
+            mig_mode=device.mig_mode,
+            spans=spans,
+            utilization=ratio(rate),
+            memory_activity=ratio(None if rates is None else int(rates.memory)),
+            memory_used=None if memory is None else memory[0],
+            memory_total=None if memory is None else memory[1],
+            memory_reserved=None if memory is None else memory[2],
+            power=power,
+            power_limit=power_limit,
+            energy=values.one("energy"),
+            temperatures=temperatures,
+            fan=fan,
+            clocks=gauges.read_clocks(device, calls) if "clocks" in collect else (),
+            performance_state=gauges.read_performance_state(device, calls) if "clocks" in collect else None,
+            processes=processes,
+            throttle=values.each("throttle"),
+            ecc_errors=values.each("ecc_errors"),
+            remapped_rows=values.each("remapped_rows"),
+            remap_pending=values.flag("remap_pending"),
+            remap_failed=values.flag("remap_failed"),
+            retired_pages=values.each("retired_pages"),
+            recovery_action=None if action is None else int(action),
+            pcie_replays=values.one("pcie_replays"),
+            pcie_bytes=self._pcie_bytes(values, activity, now),
+            nvlink_bytes=values.each("nvlink_bytes"),
+            cycles=cycles,
+            activity=activity,
+            finished=() if processes is None or "accounting" not in collect else self._ended(processes),
+        )
+
+    def _activity(self, metrics: Metrics, now: float) -> tuple[Activity | None, Counts]:
+        if self._sampler is None:
+            self._sampler = Sampler(metrics, self._calls, pynvml.nvmlGpmSampleGet, self.device.handle)
+        return self._sampler.read(now), self._sampler.cycles
+
+    def _power(self, values: Values) -> tuple[float | None, float | None]:
+        """Watts now and at most; from their own calls where the GPU or the driver has no such field."""
+        power, limit = values.one("power"), values.one("power_limit")
+        if power is None and self._fields.lacks("power"):
+            power = gauges.read_power(self.device, self._calls)
+        if limit is None and self._fields.lacks("power_limit"):
+            limit = gauges.read_power_limit(self.device, self._calls)
+        return power, limit
+
+    def _pcie_bytes(self, values: Values, activity: Activity | None, now: float) -> Counts:
+        rates = dict(activity.pcie) if activity is not None else {}
+        return tuple(
+            (direction, self._pcie.setdefault(direction, ByteCount()).read(now, counted, rates.get(direction)))
+            for direction, counted in values.each("pcie_bytes")
+        )
+
+    def _ended(self, processes: tuple[Process, ...]) -> tuple[FinishedProcess, ...]:
+        return self._finished.read(self.device, self._calls, (process.pid for process in processes))

@@ -1,0 +1,94 @@
+"""The processes that have a compute context on a GPU or a MIG instance, and what each does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pynvml
+
+from dutycycle_exporter.model import Process
+from dutycycle_exporter.nvml.calls import Calls, ratio
+from dutycycle_exporter.nvml.devices import Device
+
+_Work = dict[int, tuple[float | None, float | None]]
+"""Shares of time by pid: of its multiprocessors, of its memory."""
+
+
+class ProcessReader:
+    """Reads the processes of one device. `detail`: what each of them does is wanted also where there is only one."""
+
+    def __init__(self, *, interval: float, detail: bool) -> None:
+        self.dropped: Counter[str] = Counter()
+        self._interval = interval
+        self._detail = detail
+        self._stamp = 0  # microseconds: of the newest utilization that was seen
+
+    def of_gpu(self, device: Device, calls: Calls, now: float) -> tuple[Process, ...] | None:
+        """Of a whole GPU; None where not known. Raises LostError.
+
+        Of a single process it is known what it does: all that the GPU does.
+        """
+        found = running(device.unsupported, calls, device.handle)
+        if found is None:
+            return None
+        work = self._work(device, calls, now) if found and (self._detail or len(found) > 1) else None
+        return tuple(
+            _process(pid, memory, work.get(pid, (0.0, 0.0)) if work is not None else (None, None))
+            for pid, memory in found.items()
+        )
+
+    def _work(self, device: Device, calls: Calls, now: float) -> _Work | None:
+        """Since the last call; pids that did nothing are left out; None where not known."""
+        call = pynvml.nvmlDeviceGetProcessUtilization
+        if call in device.unsupported:
+            return None
+        # From 0 NVML would answer with a long stale mean, and from a time ahead with nothing.
+        since = self._stamp if 0 < self._stamp <= now * 1e6 else round((now - self._interval) * 1e6)
+        try:
+            samples = call(device.handle, since)
+        except pynvml.NVMLError as error:
+            # pynvml also raises for a success without processes.
+            if error.value in {pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_SUCCESS}:
+                return {}
+            calls.failed_with(device.unsupported, call.__name__, error.value, call)
+            return None
+        newest = since
+        work: _Work = {}
+        for stamp, pid, sm, memory in sorted(
+            (int(sample.timeStamp), int(sample.pid), int(sample.smUtil), int(sample.memUtil)) for sample in samples
+        ):
+            newest = max(newest, stamp)
+            work[pid] = ratio(sm), ratio(memory)
+            if sm > 100:
+                self.dropped["out_of_range"] += 1
+        self._stamp = newest
+        return work
+
+
+def of_instance(unsupported: set[object], calls: Calls, handle: Any) -> tuple[Process, ...] | None:
+    """Of a MIG instance, by its own handle; None where not known. NVML does not tell what they do. Raises LostError."""
+    found = running(unsupported, calls, handle)
+    return None if found is None else tuple(Process(pid, memory) for pid, memory in found.items())
+
+
+def running(unsupported: set[object], calls: Calls, handle: Any) -> dict[int, float | None] | None:
+    """Bytes of memory by pid, None where that is not told; None where the processes are not known. Raises LostError.
+
+    The clients of an MPS server have a list of their own. Where there are any, the server is in the first one.
+    """
+    found = calls.ask(unsupported, pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
+    if pynvml.nvmlDeviceGetComputeRunningProcesses in unsupported:
+        # Before driver 510.
+        found = calls.ask(unsupported, pynvml.nvmlDeviceGetComputeRunningProcesses_v2, handle)
+    if not found:
+        return None if found is None else {}
+    clients = calls.ask(unsupported, pynvml.nvmlDeviceGetMPSComputeRunningProcesses, handle) or ()
+    return {
+        int(process.pid): None if process.usedGpuMemory is None else float(process.usedGpuMemory)
+        for process in (*found, *clients)
+    }
+
+
+def _process(pid: int, memory: float | None, work: tuple[float | None, float | None]) -> Process:
+    return Process(pid, memory, utilization=work[0], memory_activity=work[1])

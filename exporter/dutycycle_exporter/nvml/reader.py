@@ -1,0 +1,123 @@
+"""A snapshot of all GPUs a turn."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import pynvml
+
+from dutycycle_exporter.collected import DEFAULT
+from dutycycle_exporter.model import GpuReading, Snapshot
+from dutycycle_exporter.nvml.calls import Calls, LostError, unavailable
+from dutycycle_exporter.nvml.devices import Device, Devices
+from dutycycle_exporter.nvml.events import XidWatch
+from dutycycle_exporter.nvml.gpm import Metrics
+from dutycycle_exporter.nvml.gpu import Gpu
+from dutycycle_exporter.nvml.lost import MissingGpus
+
+
+class NvmlReader:
+    """Reads NVML. Made, used and closed in one process; a call may hang for ever, which is why that is a child."""
+
+    def __init__(self, *, interval: float, time_scale: float = 1.0, collect: frozenset[str] = DEFAULT) -> None:
+        """Initialises NVML. `collect` is what to read, of `collected.COLLECTED`. Raises NvmlUnavailableError."""
+        self._interval = interval
+        self._time_scale = time_scale
+        self._collect = collect
+        self._calls = Calls()
+        self._gpus: dict[str, Gpu] = {}
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError as error:
+            raise unavailable(error.value) from error
+        self._driver = self._calls.read(pynvml.nvmlSystemGetDriverVersion) or ""
+        self._nvml = self._calls.read(pynvml.nvmlSystemGetNVMLVersion) or ""
+        cuda = self._calls.read(pynvml.nvmlSystemGetCudaDriverVersion)
+        self._cuda = "" if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}"
+        self._devices = Devices(self._calls)
+        self._missing = MissingGpus(time_scale=time_scale)
+        self._metrics = Metrics(self._calls, self._driver_major) if "gpm" in collect else None
+        self._xids = XidWatch() if "xid" in collect else None
+
+    def close(self) -> None:
+        """Let the driver go, so that it can be unloaded."""
+        for gpu in self._gpus.values():
+            gpu.close()
+        self._gpus.clear()
+        if self._xids is not None and not self._xids.close():
+            # A call that hangs may hold what shutting down waits for. The process is about to end.
+            return
+        try:
+            pynvml.nvmlShutdown()
+        except pynvml.NVMLError:
+            return
+
+    def read(self, now: float) -> Snapshot:
+        """Read every GPU at `now` (Unix seconds). Raises NvmlUnavailableError where NVML as a whole is gone, or where a
+        GPU is missing that a fresh process may see.
+        """
+        began = time.perf_counter()
+        self._devices.find()
+        for uuid in self._gpus.keys() - {device.uuid for device in self._devices.shown}:
+            self._gpus.pop(uuid).close()
+        readings: list[GpuReading] = []
+        dropped: Counter[str] = Counter()
+        for device in list(self._devices.shown):
+            gpu = self._gpu(device)
+            try:
+                readings += gpu.read(now + time.perf_counter() - began)
+            except LostError:
+                self._devices.lose(device)
+                self._gpus.pop(device.uuid).close()
+            for reasons in gpu.take_dropped():
+                dropped.update(reasons)
+        self._missing.watch(now, self._devices.count, self._devices.visible)
+        return self._snapshot(now, began, readings, dropped)
+
+    def _snapshot(self, now: float, began: float, readings: list[GpuReading], dropped: Counter[str]) -> Snapshot:
+        clamped: dict[str, int] = {}
+        if self._metrics is not None:
+            clamped = dict(self._metrics.clamped)
+            dropped.update({"gpm": self._metrics.dropped} if self._metrics.dropped else {})
+            self._metrics.clamped.clear()
+            self._metrics.dropped = 0
+        if self._calls.failed:
+            self._devices.doubt()
+        if self._xids is not None:
+            self._xids.watch(self._devices.shown)
+            for call, error in self._xids.take_failures():
+                self._calls.note(call, error)
+        return Snapshot(
+            t=now,
+            gpus=tuple(readings),
+            visible=self._devices.visible,
+            driver_version=self._driver,
+            cuda_version=self._cuda,
+            nvml_version=self._nvml,
+            duration=time.perf_counter() - began,
+            failures=self._calls.take_failures(),
+            dropped=dict(dropped),
+            clamped=clamped,
+            xids=() if self._xids is None else self._xids.take(now),
+        )
+
+    def _gpu(self, device: Device) -> Gpu:
+        gpu = self._gpus.get(device.uuid)
+        if gpu is None or gpu.device is not device:
+            gpu = self._gpus[device.uuid] = Gpu(
+                device,
+                self._calls,
+                interval=self._interval,
+                time_scale=self._time_scale,
+                collect=self._collect,
+                driver=self._driver_major,
+                metrics=self._metrics,
+            )
+        return gpu
+
+    @property
+    def _driver_major(self) -> int:
+        """0 where it is not known: then nothing is asked for that older drivers number otherwise."""
+        major = self._driver.split(".")[0]
+        return int(major) if major.isascii() and major.isdigit() else 0

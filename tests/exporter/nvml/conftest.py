@@ -1,0 +1,79 @@
+"""A reader on the double, on a clock that a test moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from types import ModuleType
+from typing import Any, Self
+
+import pytest
+
+from dutycycle_exporter.collected import DEFAULT
+from dutycycle_exporter.model import GpuReading, Snapshot
+from dutycycle_exporter.nvml import NvmlReader
+from tests.fakes.clock import FakeClock
+from tests.fakes.nvml import H100, Driver, Model
+
+
+class Rack:
+    """GPUs and the reader of them; `collect` is what it reads beside the default."""
+
+    def __init__(self, driver: Driver, clock: FakeClock, *, interval: float, collect: frozenset[str]) -> None:
+        self.driver = driver
+        self.clock = clock
+        self.interval = interval
+        self.reader = NvmlReader(interval=interval, collect=collect)
+        self.snapshot = Snapshot(0.0, ())
+
+    def turn(self, turns: int = 1, *, seconds: float | None = None) -> Self:
+        """Lets an interval pass and takes a snapshot, as often as told."""
+        for _ in range(turns):
+            self.clock.advance(self.interval if seconds is None else seconds)
+            self.driver.step()
+            self.snapshot = self.reader.read(self.clock.now)
+        return self
+
+    @property
+    def gpus(self) -> list[GpuReading]:
+        return [reading for reading in self.snapshot.gpus if not reading.mig]
+
+    @property
+    def instances(self) -> list[GpuReading]:
+        return [reading for reading in self.snapshot.gpus if reading.mig]
+
+    @property
+    def gpu(self) -> GpuReading:
+        """The first."""
+        return self.gpus[0]
+
+
+@pytest.fixture
+def make_rack(
+    nvml_driver: Callable[..., Driver], pynvml_double: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Rack]]:
+    """Makes a rack; `before(driver)` is called before NVML is initialised."""
+    with ExitStack() as stack:
+
+        def make(
+            gpus: int = 1,
+            model: Model = H100,
+            *,
+            interval: float = 5.0,
+            collect: frozenset[str] = DEFAULT,
+            driver_version: str = "580.95.05",
+            before: Callable[[Driver], Any] | None = None,
+        ) -> Rack:
+            clock = FakeClock()
+            driver = nvml_driver(clock=clock)
+            driver.set_driver(driver_version, cuda=13000)
+            for _ in range(gpus):
+                driver.add_gpu(model)
+            if before is not None:
+                before(driver)
+            monkeypatch.setenv("NVML_DOUBLE_STATE", driver.environment["NVML_DOUBLE_STATE"])
+            rack = Rack(driver, clock, interval=interval, collect=collect)
+            stack.callback(rack.reader.close)
+            return rack
+
+        yield make

@@ -1,0 +1,278 @@
+"""Field values in base units, by the driver and the model that have them, in one call per GPU and turn."""
+
+from __future__ import annotations
+
+import pynvml
+import pytest
+
+from dutycycle_exporter.collected import COLLECTED, DEFAULT
+from dutycycle_exporter.nvml.fields import FIELDS
+from tests.fakes.nvml import A100, B200, H100, RTX_3080_TI, V100, Level, Load
+
+
+def test_the_numbers_that_are_written_out_are_those_of_this_driver_s_header():
+    by_number = {field.number: field.name for field in FIELDS}
+    assert by_number[pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN] == ("throttle", "sw_thermal")
+    assert by_number[pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN] == ("throttle", "hw_thermal")
+    assert by_number[pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN] == ("throttle", "power_brake")
+    assert by_number[pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES] == ("pcie_bytes", "tx")
+    assert by_number[pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES] == ("pcie_bytes", "rx")
+    assert by_number[pynvml.NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES] == ("nvlink_bytes", "tx")
+    assert by_number[pynvml.NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES] == ("nvlink_bytes", "rx")
+
+
+def test_all_fields_of_a_gpu_are_read_in_one_call(make_rack):
+    rack = make_rack(gpus=3).turn(2)
+    before = rack.driver.state.calls("nvmlDeviceGetFieldValues")
+    rack.turn()
+    assert rack.driver.state.calls("nvmlDeviceGetFieldValues") == before + 3
+
+
+def test_throttle_counters_become_seconds_by_reason(make_rack):
+    rack = make_rack()
+    shares = {"power": 0.5, "thermal": 0.1, "sync_boost": 0.2, "board_limit": 0.3, "reliability": 0.4}
+    newer = {"sw_thermal": 0.6, "hw_thermal": 0.7, "hw_power_brake": 0.8}
+    rack.turn()
+    before = dict(rack.gpu.throttle)
+    for reason, share in {**shares, **newer, "low_utilization": 0.9}.items():
+        rack.driver.throttle(0, reason, share)
+    after = dict(rack.turn(2).gpu.throttle)
+    labels = {"power": "power_cap", "hw_power_brake": "power_brake"}
+    assert {reason: after[reason] - before[reason] for reason in after} == {
+        labels.get(reason, reason): pytest.approx(10 * share) for reason, share in {**shares, **newer}.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("version", "known"), [("535.104.12", False), ("570.86", False), ("575.57.08", False), ("580.95.05", True)]
+)
+def test_throttle_counters_that_drivers_number_differently_are_read_from_580_on(make_rack, version, known):
+    """Drivers of the 575 series answer something else, without an error, under the numbers of 580."""
+    rack = make_rack(driver_version=version).turn()
+    reasons = {reason for reason, _ in rack.gpu.throttle}
+    assert ({"sw_thermal", "hw_thermal", "power_brake"} <= reasons) is known
+    assert {"power_cap", "thermal", "sync_boost", "board_limit", "reliability"} <= reasons
+
+
+@pytest.mark.parametrize("version", ["", "banana", "v580", "²80.1"])
+def test_of_a_driver_that_does_not_say_which_it_is_only_what_all_have_is_read(make_rack, version):
+    rack = make_rack(driver_version=version).turn()
+    assert {reason for reason, _ in rack.gpu.throttle} == {
+        "power_cap",
+        "thermal",
+        "sync_boost",
+        "board_limit",
+        "reliability",
+    }
+    assert rack.gpu.pcie_bytes == ()
+    assert rack.gpu.energy is not None
+
+
+def test_ecc_errors_by_type(make_rack):
+    rack = make_rack()
+    rack.driver.ecc_errors(0, corrected=3, uncorrected=1)
+    rack.driver.ecc_errors(0, corrected=30, uncorrected=2**40, aggregate=True)
+    assert dict(rack.turn().gpu.ecc_errors) == {
+        "volatile_corrected": 3,
+        "volatile_uncorrected": 1,
+        "aggregate_corrected": 30,
+        "aggregate_uncorrected": 2**40,
+    }
+
+
+def test_rows_that_were_remapped(make_rack):
+    rack = make_rack()
+    gpu = rack.turn().gpu
+    assert (dict(gpu.remapped_rows), gpu.remap_pending, gpu.remap_failed) == (
+        {"correctable": 0, "uncorrectable": 0},
+        False,
+        False,
+    )
+    rack.driver.remapped(0, corrected=2, uncorrected=5, pending=1, failure=1)
+    gpu = rack.turn().gpu
+    assert (dict(gpu.remapped_rows), gpu.remap_pending, gpu.remap_failed) == (
+        {"correctable": 2, "uncorrectable": 5},
+        True,
+        True,
+    )
+    assert gpu.retired_pages == ()
+
+
+def test_pages_that_older_gpus_retired(make_rack):
+    rack = make_rack(model=V100)
+    rack.driver.retired_pages(0, sbe=4, dbe=2, pending=1)
+    gpu = rack.turn().gpu
+    assert dict(gpu.retired_pages) == {"single_bit": 4, "double_bit": 2, "pending": 1}
+
+
+def test_what_the_driver_asks_for(make_rack):
+    rack = make_rack()
+    assert rack.turn().gpu.recovery_action == 0
+    rack.driver.force(0, recovery_action=4, pcie_replays=17)
+    assert (rack.turn().gpu.recovery_action, rack.gpu.pcie_replays) == (4, 17)
+
+
+def test_power_energy_and_limit(make_rack):
+    rack = make_rack()
+    rack.driver.force(0, power_mw=345_678, power_limit_mw=500_000, energy_mj=1_234_567_890)
+    gpu = rack.turn().gpu
+    assert (gpu.power, gpu.power_limit, gpu.energy) == (345.678, 500.0, pytest.approx(1_234_567.89))
+
+
+def test_power_of_a_driver_without_the_field_is_asked_for_by_its_own_call(make_rack, monkeypatch):
+    rack = make_rack()
+    rack.driver.force(0, power_mw=123_000)
+    real = pynvml.nvmlDeviceGetFieldValues
+
+    def older(handle, fields):
+        return real(handle, [(9999 if number in {186, 190} else number, scope) for number, scope in fields])
+
+    older.__name__ = "nvmlDeviceGetFieldValues"
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", older)
+    gpu = rack.turn(2).gpu
+    assert (gpu.power, gpu.power_limit) == (123.0, 700.0)
+    assert rack.driver.state.calls("nvmlDeviceGetPowerUsage") == 2
+
+
+@pytest.mark.parametrize(("model", "version"), [(A100, "550.54.15"), (H100, "580.95.05"), (B200, "580.95.05")])
+def test_bytes_on_nvlink_over_all_links_whatever_its_generation(make_rack, model, version):
+    rack = make_rack(model=model, driver_version=version)
+    rack.driver.traffic(0, nvlink_rx=3 * 2.0**30, nvlink_tx=2.0**20)
+    before = dict(rack.turn().gpu.nvlink_bytes)
+    after = dict(rack.turn(2).gpu.nvlink_bytes)
+    assert {direction: after[direction] - before[direction] for direction in after} == {
+        "rx": pytest.approx(30 * 2**30),
+        "tx": pytest.approx(10 * 2**20),
+    }
+
+
+def test_a_gpu_without_memory_sensor_links_and_ecc_has_none_of_their_series(make_rack):
+    gpu = make_rack(model=RTX_3080_TI).turn(2).gpu
+    assert [sensor for sensor, _ in gpu.temperatures] == ["gpu"]
+    assert (gpu.ecc_errors, gpu.nvlink_bytes, gpu.remapped_rows, gpu.remap_failed) == ((), (), (), None)
+
+
+def test_temperatures_by_sensor(make_rack):
+    rack = make_rack()
+    rack.driver.force(0, temperature=51, memory_temperature=0)
+    assert rack.turn().gpu.temperatures == (("gpu", 51.0), ("memory", 0.0))
+
+
+def test_a_field_that_a_gpu_lacks_is_left_out_and_asked_again_when_its_mig_mode_changes(make_rack, monkeypatch):
+    asked = []
+    real = pynvml.nvmlDeviceGetFieldValues
+
+    def spy(handle, fields):
+        asked.append({number for number, _ in fields})
+        return real(handle, fields)
+
+    spy.__name__ = "nvmlDeviceGetFieldValues"
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", spy)
+    rack = make_rack().turn(3)
+    retired = {29, 30, 31}
+    assert [retired <= numbers for numbers in asked] == [True, False, False]
+    rack.driver.set_mig(0, [])
+    rack.turn(2)
+    assert [retired <= numbers for numbers in asked[3:]] == [True, False]
+
+
+def test_a_field_that_fails_is_missing_and_counted_and_the_others_are_there(make_rack, monkeypatch):
+    real = pynvml.nvmlDeviceGetFieldValues
+
+    def flawed(handle, fields):
+        values = real(handle, fields)
+        for value in values:
+            if value.fieldId == pynvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION:
+                value.nvmlReturn = pynvml.NVML_ERROR_TIMEOUT
+        return values
+
+    flawed.__name__ = "nvmlDeviceGetFieldValues"
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", flawed)
+    rack = make_rack().turn(2)
+    assert rack.gpu.energy is None
+    assert rack.gpu.power is not None
+    assert rack.snapshot.failures == {("nvmlDeviceGetFieldValues", "timeout"): 1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "member", "raw", "value"),
+    [
+        (pynvml.NVML_VALUE_TYPE_DOUBLE, "dVal", 2.5, 2.5),
+        (pynvml.NVML_VALUE_TYPE_UNSIGNED_INT, "uiVal", 2**32 - 2, 2**32 - 2),
+        (pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG, "ulVal", 7, 7),
+        (pynvml.NVML_VALUE_TYPE_SIGNED_LONG_LONG, "sllVal", -7, -7),
+        (pynvml.NVML_VALUE_TYPE_SIGNED_INT, "siVal", -3, -3),
+        (pynvml.NVML_VALUE_TYPE_UNSIGNED_SHORT, "usVal", 65535, 65535),
+        (99, "ullVal", 1, None),
+    ],
+)
+def test_a_value_is_of_the_type_that_it_says(make_rack, monkeypatch, kind, member, raw, value):
+    """Whatever lies in the rest of its eight bytes; of a type that nobody knows nothing is known."""
+    real = pynvml.nvmlDeviceGetFieldValues
+
+    def typed(handle, fields):
+        values = real(handle, fields)
+        for answer in values:
+            if answer.fieldId == pynvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER:
+                answer.value.ullVal = 2**64 - 1
+                answer.valueType = kind
+                setattr(answer.value, member, raw)
+        return values
+
+    typed.__name__ = "nvmlDeviceGetFieldValues"
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", typed)
+    assert make_rack().turn().gpu.pcie_replays == value
+
+
+WITHOUT = {
+    "memory": ("memory_used", "memory_total", "memory_reserved"),
+    "power": ("power", "power_limit", "energy"),
+    "temperature": ("temperatures", "fan"),
+    "clocks": ("clocks", "performance_state"),
+    "throttle": ("throttle",),
+    "ecc": ("ecc_errors", "remapped_rows", "remap_pending", "remap_failed", "retired_pages", "recovery_action"),
+    "pcie": ("pcie_replays", "pcie_bytes"),
+    "nvlink": ("nvlink_bytes",),
+    "gpm": ("activity", "cycles"),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_what_is_switched_off_is_not_asked_for_and_the_rest_is_as_before(make_rack, name):
+    rack = make_rack(collect=DEFAULT - {name})
+    rack.driver.run("work", {0: Load(Level(0.5))})
+    gpu = rack.turn(3).gpu
+    for field in WITHOUT[name]:
+        assert getattr(gpu, field) in (None, ()), field
+    others = {field for other in WITHOUT for field in WITHOUT[other] if other != name} - {
+        "fan",
+        "retired_pages",
+        "cycles",
+    }
+    assert {field for field in others if getattr(gpu, field) in (None, ())} == set()
+    assert gpu.utilization == 0.5
+    assert gpu.spans
+
+
+def test_with_all_switched_off_only_the_duty_cycle_the_processes_and_who_it_is_are_asked_for(make_rack):
+    rack = make_rack(collect=frozenset()).turn(3)
+    assert set(rack.driver.state.called()) == {
+        "nvmlInit",
+        "nvmlSystemGetDriverVersion",
+        "nvmlSystemGetNVMLVersion",
+        "nvmlSystemGetCudaDriverVersion",
+        "nvmlDeviceGetCount",
+        "nvmlDeviceGetHandleByIndex",
+        "nvmlDeviceGetUUID",
+        "nvmlDeviceGetName",
+        "nvmlDeviceGetMinorNumber",
+        "nvmlDeviceGetPciInfo",
+        "nvmlDeviceGetMigMode",
+        "nvmlDeviceGetUtilizationRates",
+        "nvmlDeviceGetSamples",
+        "nvmlDeviceGetComputeRunningProcesses",
+    }
+
+
+def test_the_names_are_those_of_the_fields():
+    assert {field.collected for field in FIELDS} <= set(COLLECTED)
