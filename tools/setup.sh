@@ -34,6 +34,11 @@ system_test() {
     local dir=$1 missing=()
     command -v gcc >/dev/null || missing+=(gcc libc6-dev)
     command -v git >/dev/null || missing+=(git)
+    command -v shellcheck >/dev/null || missing+=(shellcheck)
+    # Only root can run a Slurm whose jobs are other users'; where the tests are not root they skip those.
+    if [ "$(id -u)" -eq 0 ] && ! command -v slurmctld >/dev/null; then
+        missing+=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge)
+    fi
     # Ubuntu's package of Chromium is a snap, which cannot be driven from here: there Playwright brings its own.
     local own=
     if ! command -v chromium >/dev/null; then

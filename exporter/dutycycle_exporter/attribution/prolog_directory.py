@@ -7,6 +7,7 @@ written would let them pass their GPU time off as somebody else's.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from .slurm import PrologJob, gpu_uuid, parse
 
 MAX_BYTES = 64 * 1024
 MAX_FILES = 4096
+_BOOT_ID = re.compile(r"[0-9a-f-]{36}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +40,14 @@ class _Answer:
 
 
 class PrologDirectory:
-    """Reads a directory of prolog files again and again, each file only when it has changed."""
+    """Reads a directory of prolog files again and again, each file only when it has changed.
 
-    def __init__(self, path: Path) -> None:
+    `boot_id` is the running kernel's, None where it is not known: files of another one are stale.
+    """
+
+    def __init__(self, path: Path, boot_id: str | None = None) -> None:
         self._path = path
+        self._boot_id = boot_id
         self._answers: dict[str, _Answer] = {}
         self._refused: dict[str, tuple[tuple[int, ...], str]] = {}
 
@@ -121,7 +127,7 @@ class PrologDirectory:
             self._refused[name] = (version, error.reason)
             raise
         try:
-            return _Answer(version, parse(name, content))
+            return _Answer(version, parse(name, content, self._boot_id))
         except UnusableError as error:
             self._refused[name] = (version, error.reason)
             raise
@@ -133,6 +139,16 @@ class PrologDirectory:
             for name, answer in answers.items()
             if not answer.repeated
         }
+
+
+def read_boot_id(procfs: Path) -> str | None:
+    """The running kernel's boot id; None where it cannot be read."""
+    try:
+        with (procfs / "sys/kernel/random/boot_id").open("rb") as file:
+            text = file.read(64).decode("ascii", "replace").strip()
+    except OSError:
+        return None
+    return text if _BOOT_ID.fullmatch(text) else None
 
 
 def _names(directory: int) -> set[str]:

@@ -7,12 +7,14 @@ write:
     <GPU uuid>.<job id>.json     for one of several jobs that share it
 
     {"job_id": 123, "sluid": "sEKNKTV3WPV500", "array_job_id": 120, "array_task_id": 3,
-     "uid": 1000, "user": "ada", "account": "physics", "partition": "gpu", "nodes": ["n1", "n2"], "start": 1700000000}
+     "uid": 1000, "user": "ada", "account": "physics", "partition": "gpu", "nodelist": "n[1-2]", "start": 1700000000,
+     "boot_id": "8f0f8c3e-0d9b-4a53-8f39-0c1ac5be1e3d"}
 
 `job_id` and `uid` are required. `job_id` is SLURM_JOB_ID, also for a task of an array, which has both array fields
 besides; `sluid` is SLURM_JOB_SLUID (Slurm 26.05 and later), which names the job's cgroup there; `start` is in Unix
-seconds. Optional fields may be absent or null, and other fields are for people and later versions (`nodes` is one).
-Strings are printable and at most 256 characters. Write a file under a name that begins with a dot, then rename it.
+seconds; `boot_id` is that of the kernel, with which every job of a node ends. Optional fields may be absent or null,
+and other fields are for people and later versions (`nodelist` is one). Strings are printable and at most 256
+characters. Write a file under a name that begins with a dot, then rename it.
 
 Pure: name and bytes in, job out.
 """
@@ -50,8 +52,11 @@ class PrologJob:
     start: float | None = None
 
 
-def parse(name: str, content: bytes) -> PrologJob:
-    """A prolog file's job. Raises UnusableError: not_json, bad_name, bad_field."""
+def parse(name: str, content: bytes, boot_id: str | None = None) -> PrologJob:
+    """A prolog file's job. Raises UnusableError: not_json, bad_name, bad_field, earlier_boot.
+
+    With the `boot_id` of the running kernel, a file that tells of another is a job's that ended with that one.
+    """
     matched = _NAME.fullmatch(name)
     if matched is None:
         raise UnusableError("bad_name")
@@ -67,6 +72,8 @@ def parse(name: str, content: bytes) -> PrologJob:
         raise UnusableError("bad_field")
     if matched[2] is not None and int(matched[2]) != job_id:
         raise UnusableError("bad_name")
+    if boot_id is not None and (_text(fields, "boot_id") or boot_id) != boot_id:
+        raise UnusableError("earlier_boot")
     sluid = _text(fields, "sluid")
     if sluid and not is_sluid(sluid):
         raise UnusableError("bad_field")

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from dutycycle_exporter.attribution.prolog_directory import MAX_BYTES, MAX_FILES, PrologDirectory
+from dutycycle_exporter.attribution.prolog_directory import MAX_BYTES, MAX_FILES, PrologDirectory, read_boot_id
 from dutycycle_exporter.attribution.slurm import PrologJob
 from tests.fakes.slurm_prolog import PrologWriter
 
 A, B = "GPU-aaaaaaaa-0000-0000-0000-000000000000", "GPU-bbbbbbbb-0000-0000-0000-000000000000"
 MINIMAL = {"job_id": 7, "uid": 1000}
+BOOT, EARLIER = "8f0f8c3e-0d9b-4a53-8f39-0c1ac5be1e3d", "11111111-0d9b-4a53-8f39-0c1ac5be1e3d"
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 
 
@@ -234,3 +235,33 @@ def test_reading_leaves_nothing_open(prolog, directory):
 def test_a_writers_files_can_be_read_by_all_and_written_by_one(prolog):
     prolog.start(7, [A])
     assert stat.S_IMODE((prolog.directory / f"{A}.json").stat().st_mode) == 0o644
+
+
+def test_a_file_from_before_the_node_was_booted_is_stale(prolog):
+    prolog.start(7, [A], boot_id=EARLIER)
+    prolog.start(8, [B], boot_id=BOOT)
+    files = PrologDirectory(prolog.directory, BOOT).read()
+    assert (names(files), files.failures) == ({B: ["8"]}, {"earlier_boot": 1})
+
+
+@pytest.mark.parametrize(("written", "running"), [(None, BOOT), (BOOT, None), ("", BOOT)])
+def test_where_a_boot_is_not_known_a_file_is_believed(prolog, written, running):
+    prolog.start(7, [A], boot_id=written)
+    assert names(PrologDirectory(prolog.directory, running).read()) == {A: ["7"]}
+
+
+@pytest.mark.parametrize("written", [7, ["x"], "\n", "x" * 300])
+def test_a_boot_id_that_is_no_name_is_refused(prolog, written):
+    prolog.start(7, [A], boot_id=written)
+    assert PrologDirectory(prolog.directory, BOOT).read().failures == {"bad_field": 1}
+
+
+@pytest.mark.parametrize(
+    ("content", "boot_id"), [(f"{BOOT}\n", BOOT), ("", None), ("x" * 100, None), ("\xff" * 36, None)]
+)
+def test_the_running_kernels_boot_id(tmp_path, content, boot_id):
+    path = tmp_path / "sys/kernel/random/boot_id"
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    assert read_boot_id(tmp_path) == boot_id
+    assert read_boot_id(tmp_path / "nowhere") is None

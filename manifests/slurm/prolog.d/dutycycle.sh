@@ -1,0 +1,197 @@
+#!/bin/bash -p
+# Slurm prolog: writes down whose each GPU of the job is, for the exporter on this node (docs/slurm.md).
+#
+# Needs bash 4.2 and mv; starts one process, whatever the number of GPUs. Never fails a job: what goes wrong is logged,
+# and the exit code is always 0. Settings: the file named as first argument, else /etc/dutycycle/prolog.conf.
+
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+LC_ALL=C
+unset IFS
+umask 022
+# Since bash 5.2 a & in a replacement would mean the match.
+shopt -u patsub_replacement 2>/dev/null
+
+directory=/run/dutycycle/slurm
+map=/etc/dutycycle/gpus.map
+order=minor
+sharing=auto
+nvidia=/proc/driver/nvidia/gpus
+boot_id=/proc/sys/kernel/random/boot_id
+
+log() {
+    printf 'dutycycle prolog: %s\n' "$1" >&2
+    logger -p daemon.warning -t dutycycle-prolog -- "job ${job:-?}: $1" 2>/dev/null
+}
+
+stop() {
+    log "$1"
+    exit 0
+}
+
+# A settings file is run as root, so nobody else may have written it. -O: owned by whoever runs this, which is root.
+settings=${1:-/etc/dutycycle/prolog.conf}
+if [[ -f $settings ]]; then
+    if [[ -O $settings && ! -L $settings ]]; then
+        # shellcheck source=/dev/null
+        . "$settings"
+    else
+        log "$settings is not used: it is a link, or not owned by the user that runs the prolog"
+    fi
+fi
+
+whole_number='^[0-9]{1,10}$'
+a_uuid='^(GPU|MIG)-[0-9A-Za-z-]{1,80}$'
+
+job=${SLURM_JOB_ID:-}
+user_id=${SLURM_JOB_UID:-}
+[[ -n ${SLURM_JOB_GPUS:-} || ${CUDA_VISIBLE_DEVICES:-} == *-* ]] || exit 0
+[[ $job =~ $whole_number && $user_id =~ $whole_number ]] || stop 'SLURM_JOB_ID or SLURM_JOB_UID is not a number'
+job=$((10#$job))
+
+# The UUIDs of this node's GPUs in the order of their minor numbers (or of their PCI addresses).
+uuids=()
+read_driver() {
+    local file line key value uuid minor excluded found=()
+    for file in "$nvidia"/*/information; do
+        [[ -r $file ]] || continue
+        uuid='' minor='' excluded=''
+        while read -r line; do
+            key=${line%%:*} value=${line##*[[:blank:]]}
+            case $key in
+                'GPU UUID') uuid=$value ;;
+                'Device Minor') minor=$value ;;
+                'GPU Excluded') excluded=$value ;;
+            esac
+        done < "$file"
+        # An excluded GPU is neither Slurm's nor NVML's.
+        [[ $excluded == Yes || ! $minor =~ $whole_number ]] && continue
+        if [[ $order == pci ]]; then found+=("$uuid"); else found[10#$minor]=$uuid; fi
+    done
+    uuids=("${found[@]}")
+}
+
+# What the site says instead: lines of an index and a UUID; everything after a # is for people.
+read_map() {
+    local index uuid rest
+    while read -r index uuid rest || [[ -n $index ]]; do
+        [[ $index =~ $whole_number && $uuid =~ $a_uuid ]] && uuids[10#$index]=$uuid
+    done < "$map"
+}
+
+# The job's GPUs. Slurm that knows UUIDs (AutoDetect=nvml: MIG instances, and every GPU since 25.11) says so itself;
+# else it counts this node's GPUs from 0 in the order of gres.conf, which has to be that of the device files.
+gpus=()
+find_gpus() {
+    local words word index
+    IFS=, read -ra words <<< "${CUDA_VISIBLE_DEVICES:-}"
+    for word in "${words[@]}"; do
+        if [[ $word =~ $a_uuid ]]; then
+            gpus+=("$word")
+        else
+            gpus=()
+            break
+        fi
+    done
+    [[ ${#gpus[@]} -gt 0 ]] && return
+    if [[ -f $map ]]; then read_map; else read_driver; fi
+    IFS=, read -ra words <<< "${SLURM_JOB_GPUS:-}"
+    for index in "${words[@]}"; do
+        if [[ $index =~ $whole_number && ${uuids[10#$index]:-} =~ $a_uuid ]]; then
+            gpus+=("${uuids[10#$index]}")
+        else
+            log "no UUID is known for GPU $index (persistence mode off, or $map wrong?)"
+        fi
+    done
+}
+
+# A JSON string of what may come from a user: other characters than printable ASCII become ?, 256 are kept.
+text() {
+    local value=${1:0:256}
+    value=${value//[!\ -~]/?}
+    value=${value//\\/\\\\}
+    value=${value//\"/\\\"}
+    printf -v "$2" '"%s"' "$value"
+}
+
+# Optional members of the object, each with its comma.
+members=
+string_member() {
+    local quoted
+    [[ -n $2 ]] || return
+    text "$2" quoted
+    members+=", \"$1\": $quoted"
+}
+number_member() {
+    [[ $2 =~ $whole_number ]] && members+=", \"$1\": $((10#$2))"
+}
+
+# Whether jobs may share GPUs here: slurm.conf has shards or MPS among its GresTypes, or cannot be read.
+shared() {
+    case $sharing in
+        yes) return 0 ;;
+        no) return 1 ;;
+    esac
+    local line types=
+    [[ -r ${SLURM_CONF:-/etc/slurm/slurm.conf} ]] || return 0
+    while read -r line; do
+        [[ ${line,,} =~ ^grestypes[[:blank:]]*=(.*) ]] && types+=,${BASH_REMATCH[1]}
+    done < "${SLURM_CONF:-/etc/slurm/slurm.conf}"
+    [[ -z $types || $types == *shard* || $types == *mps* ]]
+}
+
+# Files of jobs that cannot hold these GPUs any more: from before the node was booted, or, where a GPU has one job at a
+# time, of any other job: its epilog never came to an end.
+superseded=()
+find_superseded() {
+    local uuid file content exclusive=
+    for uuid in "${gpus[@]}"; do
+        for file in "$directory/$uuid".*json; do
+            [[ -e $file && $file != "$directory/$uuid.$job.json" ]] || continue
+            [[ -n $exclusive ]] || if shared; then exclusive=no; else exclusive=yes; fi
+            content=
+            IFS= read -r content < "$file"
+            [[ $exclusive == yes || ( -n $boot && $content == *'"boot_id": "'* && $content != *"$boot"* ) ]] &&
+                superseded+=("$file")
+        done
+    done
+}
+
+find_gpus
+[[ ${#gpus[@]} -gt 0 ]] || stop "none of the job's GPUs could be identified"
+
+if [[ ! -d $directory/.new ]]; then
+    mkdir -p -- "$directory/.new" || stop "$directory cannot be made"
+fi
+[[ -O $directory && ! -L $directory ]] || stop "$directory is a link, or not owned by the user that runs the prolog"
+
+boot=
+IFS= read -r boot 2>/dev/null < "$boot_id"
+[[ $boot =~ ^[0-9a-f-]{36}$ ]] || boot=
+printf -v now '%(%s)T' -1
+string_member boot_id "$boot"
+string_member sluid "${SLURM_JOB_SLUID:-}"
+if [[ -n ${SLURM_ARRAY_JOB_ID:-} && -n ${SLURM_ARRAY_TASK_ID:-} ]]; then
+    number_member array_job_id "$SLURM_ARRAY_JOB_ID"
+    number_member array_task_id "$SLURM_ARRAY_TASK_ID"
+fi
+number_member het_job_id "${SLURM_HET_JOB_ID:-}"
+number_member restarts "${SLURM_JOB_RESTART_COUNT:-}"
+string_member user "${SLURM_JOB_USER:-}"
+string_member account "${SLURM_JOB_ACCOUNT:-}"
+string_member partition "${SLURM_JOB_PARTITION:-}"
+string_member nodelist "${SLURM_JOB_NODELIST:-${SLURM_NODELIST:-}}"
+
+find_superseded
+written=()
+for uuid in "${gpus[@]}"; do
+    file=$directory/.new/$uuid.$job.json
+    if printf '{"job_id": %d, "uid": %d, "start": %d%s}\n' "$job" "$((10#$user_id))" "$now" "$members" > "$file"; then
+        written+=("$file")
+    fi
+done
+[[ ${#written[@]} -eq ${#gpus[@]} ]] || log "not every file could be written to $directory"
+if [[ ${#written[@]} -gt 0 ]]; then
+    mv -f -- "${written[@]}" "$directory/" || log "files could not be moved to $directory"
+fi
+[[ ${#superseded[@]} -eq 0 ]] || rm -f -- "${superseded[@]}"
+exit 0

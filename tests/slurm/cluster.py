@@ -1,0 +1,251 @@
+"""A real Slurm on this machine: munge, one controller, four nodes of eight GPUs, all on the loopback interface.
+
+The GPUs are device files that nobody opens; the nodes are four slurmd on one host. There is no accounting database. The
+jobs' users are three accounts that every Debian has, so nothing is added to the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.exporter.daemon import eventually
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "scontrol", "sbatch", "runuser", "setpriv")
+USERS = ("games", "mail", "news")
+NODES = ("n1", "n2", "n3", "n4")
+SHARED_NODE = "n4"
+"""Its GPUs can also be had by shards, two to a GPU."""
+
+GPUS = 8
+ROOT = Path(__file__).parents[2]
+_NVIDIA_MAJOR = 195
+
+_CONF = """\
+ClusterName=dutycycle
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={port}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+# A requeued job waits as long as credentials are valid.
+AuthInfo=socket={root}/munge.socket,cred_expire=5
+CommunicationParameters=NoAddrCache,NoCtldInAddrAny,NoInAddrAny
+MailProg=/bin/true
+SlurmctldPidFile={root}/slurmctld.pid
+SlurmdPidFile={root}/slurmd.%n.pid
+SlurmdSpoolDir={root}/spool/%n
+StateSaveLocation={root}/state
+SlurmctldLogFile={root}/log/slurmctld
+SlurmdLogFile={root}/log/slurmd.%n
+SlurmdParameters=config_overrides
+SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0
+ProctrackType=proctrack/{proctrack}
+TaskPlugin=task/none
+ReturnToService=2
+SlurmdTimeout=300
+KillWait=1
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=10
+MpiDefault=none
+GresTypes=gpu,shard
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+PrologFlags=Alloc
+Prolog={root}/prolog
+Epilog={root}/epilog
+NodeName=DEFAULT CPUs=32 SocketsPerBoard=1 CoresPerSocket=32 RealMemory=64000 State=UNKNOWN
+{nodes}
+PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+class Cluster:
+    """Slurm under `directory`, running while the context lasts. `node_directory` is what belongs to one node."""
+
+    def __init__(self) -> None:
+        # Short, as the path of a socket has to be, and open to the jobs' users.
+        self.directory = Path(tempfile.mkdtemp(prefix="slurm-"))
+        self.directory.chmod(0o755)
+        self.cgroups = Path("/sys/fs/cgroup/freezer").is_dir()
+        """Whether jobs have cgroups: where there is version 1. Slurm 22.05 needs systemd for version 2."""
+
+        self._environment = {**os.environ, "SLURM_CONF": str(self.directory / "slurm.conf")}
+        self._daemons: dict[str, subprocess.Popen[bytes]] = {}
+
+    def node_directory(self, node: str) -> Path:
+        return self.directory / "nodes" / node
+
+    def __enter__(self) -> Self:
+        try:
+            self._configure()
+            self._start("munged", *self._munge())
+            eventually((self.directory / "munge.socket").is_socket, "munge listens")
+            self._start("slurmctld", "slurmctld", "-D", "-c")
+            for node in NODES:
+                self.start_slurmd(node)
+            eventually(lambda: self.idle() == len(NODES), "the nodes are idle")
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def start_slurmd(self, node: str) -> None:
+        self._start(node, "slurmd", "-D", "-N", node)
+
+    def stop_slurmd(self, node: str, number: signal.Signals = signal.SIGTERM) -> None:
+        """Its jobs go on, as they do over an upgrade."""
+        daemon = self._daemons.pop(node)
+        daemon.send_signal(number)
+        daemon.wait(30)
+
+    def submit(self, user: str, *arguments: str, script: str = "exec sleep 3600") -> int:
+        """The number of a new job (in an array, that of the array). Prolog and epilog are ours."""
+        command = ("sbatch", "--parsable", "-D", "/tmp", "-o", "/dev/null", "-n1", f"--wrap={script}", *arguments)
+        return int(self._run("runuser", "-u", user, "--", *command).split(";")[0])
+
+    def scontrol(self, *arguments: str) -> str:
+        return self._run("scontrol", *arguments, check=False)
+
+    def cancel(self, *arguments: str) -> None:
+        self._run("scancel", *arguments)
+
+    def cancel_all(self) -> None:
+        for user in USERS:
+            self._run("scancel", "-u", user, check=False)
+
+    def idle(self) -> int:
+        """How many nodes are."""
+        assert all(daemon.poll() is None for daemon in self._daemons.values()), self.logs()
+        return int(self._run("sinfo", "-h", "-t", "idle", "-o", "%D", check=False).strip() or 0)
+
+    def logs(self) -> str:
+        """The end of every daemon's log, for a test that fails."""
+        return "\n".join(
+            f"== {log.name}\n" + log.read_text(errors="replace")[-2000:] for log in (self.directory / "log").iterdir()
+        )
+
+    def _run(self, *command: str, check: bool = True) -> str:
+        done = subprocess.run(command, env=self._environment, capture_output=True, text=True, timeout=60, check=False)
+        assert not check or done.returncode == 0, f"{command}: {done.stderr}"
+        return done.stdout
+
+    def _start(self, name: str, *command: str) -> None:
+        # Killed with the test, whatever becomes of it.
+        with (self.directory / "log" / f"{name}.stderr").open("ab") as log:
+            self._daemons[name] = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *command],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def _munge(self) -> list[str]:
+        key = self.directory / "munge" / "key"
+        key.parent.mkdir(mode=0o700)
+        key.write_bytes(os.urandom(256))
+        key.chmod(0o600)
+        files = {"pid-file": "munge/pid", "log-file": "munge/log", "seed-file": "munge/seed", "key-file": "munge/key"}
+        options = [f"--{option}={self.directory / name}" for option, name in files.items()]
+        return ["munged", "--foreground", f"--socket={self.directory / 'munge.socket'}", *options]
+
+    def _configure(self) -> None:
+        for name in ("log", "spool", "state", "dev", *(f"nodes/{node}" for node in NODES)):
+            (self.directory / name).mkdir(parents=True)
+        for gpu in range(GPUS):
+            os.mknod(self.directory / f"dev/nvidia{gpu}", stat.S_IFCHR | 0o666, os.makedev(_NVIDIA_MAJOR, gpu))
+        gres, nodes = ["AutoDetect=off"], []
+        for node in NODES:
+            (self.directory / "spool" / node).mkdir()
+            shards = f",shard:h100:{2 * GPUS}" if node == SHARED_NODE else ""
+            address = f"NodeHostname=localhost NodeAddr=127.0.0.1 Port={_free_port()}"
+            nodes.append(f"NodeName={node} {address} Gres=gpu:h100:{GPUS}{shards}")
+            gres.append(f"NodeName={node} Name=gpu Type=h100 File={self.directory}/dev/nvidia[0-{GPUS - 1}]")
+        gres.append(f"NodeName={SHARED_NODE} Name=shard Count={2 * GPUS}")
+        self._write("gres.conf", "\n".join(gres) + "\n")
+        self._write("cgroup.conf", "CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\n" if self.cgroups else "")
+        self._write(
+            "slurm.conf",
+            _CONF.format(
+                host=socket.gethostname().split(".")[0],
+                port=_free_port(),
+                root=self.directory,
+                nodes="\n".join(nodes),
+                proctrack="cgroup" if self.cgroups else "linuxproc",
+            ),
+        )
+        self._write(
+            "prolog.conf",
+            f"node={self.directory}/nodes/$SLURMD_NODENAME\ndirectory=$node/prolog\nnvidia=$node/gpus\nmap=$node/gpus.map\n",
+        )
+        for what in ("prolog", "epilog"):
+            script = ROOT / f"manifests/slurm/{what}.d/dutycycle.sh"
+            self._write(what, f'#!/bin/sh\nexec "{script}" "{self.directory}/prolog.conf"\n')
+            (self.directory / what).chmod(0o755)
+
+    def _write(self, name: str, text: str) -> None:
+        (self.directory / name).write_text(text)
+
+    def _stop(self) -> None:
+        with suppress(Exception):
+            self.cancel_all()
+            eventually(lambda: not self._run("squeue", "-h"), "all jobs have ended")
+        for daemon in reversed(self._daemons.values()):
+            daemon.terminate()
+        for daemon in self._daemons.values():
+            try:
+                daemon.wait(20)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+        self._daemons = {}
+        self._end_leftovers()
+        self._remove_cgroups()
+        shutil.rmtree(self.directory)
+
+    def _end_leftovers(self) -> None:
+        """Steps outlive their slurmd; each has this cluster's slurm.conf in its environment."""
+        mark = f"SLURM_CONF={self.directory}/".encode()
+        for process in Path("/proc").iterdir():
+            with suppress(OSError):
+                if process.name.isdigit() and mark in (process / "environ").read_bytes():
+                    os.kill(int(process.name), signal.SIGKILL)
+
+    def _remove_cgroups(self) -> None:
+        """Slurm leaves its directories behind."""
+        for controller in Path("/sys/fs/cgroup").iterdir():
+            for node in NODES:
+                for _ in range(50):
+                    if _rmdir_tree(controller / f"slurm_{node}"):
+                        break
+                    time.sleep(0.1)
+
+
+def _rmdir_tree(top: Path) -> bool:
+    """Whether a cgroup and all below it are gone: while a killed process is being buried they cannot be."""
+    for directory, _, _ in os.walk(top, topdown=False):
+        with suppress(OSError):
+            Path(directory).rmdir()
+    return not top.exists()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
