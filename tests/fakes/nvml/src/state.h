@@ -89,9 +89,9 @@ struct telemetry {
 
 /* Profiling counters of a GPU or of a MIG instance, since the beginning. */
 struct gpm_counters {
-    uint64_t time_us;                   /* up to when they have been integrated */
-    uint64_t elapsed_ns;                /* since the beginning */
-    uint64_t active_ns[GPM_ACTIVITIES]; /* by metric id, GPM_ACTIVITIES in layout.py: the integral of a share of 0 to 1 */
+    uint64_t time_us;    /* up to when they have been integrated */
+    uint64_t elapsed_ns; /* since the beginning */
+    uint64_t active_ns[GPM_ACTIVITIES];  /* by metric id, as GPM_ACTIVITIES in layout.py: integrals of shares of 1 */
     uint64_t traffic_bytes[GPM_TRAFFIC]; /* PCIe sent and received, NVLink received and sent */
 };
 
