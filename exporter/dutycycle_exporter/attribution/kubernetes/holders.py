@@ -189,9 +189,9 @@ class Holders:
         """Whether the API server has something to tell that it has not yet."""
         at = float("-inf") if self._answers.recorded is None else self._answers.recorded
         nameless = any(holder.record is None and not holder.over for holder in self._holders.values())
-        missing = any(holder.missing is not None and at < holder.missing for holder in self._holders.values())
+        missing = any(holder.missing is not None and at <= holder.missing for holder in self._holders.values())
         strange = any(
-            at < stranger.seen and uid not in self._answers.records for uid, stranger in self._strangers.items()
+            at <= stranger.seen and uid not in self._answers.records for uid, stranger in self._strangers.items()
         )
         return nameless or missing or strange
 

@@ -133,9 +133,8 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 def _texts(value: object) -> Mapping[str, str]:
     """A map of texts that can be shown."""
-    return {
-        key: text for key, text in _mapping(value).items() if isinstance(text, str) and is_name(key) and is_name(text)
-    }
+    texts = ((key, text) for key, text in _mapping(value).items() if isinstance(text, str))
+    return {key: text for key, text in texts if key and is_name(key) and is_name(text)}
 
 
 def _time(value: object) -> float | None:

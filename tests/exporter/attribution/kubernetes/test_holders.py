@@ -1,0 +1,435 @@
+"""Who holds what, from one answer to the next: nothing flickers, nothing outlives its pod, and names do not change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from dutycycle_exporter.attribution.kubernetes.devices import Selection
+from dutycycle_exporter.attribution.kubernetes.holders import Holders
+from dutycycle_exporter.attribution.kubernetes.messages import (
+    ClaimResource,
+    ContainerDevices,
+    ContainerResources,
+    PodResources,
+)
+from dutycycle_exporter.attribution.kubernetes.records import PodRecord
+from dutycycle_exporter.model import GpuReading, Workload
+
+A, B, C = (f"GPU-0000000{n}-aaaa-4000-8000-00000000000{n}" for n in range(3))
+WALL = 1_800_000_000.0
+INTERVAL = 5.0
+
+
+def holding(name: str, *devices: str, namespace: str = "ml", claims: Sequence[ClaimResource] = ()) -> PodResources:
+    entries = tuple(ContainerDevices("nvidia.com/gpu", (device,)) for device in devices)
+    return PodResources(name, namespace, (ContainerResources("main", entries, tuple(claims)),))
+
+
+DAEMON = holding("exporter", namespace="monitoring")
+"""A pod without a GPU: a node always has some."""
+
+
+def record(name: str, uid: str, **fields: object) -> PodRecord:
+    return PodRecord(uid, "ml", name, **{"user": "ada", "start": 1_799_999_000.0, **fields})  # type: ignore[arg-type]
+
+
+class Node:
+    """The holders of a node, and a clock that only moves when told."""
+
+    def __init__(self, *, api: bool = True) -> None:
+        self.holders = Holders(Selection(), api=api, patience=15, stale=600)
+        self.now = 1000.0
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    def listed(self, *pods: PodResources, after: float = INTERVAL, daemon: bool = True) -> None:
+        self.wait(after)
+        self.holders.listed((*pods, DAEMON) if daemon else pods, self.now, WALL + self.now)
+
+    def recorded(self, *records: PodRecord) -> None:
+        self.holders.recorded(records, self.now)
+
+    def claims(
+        self, processes: Mapping[str, Collection[str]] | None = None, gpus: Sequence[GpuReading] = ()
+    ) -> dict[str, list[str]]:
+        found, _ = self.holders.claims(gpus, processes or {}, {}, self.now)
+        held: dict[str, list[str]] = {}
+        for claim in found:
+            held.setdefault(claim.workload.id, []).append(claim.device)
+        return held
+
+    def start(self) -> float | None:
+        found, _ = self.holders.claims((), {}, {}, self.now)
+        return found[0].start
+
+    def workload(self, uid: str) -> Workload | None:
+        return self.holders.workload_of(uid, self.now)
+
+
+def running(*, api: bool = True) -> Node:
+    """A node on which pod `a` holds one GPU and is known."""
+    node = Node(api=api)
+    node.listed(holding("a", A))
+    node.recorded(record("a", "u-a"))
+    assert node.claims() == {"k8s/ml/a/u-a": [A]}
+    return node
+
+
+def test_a_pods_devices_are_merged_over_containers_and_replicas() -> None:
+    node = Node()
+    two = PodResources(
+        "a",
+        "ml",
+        tuple(
+            ContainerResources("c", (ContainerDevices("nvidia.com/gpu", (one,)),)) for one in (A, f"{A}::1", f"{B}::0")
+        ),
+    )
+    node.listed(two)
+    node.recorded(record("a", "u-a"))
+    assert node.claims() == {"k8s/ml/a/u-a": [A, B]}
+
+
+def test_sharers_each_have_a_claim() -> None:
+    node = Node()
+    node.listed(holding("a", f"{A}::0"), holding("b", f"{A}::1"))
+    node.recorded(record("a", "u-a"), record("b", "u-b"))
+    assert node.claims() == {"k8s/ml/a/u-a": [A], "k8s/ml/b/u-b": [A]}
+
+
+def test_the_workload_carries_the_pods_names() -> None:
+    node = running()
+    assert node.workload("u-a") == Workload("k8s/ml/a/u-a", "k8s", namespace="ml", pod="a", user="ada")
+
+
+def test_before_any_answer_nothing_is_claimed() -> None:
+    assert Node().claims() == {}
+
+
+class TestOneEmptyAnswer:
+    def test_of_a_kubelet_that_has_just_restarted_ends_nothing(self) -> None:
+        node = running()
+        node.listed(daemon=False)
+        assert node.claims() == {"k8s/ml/a/u-a": [A]}
+        node.listed(holding("a", A))
+        node.listed(daemon=False)
+        assert node.claims() == {"k8s/ml/a/u-a": [A]}
+
+    def test_nor_two_within_the_second_that_it_takes(self) -> None:
+        node = running(api=False)
+        for _ in range(4):
+            node.listed(daemon=False, after=0.3)
+        assert node.claims() == {"k8s/ml/a/u-a": [A]}
+
+    def test_nor_many_while_the_api_server_says_that_the_pod_runs(self) -> None:
+        """A kubelet that cannot reach the API server when it starts lists nothing until it can."""
+        node = running()
+        node.listed(daemon=False)
+        node.wait(1)
+        node.recorded(record("a", "u-a"))
+        for _ in range(10):
+            node.listed(daemon=False)
+        assert node.claims() == {"k8s/ml/a/u-a": [A]}
+        node.recorded()
+        node.listed(daemon=False)
+        assert node.claims() == {}
+
+    def test_the_second_ends_a_pod(self) -> None:
+        node = running()
+        node.listed()
+        assert node.claims() == {"k8s/ml/a/u-a": [A]}
+        node.listed()
+        assert node.claims() == {}
+
+    def test_also_where_the_api_server_still_has_the_pod(self) -> None:
+        """The kubelet lists others: it knows what it is doing."""
+        node = running()
+        node.listed(holding("b", B))
+        node.recorded(record("a", "u-a"), record("b", "u-b"))
+        node.listed(holding("b", B))
+        assert node.claims() == {"k8s/ml/b/u-b": [B]}
+
+    def test_a_device_that_is_handed_on_has_both_until_then(self) -> None:
+        node = running()
+        node.listed(holding("b", A))
+        node.recorded(record("b", "u-b"))
+        assert node.claims() == {"k8s/ml/a/u-a": [A], "k8s/ml/b/u-b": [A]}
+        node.listed(holding("b", A))
+        assert node.claims() == {"k8s/ml/b/u-b": [A]}
+
+
+class TestTheKubeletIsAway:
+    def test_what_is_held_stays_held_while_the_api_server_answers(self) -> None:
+        node = running()
+        for _ in range(100):
+            node.wait(30)
+            node.recorded(record("a", "u-a"))
+            assert node.claims() == {"k8s/ml/a/u-a": [A]}
+
+    def test_until_neither_has_answered_for_long(self) -> None:
+        node = running()
+        node.wait(599)
+        assert node.claims() == {"k8s/ml/a/u-a": [A]}
+        node.wait(2)
+        assert node.claims() == {}
+        node.listed(holding("a", A))
+        assert node.claims() == {"k8s/ml/a/u-a": [A]}
+
+    def test_a_pod_that_is_over_ends_at_once(self) -> None:
+        node = running()
+        node.wait(60)
+        node.recorded(record("a", "u-a", over=True))
+        assert node.claims() == {}
+
+    def test_a_pod_that_is_gone_ends_at_the_second_answer_without_it(self) -> None:
+        node = running()
+        node.wait(60)
+        node.recorded()
+        assert node.claims() == {"k8s/ml/a/u-a": [A]}
+        node.wait(30)
+        node.recorded()
+        assert node.claims() == {}
+
+    def test_while_it_answers_a_pod_that_the_api_server_lacks_is_held_all_the_same(self) -> None:
+        """One that was deleted by force still runs."""
+        node = running()
+        for _ in range(5):
+            node.listed(holding("a", A))
+            node.recorded()
+        assert node.claims() == {"k8s/ml/a/u-a": [A]}
+
+
+class TestATerminalPod:
+    def test_that_an_older_kubelet_lists_is_dropped(self) -> None:
+        node = running()
+        node.listed(holding("a", A))
+        node.recorded(record("a", "u-a", over=True))
+        assert node.claims() == {}
+        node.listed(holding("a", A))
+        assert node.claims() == {}
+
+    def test_is_never_claimed_where_it_was_over_from_the_beginning(self) -> None:
+        node = Node()
+        node.listed(holding("a", A))
+        node.recorded(record("a", "u-a", over=True))
+        node.wait(100)
+        assert node.claims() == {}
+        assert not node.holders.unrecorded()
+
+    def test_of_an_earlier_pod_of_the_name_says_nothing_of_the_present_one(self) -> None:
+        node = running()
+        node.recorded(record("a", "u-earlier", over=True))
+        assert node.claims() == {"k8s/ml/a/u-a": [A]}
+
+
+class TestNames:
+    def test_are_waited_for_and_then_settled_without(self) -> None:
+        node = Node()
+        node.listed(holding("a", A))
+        node.wait(14)
+        assert node.claims() == {}
+        node.wait(1)
+        assert node.claims() == {"k8s/ml/a/": [A]}
+        node.recorded(record("a", "u-a"))
+        assert node.claims() == {"k8s/ml/a/": [A]}
+        assert node.workload("u-a") == Workload("k8s/ml/a/", "k8s", namespace="ml", pod="a", user="ml")
+
+    def test_come_from_the_api_server_only_where_it_was_asked_after_the_pod_was_seen(self) -> None:
+        """Its earlier answer may tell of an earlier pod of that name."""
+        node = Node()
+        node.listed()
+        node.recorded(record("a", "u-earlier"))
+        node.listed(holding("a", A))
+        assert node.claims() == {}
+        node.recorded(record("a", "u-a"))
+        assert node.claims() == {"k8s/ml/a/u-a": [A]}
+
+    def test_of_a_pod_that_took_the_name_of_another_between_two_answers(self) -> None:
+        node = running()
+        node.listed(holding("a", A))
+        node.recorded(record("a", "u-next", user="bob"))
+        assert node.claims() == {"k8s/ml/a/u-next": [A]}
+
+    def test_do_not_change_with_the_pods_annotations(self) -> None:
+        node = running()
+        node.recorded(record("a", "u-a", user="mallory"))
+        workload = node.workload("u-a")
+        assert workload is not None
+        assert workload.user == "ada"
+
+    def test_without_an_api_server_are_those_of_the_devices_only_pod(self) -> None:
+        node = Node(api=False)
+        node.listed(holding("a", A, B), holding("b", C))
+        assert node.claims() == {}
+        held = node.claims({B: ["u-a"], C: ["u-b"]})
+        assert held == {"k8s/ml/a/u-a": [A, B], "k8s/ml/b/u-b": [C]}
+        assert node.workload("u-b") == Workload("k8s/ml/b/u-b", "k8s", namespace="ml", pod="b", user="ml")
+
+    @pytest.mark.parametrize(
+        ("pods", "processes"),
+        [
+            # Two pods that are not known share the device: either may be the process'.
+            ((holding("a", f"{A}::0"), holding("b", f"{A}::1")), {A: ["u-1"]}),
+            # Two pods' processes are on the device: one of them has no business there.
+            ((holding("a", A),), {A: ["u-1", "u-2"]}),
+            ((holding("a", A),), {B: ["u-1"]}),
+            ((holding("a", A),), {}),
+        ],
+    )
+    def test_without_an_api_server_are_not_guessed(
+        self, pods: Sequence[PodResources], processes: Mapping[str, Collection[str]]
+    ) -> None:
+        node = Node(api=False)
+        node.listed(*pods)
+        assert node.claims(processes) == {}
+        node.wait(15)
+        assert set(node.claims(processes)) == {f"k8s/ml/{pod.name}/" for pod in pods}
+
+    def test_a_process_seen_later_belongs_to_the_pod_whose_names_were_settled_without_it(self) -> None:
+        node = Node(api=False)
+        node.listed(holding("a", A))
+        node.wait(15)
+        assert node.claims() == {"k8s/ml/a/": [A]}
+        assert node.claims({A: ["u-a"]}) == {"k8s/ml/a/": [A]}
+        workload = node.workload("u-a")
+        assert workload is not None
+        assert workload.id == "k8s/ml/a/"
+
+    def test_that_cannot_be_part_of_an_id_are_refused(self) -> None:
+        node = Node()
+        pods = [holding("a/b", A), holding("", A), holding("x" * 300, A), holding("a\n", A), holding("ok", B)]
+        assert node.holders.listed(pods, node.now, WALL) == {"bad_name": 4}
+        node.recorded(record("ok", "u"))
+        assert node.claims() == {"k8s/ml/ok/u": [B]}
+
+
+class TestAPodThatOnlyUsesADevice:
+    def test_has_its_names_from_the_api_server(self) -> None:
+        node = running()
+        node.recorded(record("a", "u-a"), record("profiler", "u-p", user="eve"))
+        assert node.workload("u-p") == Workload(
+            "k8s/ml/profiler/u-p", "k8s", namespace="ml", pod="profiler", user="eve"
+        )
+
+    def test_has_none_until_it_is_known_that_nobody_tells(self) -> None:
+        node = running()
+        assert node.workload("u-x") is None
+        assert node.holders.unrecorded()
+        node.wait(1)
+        node.recorded(record("a", "u-a"))
+        assert not node.holders.unrecorded()
+        assert node.workload("u-x") is None
+        node.wait(14)
+        assert node.workload("u-x") == Workload("k8s///u-x", "k8s")
+        node.recorded(record("x", "u-x"))
+        assert node.workload("u-x") == Workload("k8s///u-x", "k8s")
+
+    def test_needs_no_patience_where_nobody_could_tell(self) -> None:
+        assert Node(api=False).workload("u-x") == Workload("k8s///u-x", "k8s")
+
+    def test_is_forgotten_when_nobody_asks_any_more(self) -> None:
+        node = running()
+        node.workload("u-x")
+        node.wait(400)
+        node.listed(holding("a", A))
+        node.claims()
+        assert not node.holders.unrecorded()
+
+
+class TestStart:
+    def test_is_the_pods_own(self) -> None:
+        assert running().start() == 1_799_999_000.0
+
+    def test_is_not_known_of_a_pod_that_was_there_before_the_exporter(self) -> None:
+        node = Node(api=False)
+        node.listed(daemon=False)
+        node.listed(holding("a", A))
+        node.wait(15)
+        assert node.start() is None
+
+    def test_is_when_the_pod_was_first_listed_where_it_was_seen_to_begin(self) -> None:
+        node = Node(api=False)
+        node.listed()
+        node.listed(holding("a", A))
+        began = WALL + node.now
+        node.wait(15)
+        assert node.start() == began
+
+
+def test_devices_that_mean_nothing_here_are_counted_and_the_others_held() -> None:
+    node = Node(api=False)
+    node.listed(holding("a", A, "nvidia9", claims=[ClaimResource((), "gpu.nvidia.com", "n", "gpu-7-mig-9-0-1")]))
+    node.wait(15)
+    claims, unknown = node.holders.claims((), {}, {}, node.now)
+    assert [claim.device for claim in claims] == [A]
+    assert unknown == 2
+    assert node.holders.unpublished()
+    claims, unknown = node.holders.claims((), {}, {("n", "gpu-7-mig-9-0-1"): B}, node.now)
+    assert [claim.device for claim in claims] == [A, B]
+    assert unknown == 1
+
+
+def test_labels_are_those_of_workloads_that_hold_devices() -> None:
+    node = running()
+    assert node.holders.labels() == {}
+    node.listed(holding("a", A), holding("b", B))
+    node.recorded(
+        record("a", "u-a"), record("b", "u-b", labels=(("app", "x"),)), record("c", "u-c", labels=(("y", "z"),))
+    )
+    node.claims()
+    assert node.holders.labels() == {"k8s/ml/b/u-b": (("app", "x"),)}
+
+
+class AnyAnswers(RuleBasedStateMachine):
+    """Whatever the kubelet and the API server say, in whatever order: a workload's id stays while its pod is listed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.node = Node()
+        self.listed: set[str] = set()
+        self.listed_at = 0.0
+        self.ids: dict[str, str] = {}
+
+    @rule(names=st.sets(st.sampled_from("abc")), after=st.floats(0.1, 40))
+    def list_pods(self, names: set[str], after: float) -> None:
+        self.node.listed(*(holding(name, A) for name in names), after=after, daemon=bool(names))
+        self.ids = {name: one for name, one in self.ids.items() if name in names & self.listed}
+        self.listed, self.listed_at = set(names), self.node.now
+
+    @rule(names=st.sets(st.sampled_from("abc")), after=st.floats(0, 40))
+    def record_pods(self, names: set[str], after: float) -> None:
+        self.node.wait(after)
+        self.node.recorded(*(record(name, f"u-{name}") for name in names))
+        if self.node.now - self.listed_at > 30:
+            # The kubelet is away: the API server may end what it lacks.
+            self.listed &= names
+
+    @rule(after=st.floats(0, 20))
+    def wait(self, after: float) -> None:
+        self.node.wait(after)
+
+    @rule(uid=st.sampled_from(["u-a", "u-b", "u-x"]))
+    def ask(self, uid: str) -> None:
+        first = self.node.workload(uid)
+        assert first is None or self.node.workload(uid) == first
+
+    @invariant()
+    def ids_stay(self) -> None:
+        for workload in self.node.claims():
+            name = workload.split("/")[2]
+            assert self.ids.setdefault(name, workload) == workload or name not in self.listed
+
+    @invariant()
+    def whoever_was_just_listed_is_claimed_after_a_while(self) -> None:
+        claimed = {workload.split("/")[2] for workload in self.node.claims()}
+        if 15 <= self.node.now - self.listed_at < 600:
+            assert self.listed <= claimed
+
+
+TestAnyAnswers = AnyAnswers.TestCase
+TestAnyAnswers.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)

@@ -1,0 +1,186 @@
+"""What is read of the API server's lists, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutycycle_exporter.attribution.errors import UnusableError
+from dutycycle_exporter.attribution.kubernetes.records import Naming, PodRecord, parse_pods, parse_slices
+from tests.fakes.kubelet.recorded import Recordings
+
+
+def pods(*items: Any, kind: str = "PodList") -> bytes:
+    return json.dumps({"kind": kind, "apiVersion": "v1", "metadata": {}, "items": items}).encode()
+
+
+def item(**metadata: Any) -> dict[str, Any]:
+    phase = metadata.pop("phase", "Running")
+    return {"metadata": {"name": "a", "namespace": "ml", "uid": "u-1", **metadata}, "status": {"phase": phase}}
+
+
+def one(naming: Naming | None = None, **metadata: Any) -> PodRecord:
+    [record], bad = parse_pods(pods(item(**metadata)), naming or Naming())
+    assert bad == 0
+    return record
+
+
+def test_a_recorded_list_of_a_nodes_pods(recordings: Recordings) -> None:
+    body = recordings.http("02-pods/list-fieldselector-node")
+    records, bad = parse_pods(body, Naming(labels=("app",)))
+    listed = json.loads(body)["items"]
+    assert bad == 0
+    assert [(record.uid, record.namespace, record.name) for record in records] == [
+        (one["metadata"]["uid"], one["metadata"]["namespace"], one["metadata"]["name"]) for one in listed
+    ]
+    assert [dict(record.labels) for record in records] == [
+        {"app": one["metadata"]["labels"]["app"]} if "app" in one["metadata"].get("labels", {}) else {}
+        for one in listed
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "over"),
+    [("k8s-pod-running", False), ("k8s-pod-succeeded", True), ("k8s-pod-admission-failed", True)],
+)
+def test_recorded_pods_of_each_phase(name: str, over: bool, recordings: Recordings) -> None:
+    pod = json.loads(recordings.http(f"09-podresources/{name}"))
+    [record], _ = parse_pods(pods(pod), Naming())
+    assert record.over is over
+    assert record.uid == pod["metadata"]["uid"]
+    if name == "k8s-pod-running":
+        assert record.user == "alice"
+        assert record.start == pytest.approx(1795212853, abs=60)
+
+
+@pytest.mark.parametrize(
+    ("naming", "metadata", "user"),
+    [
+        (Naming(), {}, "ml"),
+        (Naming(), {"annotations": {"dutycycle.io/user": "ada"}}, "ada"),
+        (Naming(), {"annotations": {"dutycycle.io/user": ""}}, "ml"),
+        (Naming(), {"annotations": {"dutycycle.io/user": "a\u202eb"}}, "ml"),
+        (Naming(), {"annotations": {"dutycycle.io/user": "x" * 300}}, "ml"),
+        (Naming(), {"annotations": {"dutycycle.io/user": 7}}, "ml"),
+        (Naming(), {"annotations": None, "labels": []}, "ml"),
+        (Naming("who", "owner"), {"annotations": {"who": "ada"}, "labels": {"owner": "bob"}}, "ada"),
+        (Naming("who", "owner"), {"annotations": {"else": "ada"}, "labels": {"owner": "bob"}}, "bob"),
+        (Naming("", ""), {"annotations": {"": "ada"}}, "ml"),
+    ],
+)
+def test_a_pods_user_is_its_annotation_else_its_label_else_its_namespace(
+    naming: Naming, metadata: dict[str, Any], user: str
+) -> None:
+    assert one(naming, **metadata).user == user
+
+
+def test_only_labels_that_are_let_through() -> None:
+    labels = {"app": "x", "team.io/name": "y", "secret": "z", "spec": "s", "app2": "é", "bad": "\n", "number": 1}
+    assert one(Naming(labels=("app", "team.io/*", "spec", "bad", "number")), labels=labels).labels == (
+        ("app", "x"),
+        ("spec", "s"),
+        ("team.io/name", "y"),
+    )
+    assert one(labels=labels).labels == ()
+
+
+def test_a_static_pods_uid_is_the_one_in_its_cgroup() -> None:
+    annotations = {"kubernetes.io/config.hash": "3f9c", "kubernetes.io/config.mirror": "3f9c"}
+    assert one(annotations=annotations).uid == "3f9c"
+
+
+def test_a_start_that_is_none_is_not_known() -> None:
+    assert one().start is None
+    assert one(creationTimestamp="2026-11-20T22:14:13Z").start == 1795212853.0
+    for nonsense in ("yesterday", "", 5, None, "9999-99-99T00:00:00Z"):
+        assert one(creationTimestamp=nonsense).start is None
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        None,
+        7,
+        [],
+        {},
+        {"metadata": []},
+        item(uid=None),
+        item(uid=""),
+        item(uid=5),
+        item(uid="a/b"),
+        item(uid="x" * 65),
+        item(name=""),
+        item(name="a/b"),
+        item(name="a\nb"),
+        item(namespace="m l"),
+        item(name="x" * 300),
+    ],
+)
+def test_an_item_that_is_no_pod_is_counted_and_the_others_are_read(broken: object) -> None:
+    records, bad = parse_pods(pods(item(name="good"), broken, item(name="fine")), Naming())
+    assert [record.name for record in records] == ["good", "fine"]
+    assert bad == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"404 page not found\n",
+        b"null",
+        b"[]",
+        b'{"kind":"Status","status":"Failure","code":410}',
+        b'{"kind":"PodList","items":{}}',
+        b'{"kind":"PodList","items":[NaN]}',
+        b'{"kind":"PodList","items":[' + b"[" * 100_000,
+        b'{"kind":"PodList","items":[{"metadata":{"name":"a","uid":' + b"9" * 10_000 + b"}}]}",
+        b'{"kind":"PodList","items":[\xff\xfe]}',
+        b'{"kind":"PodList","items":[',
+    ],
+)
+def test_what_is_no_list_is_refused(body: bytes) -> None:
+    for parse in (lambda text: parse_pods(text, Naming()), parse_slices):
+        with pytest.raises(UnusableError, match="protocol"):
+            parse(body)
+
+
+def test_an_empty_list() -> None:
+    assert parse_pods(b'{"kind":"PodList","items":null}', Naming()) == ((), 0)
+    assert parse_pods(pods(), Naming()) == ((), 0)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["metadata", "name", "namespace", "uid", "labels", "annotations", "status", "phase", "spec"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.lists(_JSON, max_size=4))
+def test_any_items_are_read_or_counted(items: list[object]) -> None:
+    records, bad = parse_pods(pods(*items), Naming(labels=("*",)))
+    assert len(records) + bad == len(items)
+    parse_slices(pods(*items, kind="ResourceSliceList"))
+
+
+def test_uuids_that_drivers_publish_in_each_version() -> None:
+    uuid = {"uuid": {"string": "GPU-1"}}
+    spec = {"driver": "gpu.nvidia.com", "nodeName": "n", "pool": {"name": "n"}}
+    new = {"spec": {**spec, "devices": [{"name": "gpu-0", "attributes": uuid}, {"name": "gpu-9"}, 7]}}
+    old = {"spec": {**spec, "devices": [{"name": "gpu-1", "basic": {"attributes": uuid}}]}}
+    other = {"spec": {"pool": {"name": 5}, "devices": [{"name": "gpu-2", "attributes": uuid}]}}
+    body = pods(new, old, other, {"spec": {"devices": {}}}, None, kind="ResourceSliceList")
+    assert parse_slices(body) == {("n", "gpu-0"): "GPU-1", ("n", "gpu-1"): "GPU-1"}
