@@ -14,6 +14,7 @@ import pytest
 from dutycycle_exporter.errors import ExporterError
 from dutycycle_exporter.web import Scrapes, Server, make_app, parse_address
 from dutycycle_exporter.web import server as web
+from dutycycle_exporter.web.app import _patience
 from tests.exporter.daemon import eventually
 
 
@@ -62,8 +63,13 @@ def verdicts():
 
 
 @pytest.fixture
-def server(collector, verdicts):
-    server = Server("127.0.0.1:0", make_app(Scrapes(collector.text), verdicts))
+def scrapes(collector):
+    return Scrapes(collector.text)
+
+
+@pytest.fixture
+def server(collector, scrapes, verdicts):
+    server = Server("127.0.0.1:0", make_app(scrapes, verdicts))
     server.start()
     yield server
     collector.gate.set()
@@ -109,6 +115,41 @@ def test_metrics_are_compressed_for_those_who_can_take_it(server):
     assert b"up_ 1.0" in gzip.decompress(body)
 
 
+@pytest.mark.parametrize(
+    ("accept", "compressed"),
+    [
+        ("deflate, gzip;q=1.0, *;q=0.5", True),
+        ("GZIP", True),
+        ("gzip;q=0", False),
+        ("gzip; q=0.0, identity", False),
+        ("gzipped", False),
+        ("identity", False),
+        ("", False),
+    ],
+)
+def test_only_those_who_can_take_it_are_sent_it_compressed(server, accept, compressed):
+    _, headers, body = get(server, "/metrics", Accept_Encoding=accept)
+    assert (headers["Content-Encoding"] == "gzip") == compressed
+    assert len(body) == int(headers["Content-Length"])
+
+
+def test_a_head_request_has_the_answers_headers_and_nothing_else(server):
+    status, headers, body = get(server, "/metrics", "HEAD")
+    assert (status, body) == (200, b"")
+    assert headers["Content-Length"] == get(server, "/metrics")[1]["Content-Length"]
+
+
+def test_a_page_that_cannot_be_made_is_a_500_and_one_line_of_the_log(server, scrapes, caplog, capfd):
+    scrapes._make_page = lambda: 1 / 0
+    status, _, body = get(server, "/metrics")
+    assert status == 500
+    assert b"Traceback" not in body
+    assert "ZeroDivisionError" in caplog.text
+    assert capfd.readouterr().err == ""
+    scrapes._make_page = str
+    assert get(server, "/metrics")[0] == 200
+
+
 @pytest.mark.parametrize(("path", "attribute"), [("/-/ready", "why_unready"), ("/-/healthy", "why_unhealthy")])
 def test_probes_answer_503_with_the_reason(server, verdicts, path, attribute):
     assert get(server, path)[0] == 200
@@ -128,6 +169,8 @@ def test_the_landing_page_names_the_others(server):
     ("method", "path", "status"),
     [
         ("GET", "/nowhere", 404),
+        ("HEAD", "/nowhere", 404),
+        ("PUT", "/metrics", 405),
         ("GET", "/metrics/x", 404),
         ("POST", "/metrics", 405),
         ("OPTIONS", "/metrics", 405),
@@ -148,6 +191,35 @@ def test_however_many_scrape_one_collection_runs_at_a_time(server, collector):
         thread.join()
     assert statuses == [200] * 8
     assert collector.most == 1
+
+
+def test_a_scrape_that_would_wait_for_longer_than_its_scraper_is_told_so_and_counted(server, scrapes, collector):
+    """Its place is free then for the next, and the log of Prometheus says why there was nothing."""
+    collector.gate.clear()
+    first = threading.Thread(target=get, args=(server, "/metrics"))
+    first.start()
+    eventually(lambda: collector.running)
+    status, _, body = get(server, "/metrics", X_Prometheus_Scrape_Timeout_Seconds="0.2")
+    assert (status, body) == (503, b"another collection took the whole scrape timeout\n")
+    assert scrapes.refused == 1
+    collector.gate.set()
+    first.join()
+    assert get(server, "/metrics", X_Prometheus_Scrape_Timeout_Seconds="0.2")[0] == 200
+    assert (scrapes.refused, collector.most) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("10", 9.5),
+        ("10.000000", 9.5),
+        ("0.6", 0.3),
+        ("1e3", 999.5),
+        *((text, None) for text in ("", "soon", "nan", "inf", "-1", "0", "1e300", "1" * 5000)),
+    ],
+)
+def test_a_scrape_waits_for_less_than_prometheus_says_and_without_a_number_as_long_as_it_takes(header, seconds):
+    assert _patience(header) == pytest.approx(seconds)
 
 
 def test_a_client_that_says_nothing_does_not_keep_others_waiting(server):

@@ -1,0 +1,366 @@
+"""Who may come in: users, certificates, and what happens when their files change."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import socket
+import ssl
+import subprocess
+import threading
+
+import pytest
+
+from dutycycle_exporter.errors import ConfigError
+from dutycycle_exporter.web import Access, Scrapes, Server, make_app, passwords
+from dutycycle_exporter.web.access import Limiter
+from dutycycle_exporter.web.config import RateLimit
+from dutycycle_exporter.web.passwords import Passwords
+from tests.exporter.certificates import Authority
+from tests.exporter.daemon import eventually
+from tests.fakes.clock import FakeClock
+
+PAGE = "# TYPE up_ gauge\nup_ 1.0\n"
+
+
+class Well:
+    """Nothing is wrong with it."""
+
+    def unready(self):
+        return ""
+
+    def unhealthy(self):
+        return ""
+
+
+@pytest.fixture
+def authority(tmp_path):
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+def web_file(tmp_path):
+    return tmp_path / "web.yml"
+
+
+@pytest.fixture
+def serve(web_file):
+    """Starts a server with this web configuration."""
+    servers = []
+
+    def start(text):
+        replace(web_file, text)
+        access = Access(web_file)
+        server = Server("127.0.0.1:0", make_app(Scrapes(lambda: PAGE), Well(), access), access)
+        server.start()
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+def replace(path, text):
+    """As a mounted secret is: by renaming."""
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.rename(path)
+
+
+def bcrypt(password, cost="04"):
+    return passwords._crypt(password.encode(), f"$2y${cost}$abcdefghijklmnopqrstuu".encode()).decode()
+
+
+def basic(user, password):
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def get(server, path="/metrics", *, context=None, method="GET", **headers):
+    kind = http.client.HTTPConnection if context is None else http.client.HTTPSConnection
+    options = {} if context is None else {"context": context}
+    connection = kind("127.0.0.1", server.server_port, timeout=60, **options)
+    try:
+        connection.request(method, path, headers=headers)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()
+
+
+def client_context(authority, pair=None):
+    context = ssl.create_default_context(cafile=str(authority.pair.cert))
+    context.check_hostname = False
+    if pair is not None:
+        context.load_cert_chain(pair.cert, pair.key)
+    return context
+
+
+# Users
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/-/healthy", "/-/ready", "/", "/nowhere"])
+def test_with_users_everything_asks_for_one(serve, path):
+    server = serve(f"basic_auth_users:\n  alice: {bcrypt('right')}\n")
+    assert get(server, path)[0] == 401
+    assert get(server, path, Authorization=basic("alice", "wrong"))[0] == 401
+    assert get(server, path, Authorization=basic("alice", "right"))[0] in (200, 404)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "Basic",
+        "Basic !!!",
+        "Bearer abc",
+        "Basic " + base64.b64encode(b"alice").decode(),
+        "Basic " + base64.b64encode(b"\xff\xfe:\xff").decode(),
+        "Basic " + "A" * 60_000,
+        basic("bob", "right"),
+        basic("", "right"),
+        basic("alice", ""),
+        basic("alice", "right\0"),
+        basic("alice", "right\0more"),
+        basic("Alice", "right"),
+        basic("alice", "right "),
+    ],
+)
+def test_what_is_not_the_user_and_password_is_turned_away(serve, header, capfd):
+    server = serve(f"basic_auth_users:\n  alice: {bcrypt('right')}\n")
+    assert get(server, Authorization=header)[0] == 401
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_names_and_passwords_may_hold_anything_else(serve):
+    server = serve(f"basic_auth_users:\n  zoë: {bcrypt('pass:wörd')}\n")
+    assert get(server, Authorization=basic("zoë", "pass:wörd"))[0] == 200
+
+
+def test_a_published_hash_is_verified():
+    assert Passwords({"u": "$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"}).right("u", "U*U")
+
+
+def test_a_verdict_is_computed_once_for_everybody_who_asks_and_for_nobody_alike(monkeypatch):
+    computed = []
+    real = passwords._crypt
+
+    def counted(password, setting):
+        computed.append(setting[:7])
+        return real(password, setting)
+
+    users = Passwords({"alice": bcrypt("right", cost="05")})
+    monkeypatch.setattr(passwords, "_crypt", counted)
+    threads = [threading.Thread(target=users.right, args=("alice", "right")) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(computed) == 1
+    assert not users.right("alice", "wrong")
+    assert not users.right("alice", "wrong")
+    assert not users.right("nobody", "right")
+    # A user that there is not costs what one that there is does.
+    assert computed == [b"$2y$05$", b"$2y$05$", b"$2b$05$"]
+
+
+def test_guesses_are_forgotten_and_do_not_push_out_who_is_known(monkeypatch):
+    monkeypatch.setattr(passwords, "_MOST_WRONG", 8)
+    users = Passwords({"alice": bcrypt("right")})
+    assert users.right("alice", "right")
+    for guess in range(40):
+        assert not users.right("alice", str(guess))
+    assert (len(users._wrong), len(users._right)) == (8, 1)
+    monkeypatch.setattr(passwords, "_crypt", lambda *_: pytest.fail("computed again"))
+    assert users.right("alice", "right")
+
+
+def test_a_known_scraper_does_not_wait_for_guesses(monkeypatch):
+    users = Passwords({"alice": bcrypt("right")})
+    assert users.right("alice", "right")
+    with users._hashing:  # as while a guess is computed
+        assert users.right("alice", "right")
+
+
+def test_a_changed_file_is_read_at_the_next_request_and_a_wrong_one_changes_nothing(serve, web_file, caplog):
+    caplog.set_level("INFO")
+    server = serve(f"basic_auth_users:\n  alice: {bcrypt('one')}\n")
+    assert get(server, Authorization=basic("alice", "one"))[0] == 200
+    replace(web_file, f"basic_auth_users:\n  alice: {bcrypt('two')}\n")
+    assert get(server, Authorization=basic("alice", "one"))[0] == 401
+    assert get(server, Authorization=basic("alice", "two"))[0] == 200
+    replace(web_file, "basic_auth_user: {}")
+    for _ in range(3):
+        assert get(server)[0] == 401
+        assert get(server, Authorization=basic("alice", "two"))[0] == 200
+    errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert len(errors) == 1
+    assert "did you mean basic_auth_users?" in errors[0]
+    web_file.unlink()
+    assert get(server)[0] == 401, "a file that is gone opens nothing"
+
+
+def test_headers_are_on_every_answer(serve):
+    server = serve("http_server_config:\n  headers:\n    X-Content-Type-Options: nosniff\n")
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+    connection.request("GET", "/nowhere")
+    assert connection.getresponse().headers["X-Content-Type-Options"] == "nosniff"
+    connection.close()
+
+
+def test_beyond_the_rate_limit_the_answer_is_429(serve):
+    server = serve("rate_limit: {interval: 1h, burst: 2}")
+    assert [get(server)[0] for _ in range(4)] == [200, 200, 429, 429]
+
+
+def test_the_rate_limit_gives_one_request_every_interval():
+    clock = FakeClock()
+    limiter = Limiter(RateLimit(interval=10, burst=2), clock)
+    assert [limiter.allows() for _ in range(3)] == [True, True, False]
+    clock.advance(10)
+    assert [limiter.allows() for _ in range(2)] == [True, False]
+    clock.advance(1000)
+    assert [limiter.allows() for _ in range(3)] == [True, True, False]
+
+
+# Certificates
+
+
+def tls_file(pair, *lines):
+    return "\n".join(["tls_server_config:", f"  cert_file: {pair.cert}", f"  key_file: {pair.key}", *lines, ""])
+
+
+def test_metrics_come_over_tls_and_not_without(serve, authority):
+    server = serve(tls_file(authority.issue("server", "IP:127.0.0.1")))
+    context = ssl.create_default_context(cafile=str(authority.pair.cert))
+    assert get(server, context=context) == (200, PAGE)
+    with pytest.raises((http.client.HTTPException, ssl.SSLError, ConnectionError)):
+        get(server)
+    assert get(server, context=context)[0] == 200
+
+
+def test_a_certificate_in_the_file_itself_needs_no_disk(serve, authority):
+    pair = authority.issue("server", "IP:127.0.0.1")
+
+    def block(path):
+        return "|\n" + "".join(f"    {line}\n" for line in path.read_text().splitlines())
+
+    server = serve(f"tls_server_config:\n  cert: {block(pair.cert)}\n  key: {block(pair.key)}\n")
+    assert get(server, context=client_context(authority)) == (200, PAGE)
+
+
+def served_name(server, authority):
+    connection = socket.create_connection(("127.0.0.1", server.server_port), timeout=60)
+    with client_context(authority).wrap_socket(connection) as secured:
+        return secured.getpeercert()["subject"][0][0][1]
+
+
+def test_a_renewed_certificate_is_used_at_the_next_connection(serve, authority, caplog):
+    one, two = authority.issue("one"), authority.issue("two")
+    server = serve(tls_file(one))
+    assert served_name(server, authority) == "one"
+    replace(one.cert, "half-written")
+    assert served_name(server, authority) == "one", "what cannot be used changes nothing"
+    assert "not a certificate and its key" in caplog.text
+    two.key.replace(one.key)
+    two.cert.replace(one.cert)
+    assert served_name(server, authority) == "two"
+
+
+CLIENTS = ("  client_auth_type: RequireAndVerifyClientCert", "  client_ca_file: {ca}")
+
+
+def test_only_clients_with_a_certificate_of_the_authority_are_served(serve, authority, tmp_path):
+    other = Authority(tmp_path, "other")
+    lines = [line.format(ca=authority.pair.cert) for line in CLIENTS]
+    server = serve(tls_file(authority.issue("server"), *lines))
+    assert get(server, context=client_context(authority, authority.issue("client")))[0] == 200
+    for pair in (None, other.issue("stranger")):
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            get(server, context=client_context(authority, pair))
+    assert get(server, context=client_context(authority, authority.issue("client2")))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("sans", "served"),
+    [
+        (("DNS:prometheus.example",), True),
+        (("DNS:other.example", "IP:10.0.0.1"), True),
+        (("IP:2001:db8:0:0:0:0:0:1",), True),
+        (("URI:spiffe://site/prometheus",), True),
+        (("email:ops@example.org",), True),
+        (("DNS:other.example",), False),
+        (("DNS:sub.prometheus.example",), False),
+        ((), False),
+    ],
+)
+def test_a_client_needs_one_of_the_allowed_names(serve, authority, sans, served):
+    lines = [line.format(ca=authority.pair.cert) for line in CLIENTS]
+    names = "prometheus.example, 10.0.0.1, '2001:db8::1', 'spiffe://site/prometheus', ops@example.org"
+    server = serve(tls_file(authority.issue("server"), *lines, f"  client_allowed_sans: [{names}]"))
+    context = client_context(authority, authority.issue("client", *sans))
+    if served:
+        assert get(server, context=context)[0] == 200
+    else:
+        with pytest.raises((http.client.HTTPException, ssl.SSLError, ConnectionError)):
+            get(server, context=context)
+
+
+@pytest.mark.parametrize(
+    ("lines", "highest", "fits"),
+    [
+        ((), ssl.TLSVersion.TLSv1_2, True),
+        (("  min_version: TLS13",), ssl.TLSVersion.TLSv1_2, False),
+        (("  cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384]",), ssl.TLSVersion.TLSv1_2, True),
+        (("  cipher_suites: [TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384]",), ssl.TLSVersion.TLSv1_2, False),
+        (("  max_version: TLS12", "  curve_preferences: [CurveP384]"), ssl.TLSVersion.TLSv1_3, True),
+    ],
+)
+def test_versions_ciphers_and_curves_are_as_the_file_says(serve, authority, lines, highest, fits):
+    server = serve(tls_file(authority.issue("server"), *lines))
+    context = client_context(authority)
+    context.maximum_version = highest
+    if fits:
+        assert get(server, context=context)[0] == 200
+    else:
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            get(server, context=context)
+
+
+@pytest.mark.parametrize("what", ["no file", "not PEM", "another's key", "key with a password", "no authority"])
+def test_files_that_are_no_certificates_are_an_error_that_names_them(authority, web_file, tmp_path, what):
+    pair = authority.issue("server")
+    lines, named = (), str(pair.cert)
+    if what == "no file":
+        pair.cert.unlink()
+    elif what == "not PEM":
+        pair.key.write_text("secret-text")
+    elif what == "another's key":
+        authority.issue("other").key.replace(pair.key)
+    elif what == "key with a password":
+        locked = tmp_path / "locked.key"
+        command = ["openssl", "ec", "-aes256", "-passout", "pass:abcd", "-in", str(pair.key), "-out", str(locked)]
+        subprocess.run(command, check=True, capture_output=True)
+        locked.replace(pair.key)
+    else:
+        named = str(tmp_path / "ca")
+        (tmp_path / "ca").write_text("nothing")
+        lines = [line.format(ca=named) for line in CLIENTS]
+    replace(web_file, tls_file(pair, *lines))
+    with pytest.raises(ConfigError) as caught:
+        Access(web_file)
+    assert named in str(caught.value)
+    assert f"--web.config.file={web_file}" in str(caught.value)
+    assert "secret-text" not in str(caught.value)
+
+
+def test_clients_that_do_not_finish_their_handshake_keep_nobody_waiting(serve, authority, capfd):
+    server = serve(tls_file(authority.issue("server")))
+    silent = [socket.create_connection(("127.0.0.1", server.server_port)) for _ in range(40)]
+    for connection, data in zip(silent, [b"", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x00"] * 13, strict=False):
+        connection.sendall(data)
+    assert get(server, context=client_context(authority))[0] == 200
+    for connection in silent:
+        connection.close()
+    eventually(lambda: not server._requests)
+    assert capfd.readouterr().err == ""
