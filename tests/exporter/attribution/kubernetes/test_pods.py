@@ -1,0 +1,315 @@
+"""The kubelet and the API server, asked on threads: what is known is told at once, whatever they do."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dutycycle_exporter.attribution.kubernetes import ApiServer, KubernetesPods, Naming, Pace
+from dutycycle_exporter.attribution.kubernetes.pods import API, KUBELET, SLICES, _Loop, _Pause
+from dutycycle_exporter.model import GpuReading, Workload
+from tests.fakes.kubelet import FakeApiServer, FakeKubelet, Fault, Reply, claim, pod
+from tests.fakes.kubelet.recorded import Recordings
+
+A, B, C = (f"GPU-0000000{n}-aaaa-4000-8000-00000000000{n}" for n in range(3))
+NODE = "gpu-real-0"
+PACE = Pace(interval=0.05, timeout=0.3, api_timeout=0.3, refresh=0.2, patience=30, stale=600)
+DAEMON = pod("exporter", "monitoring")
+
+
+def eventually(condition: Callable[[], Any]) -> Any:
+    """What the condition gives once it holds."""
+    deadline = time.monotonic() + 30
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it did not come to hold"
+        time.sleep(0.01)
+    return found
+
+
+def holding(name: str, *devices: str) -> Any:
+    return pod(name, "ml", {"nvidia.com/gpu": list(devices)})
+
+
+@contextmanager
+def asking(
+    path: Path, api: FakeApiServer | None = None, *, pace: Pace = PACE, **options: Any
+) -> Iterator[KubernetesPods]:
+    token = path.parent.parent / "token"
+    token.write_text("good")
+    server = None if api is None else ApiServer(api.url, token)
+    pods = KubernetesPods(node=NODE, socket=path, api=server, pace=pace, **options)
+    pods.start()
+    try:
+        yield pods
+    finally:
+        pods.stop()
+
+
+def held(pods: KubernetesPods, **processes: list[str]) -> dict[str, str]:
+    """Device by workload; processes are given by the names of the devices here."""
+    devices = {"a": A, "b": B, "c": C}
+    claims = pods.allocations((), {devices[name]: uids for name, uids in processes.items()})
+    return {one.workload.id: one.device for one in claims}
+
+
+def test_pods_are_named_by_both_together(socket_path: Path) -> None:
+    with FakeKubelet(socket_path, holding("a", A), DAEMON) as kubelet, FakeApiServer() as api:
+        api.add("a", "u-a", annotations={"dutycycle.io/user": "ada"}, labels={"app": "x", "secret": "y"})
+        with asking(socket_path, api, naming=Naming(labels=("app",))) as pods:
+            assert eventually(lambda: held(pods)) == {"k8s/ml/a/u-a": A}
+            [only] = pods.allocations((), {})
+            assert only.workload == Workload("k8s/ml/a/u-a", "k8s", namespace="ml", pod="a", user="ada")
+            assert only.start == 1795212854.0
+            assert pods.workload_of("u-a") == only.workload
+            assert pods.labels() == {"k8s/ml/a/u-a": (("app", "x"),)}
+            assert pods.take_failures() == {}
+            health = pods.health()
+            assert health[KUBELET].success
+            assert health[API].success
+            assert (health[KUBELET].duration or 0) > 0
+            # A pod that begins later is found without a question for each look at it.
+            api.add("b", "u-b")
+            kubelet.pods.append(holding("b", B))
+            assert eventually(lambda: len(held(pods)) == 2)
+            assert held(pods) == {"k8s/ml/a/u-a": A, "k8s/ml/b/u-b": B}
+
+
+def test_a_pod_that_ends_is_gone_after_the_second_answer(socket_path: Path) -> None:
+    with FakeKubelet(socket_path, holding("a", A), DAEMON) as kubelet, asking(socket_path) as pods:
+        eventually(lambda: held(pods, a=["u-a"]))
+        kubelet.pods = [DAEMON]
+        asked = len(kubelet.calls)
+        eventually(lambda: len(kubelet.calls) > asked + 2)
+        assert held(pods) == {"k8s/ml/a/u-a": A}
+        eventually(lambda: not held(pods))
+
+
+def test_a_kubelet_that_restarts_ends_nothing(socket_path: Path, recordings: Recordings) -> None:
+    """Through the answers that a real one gave: refused, none for a second, then all again."""
+    timeline = json.loads((recordings.directory / "09-podresources/15-kubelet-restart-timeline.json").read_text())
+    steps = [(step["code"], step.get("pods")) for step in timeline["timeline"]]
+    assert [(code, bool(pods)) for code, pods in steps] == [("UNAVAILABLE", False), ("OK", False), ("OK", True)]
+    before = recordings["15-before-kubelet-restart-list"].reply
+    kubelet = FakeKubelet(socket_path).start()
+    kubelet.raw = before
+    api = FakeApiServer()
+    for name in {name for name, _ in steps[-1][1]}:
+        api.add(name, f"u-{name}")
+    seen: list[dict[str, str]] = []
+    with api, asking(socket_path, api) as pods:
+        uuid = "GPU-22222222-dddd-4000-8000-000000000002"
+        reading = GpuReading(uuid, 0, "H200", minor=0, mig="MIG-x", gpu_instance=3, compute_instance=0)
+        eventually(lambda: len({one.workload.id for one in pods.allocations((reading,), {})}) == 6)
+        start = held(pods)
+        kubelet.stop()
+        eventually(lambda: pods.take_failures().get((KUBELET, "refused")))
+        seen.append(held(pods))
+        kubelet.raw = b""
+        kubelet.start()
+        asked, began = len(kubelet.calls), time.monotonic()
+        while time.monotonic() - began < timeline["timeline"][2]["t_s"] - timeline["timeline"][1]["t_s"]:
+            seen.append(held(pods))
+            time.sleep(0.05)
+        assert len(kubelet.calls) > asked + 5
+        kubelet.raw = recordings["15-after-restart-no-plugin-list"].reply
+        asked = len(kubelet.calls)
+        eventually(lambda: len(kubelet.calls) > asked + 2)
+        seen.append(held(pods))
+    kubelet.stop()
+    assert all(one == start for one in seen)
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault.HANG, Fault.HANG_AFTER_HEADERS, Fault.GARBAGE, Fault.TRUNCATE, Fault.BAD_MESSAGE]
+)
+def test_whatever_a_kubelet_does_what_was_known_is_told_at_once(fault: Fault, socket_path: Path) -> None:
+    with FakeKubelet(socket_path, holding("a", A), DAEMON) as kubelet, asking(socket_path) as pods:
+        eventually(lambda: held(pods, a=["u-a"]))
+        kubelet.fault = fault
+        failures = eventually(pods.take_failures)
+        assert {source for source, _ in failures} == {KUBELET}
+        assert {reason for _, reason in failures} <= {"timeout", "protocol", "closed"}
+        assert held(pods) == {"k8s/ml/a/u-a": A}
+        last = pods.health()[KUBELET]
+        assert not last.success
+        assert last.last_success is not None
+        kubelet.fault = None
+        eventually(lambda: pods.health()[KUBELET].success)
+
+
+def test_asking_never_waits_for_a_kubelet_that_hangs(socket_path: Path) -> None:
+    """The question is under way for as long as the test lasts, and is not waited for."""
+    patient = Pace(interval=0.05, timeout=600)
+    with FakeKubelet(socket_path) as kubelet:
+        kubelet.fault = Fault.HANG
+        with asking(socket_path, pace=patient) as pods:
+            assert held(pods) == {}
+            assert pods.workload_of("u-a") == Workload("k8s///u-a", "k8s")
+            assert pods.health() == {}
+
+
+def test_a_kubelet_that_comes_late_and_a_node_without_one(socket_path: Path) -> None:
+    with asking(socket_path) as pods:
+        assert eventually(pods.take_failures).keys() == {(KUBELET, "missing")}
+        assert held(pods) == {}
+        with FakeKubelet(socket_path, holding("a", A), DAEMON):
+            eventually(lambda: held(pods, a=["u-a"]))
+
+
+def test_a_kubelet_that_rejects_is_asked_less(socket_path: Path) -> None:
+    with FakeKubelet(socket_path) as kubelet:
+        kubelet.answer = lambda *_: Reply(code=8, text="rejected by rate limit")  # type: ignore[method-assign]
+        pods = KubernetesPods(node=NODE, socket=socket_path, pace=PACE)
+        gaps = [pods._ask_kubelet().least for _ in range(14)]
+        assert gaps[:3] == [0.1, 0.2, 0.4]
+        assert gaps[-1] == 60
+        assert pods.take_failures() == {(KUBELET, "grpc_resource_exhausted"): 14}
+        del kubelet.answer
+        assert pods._ask_kubelet().least == PACE.interval
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"), [(403, "forbidden"), (401, "unauthorized"), (410, "gone"), (500, "server_error")]
+)
+def test_an_api_server_that_refuses_is_counted_and_uids_come_from_cgroups(
+    status: int, reason: str, socket_path: Path
+) -> None:
+    pace = Pace(interval=0.05, timeout=0.3, api_timeout=0.3, refresh=0.2, patience=0.5)
+    with FakeKubelet(socket_path, holding("a", A), DAEMON), FakeApiServer() as api:
+        api.status = status
+        with asking(socket_path, api, pace=pace) as pods:
+            eventually(lambda: held(pods, a=["u-a"]))
+            assert held(pods) == {"k8s/ml/a/u-a": A}
+            assert eventually(pods.take_failures).keys() == {(API, reason)}
+            assert not pods.health()[API].success
+
+
+def test_an_api_server_that_is_away_for_a_while(socket_path: Path) -> None:
+    """The allocation waits for its names, and has them for good from then on."""
+    with FakeKubelet(socket_path, holding("a", A), DAEMON), FakeApiServer() as api:
+        api.add("a", "u-a")
+        api.raw = b"nonsense"
+        with asking(socket_path, api) as pods:
+            assert eventually(pods.take_failures).keys() == {(API, "protocol")}
+            assert held(pods) == {}
+            api.raw = None
+            assert eventually(lambda: held(pods)) == {"k8s/ml/a/u-a": A}
+            api.hang = True
+            eventually(lambda: (API, "timeout") in pods.take_failures())
+            assert held(pods) == {"k8s/ml/a/u-a": A}
+
+
+def test_the_api_server_is_not_asked_while_no_pod_holds_a_device(socket_path: Path) -> None:
+    with FakeKubelet(socket_path, DAEMON) as kubelet, FakeApiServer() as api:
+        with asking(socket_path, api):
+            eventually(lambda: len(kubelet.calls) > 10)
+        assert api.requests == []
+
+
+def test_only_this_nodes_pods_are_asked_for(socket_path: Path) -> None:
+    with FakeKubelet(socket_path, holding("a", A), DAEMON), FakeApiServer() as api:
+        api.add("a", "u-a")
+        with asking(socket_path, api) as pods:
+            eventually(lambda: held(pods))
+        assert set(api.requests) == {"/api/v1/pods?fieldSelector=spec.nodeName%3Dgpu-real-0&resourceVersion=0"}
+
+
+def test_questions_to_an_api_server_that_fails_come_ever_less_often(socket_path: Path) -> None:
+    with FakeKubelet(socket_path, holding("a", A)), FakeApiServer() as api:
+        (socket_path.parent.parent / "token").write_text("good")
+        server = ApiServer(api.url, socket_path.parent.parent / "token")
+        pods = KubernetesPods(node=NODE, socket=socket_path, api=server)
+        pods._ask_kubelet()
+        api.status = 500
+        assert [pods._ask_api().least for _ in range(8)] == [2, 4, 8, 16, 32, 60, 60, 60]
+        # It answers, and does not know the pod yet.
+        api.status = None
+        assert pods._ask_api() == _Pause(30, 0)
+        api.add("a", "u-a")
+        assert pods._ask_api() == _Pause(1, 30)
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
+def test_a_claims_devices_are_those_that_its_driver_publishes(version: str, socket_path: Path) -> None:
+    """On a node where the numbers of GPUs differ: what `gpu-1` is, only the driver knows."""
+    uuid = {"attributes": {"uuid": {"string": B}}}
+    device = {"name": "gpu-1", "basic": uuid} if version == "v1beta1" else {"name": "gpu-1", **uuid}
+    slices = {"spec": {"nodeName": NODE, "driver": "gpu.nvidia.com", "pool": {"name": NODE}, "devices": [device]}}
+    gpus = (GpuReading(A, 0, "H200", minor=0), GpuReading(B, 1, "H200", minor=2), GpuReading(C, 2, "H200", minor=1))
+    with FakeKubelet(socket_path, pod("a", claims=[claim("gpu-1")])), FakeApiServer(versions=(version,)) as api:
+        api.add("a", "u-a")
+        with asking(socket_path, api) as pods:
+            eventually(lambda: pods.health().get(SLICES))
+            assert pods.allocations(gpus, {}) == ()
+            failures = pods.take_failures()
+            assert failures.keys() == {(KUBELET, "unknown_device")}
+            api.slices.append(slices)
+            [only] = eventually(lambda: pods.allocations(gpus, {}))
+            assert (only.device, only.workload.id) == (B, "k8s/ml/a/u-a")
+
+
+def test_a_cluster_without_claims_is_counted_and_goes_on(socket_path: Path) -> None:
+    gpus = (GpuReading(A, 0, "H200", minor=0),)
+    with FakeKubelet(socket_path, pod("a", claims=[claim("gpu-0")])), FakeApiServer(versions=()) as api:
+        api.add("a", "u-a")
+        with asking(socket_path, api) as pods:
+            [only] = eventually(lambda: pods.allocations(gpus, {}))
+            assert only.device == A
+            assert eventually(lambda: pods.take_failures().get((SLICES, "not_found")))
+
+
+def test_items_that_are_no_pods_are_counted(socket_path: Path) -> None:
+    with FakeKubelet(socket_path, holding("a", A), holding("bad/name", B)), FakeApiServer() as api:
+        api.add("a", "u-a")
+        api.add("b", "x" * 100)
+        with asking(socket_path, api) as pods:
+            eventually(lambda: held(pods))
+            assert pods.take_failures().keys() == {(KUBELET, "bad_name"), (API, "bad_pod")}
+
+
+def test_a_source_that_fails_is_logged_once(socket_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    pods = KubernetesPods(node=NODE, socket=socket_path, pace=PACE)
+    with caplog.at_level(logging.INFO):
+        for _ in range(5):
+            pods._ask_kubelet()
+        with FakeKubelet(socket_path):
+            pods._ask_kubelet()
+            pods._ask_kubelet()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"kubelet ({socket_path}) does not answer: missing",
+        "kubelet answers",
+    ]
+
+
+def test_a_mistake_does_not_end_the_thread(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dutycycle_exporter.attribution.kubernetes.pods._LONGEST_GAP", 0.0)
+    turns: list[int] = []
+    enough = threading.Event()
+
+    def turn() -> _Pause:
+        turns.append(1)
+        if len(turns) == 3:
+            enough.set()
+        raise ZeroDivisionError
+
+    loop = _Loop("test", turn)
+    loop.start()
+    assert enough.wait(30)
+    loop.stop()
+    assert "asking test failed" in caplog.text
+
+
+def test_threads_end_when_told(socket_path: Path) -> None:
+    with FakeKubelet(socket_path, holding("a", A)), FakeApiServer() as api:
+        with asking(socket_path, api) as pods:
+            eventually(lambda: pods.health().get(KUBELET))
+        names = {"kubelet", "kubernetes-api"}
+        eventually(lambda: not names & {thread.name for thread in threading.enumerate()})
