@@ -140,7 +140,8 @@ def test_the_cgroup_of_a_jobs_process_tells_its_job(cluster, exporters):
     answer = cluster.directory / "answers" / "cgroup"
     answer.parent.mkdir()
     answer.parent.chmod(0o777)
-    job = cluster.submit(NEWS, "--gres=gpu:1", script=f"cat /proc/self/cgroup > {answer}.new; mv {answer}.new {answer}")
+    script = f"cat /proc/self/cgroup > {answer}.new; mv {answer}.new {answer}; exec sleep 3600"
+    job = cluster.submit(NEWS, "--gres=gpu:1", script=script)
     exporters.agree(lambda owners: count(owners, job) == 1, "it runs")
     group = parse(eventually(lambda: answer.read_text() if answer.exists() else ""))
     assert (group.scheduler, group.id) == ("slurm", str(job))

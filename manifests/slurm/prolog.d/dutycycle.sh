@@ -159,10 +159,9 @@ find_superseded() {
 find_gpus
 [[ ${#gpus[@]} -gt 0 ]] || stop "none of the job's GPUs could be identified"
 
-if [[ ! -d $directory/.new ]]; then
-    mkdir -p -- "$directory/.new" || stop "$directory cannot be made"
-fi
+[[ -d $directory ]] || mkdir -p -- "$directory" || stop "$directory cannot be made"
 [[ -O $directory && ! -L $directory ]] || stop "$directory is a link, or not owned by the user that runs the prolog"
+[[ -d $directory/.new ]] || mkdir -p -- "$directory/.new" || stop "$directory cannot be written to"
 
 boot=
 IFS= read -r boot 2>/dev/null < "$boot_id"
