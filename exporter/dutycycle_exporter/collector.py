@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from dutycycle_exporter.contract import (
@@ -41,13 +42,33 @@ def _version() -> str:
 _BUILD = labels(("version",), (_version(),))
 
 
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """How the daemon around the measuring fares: scrapes that it had to reject, and the last reading of its
+    configuration, `reloaded_at` (Unix seconds) being that of the last one without an error.
+    """
+
+    rejected: int = 0
+    reload_successful: bool = True
+    reloaded_at: float | None = None
+
+
 class ExporterCollector:
-    """Writes pages. `processes` are shown one by one where that was asked for."""
+    """Writes pages. `processes` are shown one by one where that was asked for; `operation` tells of the daemon."""
 
     def __init__(
-        self, service: Service, *, node: str, cluster: str, time_scale: float, replay: bool, processes: bool = False
+        self,
+        service: Service,
+        *,
+        node: str,
+        cluster: str,
+        time_scale: float,
+        replay: bool,
+        processes: bool = False,
+        operation: Callable[[], Operation] = Operation,
     ) -> None:
         self._service = service
+        self._operation = operation
         self._node = node
         self._in_node = labels(NODE, (node,))
         self._time_scale = time_scale
@@ -78,6 +99,10 @@ class ExporterCollector:
         page.add("dutycycle_exporter_start_timestamp_seconds", "", state.started)
         page.add("dutycycle_exporter_time_scale", "", self._time_scale)
         page.add("dutycycle_exporter_replay", "", self._replay)
+        operation = self._operation()
+        page.add("dutycycle_exporter_scrapes_rejected_total", "", operation.rejected)
+        page.add("dutycycle_exporter_config_last_reload_successful", "", operation.reload_successful)
+        page.add("dutycycle_exporter_config_last_reload_success_timestamp_seconds", "", operation.reloaded_at)
         for name, run in state.collectors.items():
             block = labels(("collector",), (name,))
             page.add("dutycycle_exporter_collector_success", block, run.success)

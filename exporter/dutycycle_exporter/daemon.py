@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable
 
 from dutycycle_exporter.attribution import Attribution
-from dutycycle_exporter.collector import ExporterCollector
+from dutycycle_exporter.collected import COLLECTED
+from dutycycle_exporter.collector import ExporterCollector, Operation
 from dutycycle_exporter.driver import loaded_driver
 from dutycycle_exporter.errors import ExporterError
 from dutycycle_exporter.logs import set_up
@@ -36,6 +37,7 @@ def child_command(settings: Settings, began: float) -> list[str]:
     command = [
         *(sys.executable, "-m", "dutycycle_exporter.child"),
         *(f"--interval={sample_interval(settings)}", f"--time-scale={settings.time_scale}"),
+        f"--collect={','.join(sorted(settings.collect & frozenset(COLLECTED)))}",
     ]
     if settings.replay is not None:
         epoch = began if settings.replay_epoch is None else settings.replay_epoch
@@ -73,6 +75,7 @@ class Exporter:
             time_scale=settings.time_scale,
             replay=settings.replay is not None,
             processes="processes" in settings.collect,
+            operation=self._operation,
         )
         self._scrapes = Scrapes(self._collector.text)
         self._server = Server(settings.listen, make_app(self._scrapes, self._service, self._access), self._access)
@@ -85,6 +88,10 @@ class Exporter:
             driver=lambda: loaded_driver(settings.procfs),
             release_timeout=settings.release_timeout / settings.time_scale,
         )
+
+    def _operation(self) -> Operation:
+        state = self._configuration.state
+        return Operation(self._scrapes.refused, state.successful, state.at)
 
     def apply(self, settings: Settings) -> None:
         """Put in force what can be changed. Raises ConfigError before anything has been."""

@@ -11,6 +11,7 @@ from typing import Any
 import pynvml
 import pytest
 
+from dutycycle_exporter.collected import DEFAULT
 from tests.exporter.rig import Rig
 from tests.fakes.clock import FakeClock
 from tests.fakes.node import FakeNode
@@ -32,14 +33,21 @@ def no_nvml() -> None:
 def make_rig(
     nvml_libraries: Libraries, pynvml_double: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., Rig]]:
-    """Makes the rig on a node with the arguments of FakeNode; `interval`, `hold` and `local` are the exporter's."""
+    """Makes the rig on a node with the arguments of FakeNode; the named ones are the exporter's."""
     with ExitStack() as stack:
 
-        def make(*, interval: float = 5.0, hold: float = 30.0, local: bool = False, **options: Any) -> Rig:
+        def make(
+            *,
+            interval: float = 5.0,
+            hold: float = 30.0,
+            local: bool = False,
+            collect: frozenset[str] = DEFAULT,
+            **options: Any,
+        ) -> Rig:
             clock = FakeClock()
             node = stack.enter_context(FakeNode(tmp_path / "node", nvml_libraries, clock=clock, **options))
             monkeypatch.setenv("NVML_DOUBLE_STATE", node.environment["NVML_DOUBLE_STATE"])
-            rig = Rig(node, clock, tmp_path / "prolog", interval=interval, hold=hold, local=local)
+            rig = Rig(node, clock, tmp_path / "prolog", interval=interval, hold=hold, local=local, collect=collect)
             stack.callback(rig.reader.close)
             return rig
 

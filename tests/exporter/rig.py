@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Self
 
 from dutycycle_exporter.attribution import Attribution
-from dutycycle_exporter.collector import ExporterCollector
+from dutycycle_exporter.collected import DEFAULT
+from dutycycle_exporter.collector import ExporterCollector, Operation
 from dutycycle_exporter.nvml import NvmlReader
 from dutycycle_exporter.service import Service
 from tests.exporter.published import registry_of
@@ -27,22 +28,33 @@ class Rig:
         interval: float = 5.0,
         hold: float = 30.0,
         local: bool = False,
+        collect: frozenset[str] = DEFAULT,
     ) -> None:
         self.node = node
         self.clock = clock
         self.prolog = prolog
         self.interval = interval
+        self.started = clock.now
         attribution = Attribution(
             slurm_prolog_dir=prolog,
             procfs=node.paths["procfs"],
             cgroup=node.paths["cgroup"],
             local=local,
+            people="processes" in collect,
             users={1000: "ada", 1001: "bob"}.__getitem__,
         )
         self.service = Service(attribution, interval=interval, hold=hold, sysfs=node.paths["sysfs"], clock=clock)
-        self.collector = ExporterCollector(self.service, node=node.name, cluster="lab", time_scale=1, replay=False)
+        self.collector = ExporterCollector(
+            self.service,
+            node=node.name,
+            cluster="lab",
+            time_scale=1,
+            replay=False,
+            processes="processes" in collect,
+            operation=lambda: Operation(reloaded_at=self.started),
+        )
         self.registry = registry_of(self.text)
-        self.reader = NvmlReader(interval=interval)
+        self.reader = NvmlReader(interval=interval, collect=collect, timer=lambda: 0.0)
 
     def turn(self, turns: int = 1) -> Self:
         """Lets time pass and takes a snapshot, as often as told."""
@@ -72,10 +84,11 @@ class Rig:
             if sample.name == name and labels.items() <= sample.labels.items()
         ]
 
-    def allocate(self, gpu: int, job_id: int, *, user: str = "ada", uid: int = 1000, **fields: object) -> Path:
-        """What the Slurm prolog does."""
+    def allocate(self, gpu: int | str, job_id: int, *, user: str = "ada", uid: int = 1000, **fields: object) -> Path:
+        """What the Slurm prolog does; `gpu` is an index, or the UUID of a MIG instance."""
         self.prolog.mkdir(mode=0o755, exist_ok=True)
-        path = self.prolog / f"{self.node.driver.gpus[gpu].uuid}.json"
+        uuid = gpu if isinstance(gpu, str) else self.node.driver.gpus[gpu].uuid
+        path = self.prolog / f"{uuid}.json"
         entry = {"job_id": job_id, "uid": uid, "user": user, "start": self.clock.now, **fields}
         path.write_text(json.dumps(entry))
         path.chmod(0o644)

@@ -32,6 +32,9 @@ class Work:
     """Bytes on each GPU."""
 
     power_factor: float = 0.8
+    activity: Mapping[str, float] = field(default_factory=dict)
+    """Shares of the busy time in which the GPU's units work, by layout.GPM_ACTIVITIES."""
+
     processes: bool = True
     """One on each GPU, or none at all: then the GPUs are allocated and nothing runs on them."""
 
@@ -169,6 +172,7 @@ class FakeNode:
                 pattern,
                 [GpuProcess(pids[gpu], work.memory)] if gpu in pids else [],
                 power_factor=work.power_factor,
+                activity=work.activity,
             )
             for gpu, pattern in patterns.items()
         }
