@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 
 import pynvml
 
@@ -20,8 +21,18 @@ from dutycycle_exporter.nvml.lost import MissingGpus
 class NvmlReader:
     """Reads NVML. Made, used and closed in one process; a call may hang for ever, which is why that is a child."""
 
-    def __init__(self, *, interval: float, time_scale: float = 1.0, collect: frozenset[str] = DEFAULT) -> None:
-        """Initialises NVML. `collect` is what to read, of `collected.COLLECTED`. Raises NvmlUnavailableError."""
+    def __init__(
+        self,
+        *,
+        interval: float,
+        time_scale: float = 1.0,
+        collect: frozenset[str] = DEFAULT,
+        timer: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """Initialises NVML. `collect` is what to read, of `collected.COLLECTED`; `timer` measures what a turn takes, in
+        seconds. Raises NvmlUnavailableError.
+        """
+        self._timer = timer
         self._interval = interval
         self._time_scale = time_scale
         self._collect = collect
@@ -57,7 +68,7 @@ class NvmlReader:
         """Read every GPU at `now` (Unix seconds). Raises NvmlUnavailableError where NVML as a whole is gone, or where a
         GPU is missing that a fresh process may see.
         """
-        began = time.perf_counter()
+        began = self._timer()
         self._devices.find()
         for uuid in self._gpus.keys() - {device.uuid for device in self._devices.shown}:
             self._gpus.pop(uuid).close()
@@ -66,7 +77,7 @@ class NvmlReader:
         for device in list(self._devices.shown):
             gpu = self._gpu(device)
             try:
-                readings += gpu.read(now + time.perf_counter() - began)
+                readings += gpu.read(now + self._timer() - began)
             except LostError:
                 self._devices.lose(device)
                 self._gpus.pop(device.uuid).close()
@@ -95,7 +106,7 @@ class NvmlReader:
             driver_version=self._driver,
             cuda_version=self._cuda,
             nvml_version=self._nvml,
-            duration=time.perf_counter() - began,
+            duration=self._timer() - began,
             failures=self._calls.take_failures(),
             dropped=dict(dropped),
             clamped=clamped,
