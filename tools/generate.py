@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tools import demo_recording, reference_cli, reference_configuration, reference_metrics
+from tools import demo_recording, reference_cli, reference_configuration, reference_dcgm, reference_metrics
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -22,6 +22,7 @@ Generator = Callable[[], bytes]
 GENERATORS: Mapping[str, Generator] = {
     "docs/cli.md": reference_cli.document,
     "docs/configuration.md": reference_configuration.document,
+    "docs/dcgm.md": reference_dcgm.document,
     "docs/metrics.md": reference_metrics.document,
     "alerter/config.example.yaml": reference_configuration.example,
     "alerter/dutycycle_alerter/data/demo.csv.gz": demo_recording.compressed,
