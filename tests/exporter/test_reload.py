@@ -1,0 +1,135 @@
+"""SIGHUP: what a changed file changes, what it does not, and that a wrong one changes nothing."""
+
+from __future__ import annotations
+
+import logging
+import signal
+
+import pytest
+
+from dutycycle_exporter.cli import read_settings
+from dutycycle_exporter.errors import ConfigError
+from dutycycle_exporter.reload import Configuration
+from tests.exporter.daemon import Daemon, eventually
+from tests.fakes.clock import FakeClock
+from tests.fakes.slurm_prolog import PrologWriter
+
+
+class Course:
+    """A configuration whose next reading a test sets, and what was put in force."""
+
+    def __init__(self):
+        self.next = read_settings([])
+        self.applied = []
+        self.refuse = None
+        self.clock = FakeClock()
+        self.configuration = Configuration(self.next, read=self.read, apply=self.apply, clock=self.clock)
+
+    def read(self):
+        if isinstance(self.next, Exception):
+            raise self.next
+        return self.next
+
+    def apply(self, settings):
+        if self.refuse:
+            raise self.refuse
+        self.applied.append(settings)
+
+
+@pytest.fixture
+def course():
+    return Course()
+
+
+def test_what_can_be_changed_is_and_what_needs_a_restart_is_named(course, caplog):
+    caplog.set_level(logging.INFO)
+    course.next = read_settings(["--cluster=alps", "--web.listen-address=:1", "--collect.processes", "--time-scale=2"])
+    course.clock.advance(60)
+    course.configuration.reload()
+    (applied,) = course.applied
+    assert (applied.cluster, applied.listen, applied.time_scale) == ("alps", ":9836", 1)
+    assert course.configuration.settings == applied
+    assert "only a restart changes --time-scale, --web.listen-address" in caplog.text
+    assert "changed: --cluster, --collect" in caplog.text
+    assert (course.configuration.state.successful, course.configuration.state.at) == (True, course.clock.now)
+
+
+@pytest.mark.parametrize("error", [ConfigError("x.yaml: cluser: unknown key"), ZeroDivisionError("a defect")])
+@pytest.mark.parametrize("where", ["read", "apply"])
+def test_what_cannot_be_used_changes_nothing_until_it_is_mended(course, caplog, error, where):
+    before, at = course.configuration.settings, course.configuration.state.at
+    if where == "read":
+        course.next = error
+    else:
+        course.refuse, course.next = error, read_settings(["--cluster=alps"])
+    course.clock.advance(60)
+    course.configuration.reload()
+    assert course.configuration.settings == before
+    assert (course.configuration.state.successful, course.configuration.state.at) == (False, at)
+    assert str(error) in caplog.text
+    course.next, course.refuse = read_settings(["--cluster=alps"]), None
+    course.configuration.reload()
+    assert course.configuration.state.successful
+    assert course.configuration.settings.cluster == "alps"
+
+
+@pytest.fixture
+def daemon(nvml_driver, tmp_path):
+    driver = nvml_driver()
+    driver.add_gpu()
+    PrologWriter(tmp_path / "prolog").start(7, [driver.gpus[0].uuid])
+    (tmp_path / "exporter.yaml").write_text("cluster: before\nsample-interval: 250ms\nseries-hold: 250ms\n")
+    (tmp_path / "web.yml").write_text("")
+    flags = (f"--config.file={tmp_path / 'exporter.yaml'}", f"--web.config.file={tmp_path / 'web.yml'}")
+    with Daemon(tmp_path, driver.start().environment, *flags) as daemon:
+        eventually(lambda: daemon.total("workload_gpu_allocated_seconds_total", cluster="before") > 1)
+        yield daemon
+
+
+def reload(daemon, tmp_path, text):
+    (tmp_path / "exporter.yaml").write_text(text)
+    lines = len(daemon.log)
+    daemon.signal(signal.SIGHUP)
+    eventually(lambda: "configuration was" in daemon.log[lines:])
+    return daemon.log[lines:]
+
+
+def state(daemon):
+    return daemon.values("dutycycle_exporter_config_last_reload_successful")
+
+
+def test_a_reload_changes_labels_and_sampling_and_loses_no_counter(daemon, tmp_path):
+    child, counted = daemon.child(), daemon.total("workload_gpu_allocated_seconds_total")
+    said = reload(daemon, tmp_path, "cluster: after\nsample-interval: 300ms\nlog-level: debug\nnode-name: n9\n")
+    assert "changed: --cluster, --log-level, --sample-interval, --series-hold" in said
+    assert "only a restart changes --node-name" in said
+    eventually(lambda: daemon.child() not in (None, child))
+    assert daemon.total("workload_gpu_allocated_seconds_total", cluster="after") >= counted
+    assert not daemon.values("gpu_allocation", cluster="before")
+    assert daemon.values("dutycycle_exporter_child_restarts_total", reason="reload") == [1]
+    assert state(daemon) == [1]
+    # The time of the change itself is not lost either: ownership goes on.
+    eventually(lambda: daemon.total("workload_gpu_allocated_seconds_total") > counted + 1)
+
+
+@pytest.mark.parametrize("text", ["clutser: after\n", "cluster: [", "sample-interval: never\n", "log-level: 1\n"])
+def test_an_invalid_file_keeps_the_old_configuration_and_a_metric_says_so(daemon, tmp_path, text):
+    child, since = daemon.child(), daemon.values("dutycycle_exporter_config_last_reload_success_timestamp_seconds")
+    said = reload(daemon, tmp_path, text)
+    assert "exporter.yaml" in said
+    assert said.count("\n") == 1
+    assert state(daemon) == [0]
+    assert daemon.values("dutycycle_exporter_config_last_reload_success_timestamp_seconds") == since
+    assert daemon.values("gpu_allocation", cluster="before") == [1]
+    assert daemon.child() == child
+    reload(daemon, tmp_path, "cluster: mended\nsample-interval: 250ms\nseries-hold: 250ms\n")
+    assert state(daemon) == [1]
+    assert daemon.values("gpu_allocation", cluster="mended") == [1]
+
+
+def test_an_invalid_web_configuration_keeps_everything_else_as_it_was(daemon, tmp_path):
+    (tmp_path / "web.yml").write_text("basic_auth_user: {}")
+    said = reload(daemon, tmp_path, "cluster: after\nsample-interval: 250ms\nseries-hold: 250ms\n")
+    assert "did you mean basic_auth_users?" in said
+    assert state(daemon) == [0]
+    assert daemon.values("gpu_allocation", cluster="before") == [1]
