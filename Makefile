@@ -19,7 +19,7 @@ run: $(VENV)/.run ## exporter and alerter on this machine: real GPUs, or a repla
 	@exec $(BIN)/dutycycle up --state-dir $(STATE) $(ARGS)
 
 test: $(VENV)/.test ## every test (ARGS="-k word" for some)
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n 3 $(ARGS)
 
 test-gpu: $(VENV)/.dev ## tests that need a real NVIDIA GPU
 	$(BIN)/pytest -m gpu $(ARGS)

@@ -1,6 +1,12 @@
-"""Fixtures for every test."""
+"""Fixtures for every test, and the order in which several workers take them."""
 
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.fakes.nvml.fixtures import nvml_driver, nvml_libraries, nvml_library, pynvml_double
 
@@ -9,3 +15,26 @@ __all__ = ["nvml_driver", "nvml_libraries", "nvml_library", "pynvml_double"]
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("dutycycle", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dutycycle")
+
+WHOLE_STACKS = ("tests/e2e/", "tests/slurm/")
+"""Tests of many processes in scaled time: they wait more than they compute, and two at once would slow each other."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first, or the others would wait for them at the end."""
+    root = Path(__file__).parent.parent
+    items.sort(key=lambda item: not item.path.relative_to(root).as_posix().startswith(WHOLE_STACKS))
+
+
+class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """A file is one worker's, and so are all whole stacks."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "whole stacks" if nodeid.startswith(WHOLE_STACKS) else str(nodeid.split("::", 1)[0])
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
+    """Chosen with `-n`."""
+    config.option.loadscopereorder = False
+    return _Scheduling(config, log)
