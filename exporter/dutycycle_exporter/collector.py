@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from dutycycle_exporter.compat import dcgm
 from dutycycle_exporter.contract import (
     ACTIVITY,
     DEVICE,
@@ -54,7 +55,9 @@ class Operation:
 
 
 class ExporterCollector:
-    """Writes pages. `processes` are shown one by one where that was asked for; `operation` tells of the daemon."""
+    """Writes pages. `processes` are shown one by one, and everything under dcgm-exporter's names too, where that was
+    asked for; `operation` tells of the daemon.
+    """
 
     def __init__(
         self,
@@ -65,6 +68,7 @@ class ExporterCollector:
         time_scale: float,
         replay: bool,
         processes: bool = False,
+        like_dcgm: bool = False,
         operation: Callable[[], Operation] = Operation,
     ) -> None:
         self._service = service
@@ -75,6 +79,7 @@ class ExporterCollector:
         self._replay = replay
         self.cluster = cluster
         self.processes = processes
+        self.like_dcgm = like_dcgm
 
     def text(self) -> str:
         """What a scrape shows now, in the text format."""
@@ -82,7 +87,7 @@ class ExporterCollector:
 
     def page(self, state: State) -> Page:
         """Families that have a series in a state, in the order of the contract."""
-        page = Page(_HEADS)
+        page = Page({**_HEADS, **dcgm.HEADS} if self.like_dcgm else _HEADS)
         self._exporter(page, state)
         page.add("gpu_expected", self._in_node, state.expected)
         if state.view is not None:
@@ -92,6 +97,8 @@ class ExporterCollector:
             for owned in state.view.owned:
                 self._owned(page, owned, stale=state.stale)
             self._workloads(page, state.view.ownership)
+            if self.like_dcgm:
+                dcgm.add(page, state.view, node=self._node, stale=state.stale)
         return page
 
     def _exporter(self, page: Page, state: State) -> None:

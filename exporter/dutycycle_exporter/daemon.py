@@ -17,7 +17,7 @@ from dutycycle_exporter.errors import ExporterError
 from dutycycle_exporter.logs import set_up
 from dutycycle_exporter.reload import Configuration
 from dutycycle_exporter.service import Service
-from dutycycle_exporter.settings import Settings
+from dutycycle_exporter.settings import ATTRIBUTION, Settings, changed
 from dutycycle_exporter.supervisor import Supervisor
 from dutycycle_exporter.web import Access, Scrapes, Server, make_app
 
@@ -45,6 +45,16 @@ def child_command(settings: Settings, began: float) -> list[str]:
     return command
 
 
+def make_resolver(settings: Settings) -> Attribution:
+    """What tells whose the GPUs are."""
+    return Attribution(
+        slurm_prolog_dir=settings.prolog_dir,
+        procfs=settings.procfs,
+        cgroup=settings.cgroup,
+        local=settings.local,
+    )
+
+
 class Exporter:
     """All parts of the daemon. `read` reads the settings anew for a reload."""
 
@@ -57,12 +67,7 @@ class Exporter:
         self._access = Access(settings.web_config)
         self._configuration = Configuration(settings, read=read, apply=self.apply)
         self._service = Service(
-            Attribution(
-                slurm_prolog_dir=settings.prolog_dir,
-                procfs=settings.procfs,
-                cgroup=settings.cgroup,
-                local=settings.local,
-            ),
+            make_resolver(settings),
             interval=sample_interval(settings),
             hold=settings.series_hold / settings.time_scale,
             time_scale=settings.time_scale,
@@ -75,6 +80,7 @@ class Exporter:
             time_scale=settings.time_scale,
             replay=settings.replay is not None,
             processes="processes" in settings.collect,
+            like_dcgm="dcgm" in settings.compat,
             operation=self._operation,
         )
         self._scrapes = Scrapes(self._collector.text)
@@ -99,6 +105,12 @@ class Exporter:
         set_up(settings.log_level)
         self._collector.cluster = settings.cluster
         self._collector.processes = "processes" in settings.collect
+        self._collector.like_dcgm = "dcgm" in settings.compat
+        self._service.apply(
+            interval=sample_interval(settings),
+            hold=settings.series_hold / settings.time_scale,
+            resolver=make_resolver(settings) if changed(self._configuration.settings, settings) & ATTRIBUTION else None,
+        )
         self._supervisor.replace(
             child_command(settings, self._began),
             silence=sample_interval(settings) + settings.nvml_timeout,

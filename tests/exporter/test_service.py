@@ -303,3 +303,13 @@ def test_a_snapshot_that_was_held_up_in_a_call_does_not_count_its_time_twice(tmp
     page.snapshot()
     allocated = page.registry.get_sample_value("workload_gpu_allocated_seconds_total", OWNER)
     assert allocated == pytest.approx(page.clock.now - began)
+
+
+def test_dcgm_exporters_names_are_shown_beside_ours_where_that_was_asked_for(page):
+    page.snapshot()
+    ours = page.names()
+    page.collector.like_dcgm = True
+    added = page.names() - ours
+    assert "DCGM_FI_DEV_GPU_UTIL" in added
+    assert {name.startswith("DCGM_FI_") for name in added} == {True}
+    assert ours < page.names()
