@@ -13,7 +13,7 @@ shopt -u patsub_replacement 2>/dev/null
 
 directory=/run/dutycycle/slurm
 map=/etc/dutycycle/gpus.map
-order=minor
+order=auto
 sharing=auto
 nvidia=/proc/driver/nvidia/gpus
 boot_id=/proc/sys/kernel/random/boot_id
@@ -48,10 +48,10 @@ user_id=${SLURM_JOB_UID:-}
 [[ $job =~ $whole_number && $user_id =~ $whole_number ]] || stop 'SLURM_JOB_ID or SLURM_JOB_UID is not a number'
 job=$((10#$job))
 
-# The UUIDs of this node's GPUs in the order of their minor numbers (or of their PCI addresses).
+# The UUIDs of this node's GPUs in the order in which Slurm counts them: of minor numbers, or of PCI addresses.
 uuids=()
 read_driver() {
-    local file line key value uuid minor excluded found=()
+    local file line key value uuid minor excluded by_minor=() by_address=()
     for file in "$nvidia"/*/information; do
         [[ -r $file ]] || continue
         uuid='' minor='' excluded=''
@@ -65,9 +65,23 @@ read_driver() {
         done < "$file"
         # An excluded GPU is neither Slurm's nor NVML's.
         [[ $excluded == Yes || ! $minor =~ $whole_number ]] && continue
-        if [[ $order == pci ]]; then found+=("$uuid"); else found[10#$minor]=$uuid; fi
+        by_address+=("$uuid")
+        by_minor[10#$minor]=$uuid
     done
-    uuids=("${found[@]}")
+    if [[ "${by_minor[*]}" == "${by_address[*]}" ]] || ! counts_addresses; then
+        uuids=("${by_minor[@]}")
+    else
+        uuids=("${by_address[@]}")
+    fi
+}
+
+# Slurm has detected the GPUs through NVML, whose order is that of the addresses, or was told the device files.
+counts_addresses() {
+    local line detected='' conf=${SLURM_CONF:-/etc/slurm/slurm.conf}
+    [[ $order != auto ]] || while read -r line; do
+        [[ ${line,,} =~ ^([^#]*[[:blank:]])?autodetect[[:blank:]]*=[[:blank:]]*([a-z]+) ]] && detected+=${BASH_REMATCH[2]}
+    done 2>/dev/null < "${conf%/*}/gres.conf"
+    [[ $order == pci || $detected == *nvml* ]]
 }
 
 # What the site says instead: lines of an index and a UUID; everything after a # is for people.

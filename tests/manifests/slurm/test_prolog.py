@@ -155,10 +155,30 @@ def test_an_index_counts_device_files(machine):
     assert list(machine.jobs()) == [uuid(0), uuid(1), uuid(2), uuid(3)]
 
 
-def test_an_index_may_count_pci_addresses(tmp_path):
-    machine = Machine(tmp_path, "order=pci")
+@pytest.mark.parametrize(("order", "first"), [("pci", 3), ("minor", 0)])
+def test_the_site_can_say_what_an_index_counts(tmp_path, order, first):
+    machine = Machine(tmp_path, f"order={order}")
     machine.prolog(gpus="0")
-    assert list(machine.jobs()) == [uuid(3)]
+    assert list(machine.jobs()) == [uuid(first)]
+
+
+@pytest.mark.parametrize(
+    ("gres", "first"),
+    [
+        ("AutoDetect=nvml\n", 3),
+        ("# all\nNodeName=n[1-9]  autodetect = NVML\n", 3),
+        ("AutoDetect=off\nName=gpu File=/dev/nvidia[0-3]\n", 0),
+        ("Name=gpu File=/dev/nvidia[0-3] # AutoDetect=nvml\n", 0),
+        ("#AutoDetect=nvml\n", 0),
+        ("", 0),
+        (None, 0),
+    ],
+)
+def test_slurm_that_detects_gpus_by_nvml_counts_pci_addresses(machine, gres, first):
+    if gres is not None:
+        (machine.root / "gres.conf").write_text(gres)
+    assert machine.prolog(gpus="0", SLURM_CONF=str(machine.root / "slurm.conf")) == ""
+    assert list(machine.jobs()) == [uuid(first)]
 
 
 def test_a_map_of_the_site_goes_before(machine):

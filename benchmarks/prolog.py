@@ -1,0 +1,87 @@
+"""How long the Slurm prolog and epilog take, which every job waits for.
+
+    python benchmarks/prolog.py                  # 200 runs each, on nodes of 1, 8 and 16 GPUs
+
+The driver's files under /proc are copies on a disk. What a real driver takes to write them comes on top; bash and mv are
+this machine's own. `bash` alone is the floor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.slurm.exporters import driver_information
+
+SLURM = Path(__file__).resolve().parent.parent / "manifests/slurm"
+GPUS = (1, 8, 16)
+TARGET = 0.050
+"""Seconds."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=200)
+    runs = parser.parse_args().runs
+    print(f"{'':10}{'GPUs':>6}{'p50 ms':>9}{'p99 ms':>9}{'worst ms':>10}")
+    worst = 0.0
+    for gpus in GPUS:
+        with tempfile.TemporaryDirectory() as folder:
+            settings = node(Path(folder), gpus)
+            commands = {
+                "bash": ["/bin/bash", "-p", "-c", "exit 0"],
+                "prolog": [str(SLURM / "prolog.d/dutycycle.sh"), str(settings)],
+                "epilog": [str(SLURM / "epilog.d/dutycycle.sh"), str(settings)],
+            }
+            taken: dict[str, list[float]] = {name: [] for name in commands}
+            for job in range(1, runs + 1):
+                for name, command in commands.items():
+                    taken[name].append(timed(command, job, gpus))
+        for name, seconds in taken.items():
+            seconds.sort()
+            figures = statistics.median(seconds), seconds[int(len(seconds) * 0.99)], seconds[-1]
+            print(
+                f"{name:10}{gpus:6}"
+                + "".join(f"{1000 * figure:{width}.1f}" for figure, width in zip(figures, (9, 9, 10), strict=True))
+            )
+        worst = max(worst, taken["prolog"][int(runs * 0.99)])
+    print(f"prolog p99 at most {1000 * TARGET:.0f} ms: {'yes' if worst < TARGET else 'NO'}")
+
+
+def node(folder: Path, gpus: int) -> Path:
+    """A node's files; the path of the prolog's settings."""
+    for minor in range(gpus):
+        bus_id = f"0000:{0x10 + minor:02x}:00.0"
+        entry = folder / "gpus" / bus_id
+        entry.mkdir(parents=True)
+        uuid = f"GPU-aaaaaaaa-0000-0000-0000-{minor:012d}"
+        (entry / "information").write_text(driver_information(uuid, bus_id, minor))
+    settings = folder / "prolog.conf"
+    settings.write_text(f"directory={folder}/run\nnvidia={folder}/gpus\nmap={folder}/no.map\n")
+    return settings
+
+
+def timed(command: list[str], job: int, gpus: int) -> float:
+    environment = {
+        "SLURM_JOB_ID": str(job),
+        "SLURM_JOB_UID": "1000",
+        "SLURM_JOB_GPUS": ",".join(map(str, range(gpus))),
+        "SLURM_JOB_USER": "ada",
+        "SLURM_JOB_ACCOUNT": "physics",
+        "SLURM_JOB_PARTITION": "gpu",
+        "SLURM_JOB_NODELIST": "n[001-128]",
+    }
+    began = time.perf_counter()
+    subprocess.run(command, env=environment, check=True)
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main()
