@@ -228,7 +228,8 @@ class Holders:
             holder.workload = None
         if holder.record is None or holder.uid != record.uid:
             holder.record, holder.uid = record, record.uid
-            holder.start = record.start or holder.start
+            if holder.workload is None:
+                holder.start = record.start or holder.start
 
     def _learn(self, devices: Mapping[_Name, frozenset[Key]], processes: Mapping[Key, Collection[str]]) -> None:
         """Finds the uid of a pod that is the only one without, among the uids that are nobody's, on its devices."""

@@ -10,8 +10,8 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,10 +19,10 @@ from dutycycle_exporter.attribution.errors import UnusableError
 from dutycycle_exporter.model import GpuReading, Workload
 
 from .api_server import ApiServer
-from .call import call
 from .devices import Key, Selection
 from .holders import Holders, PodClaim
-from .messages import decode_pods
+from .loop import Loop, Pause
+from .messages import PodResources, decode_pods
 from .records import Naming, parse_pods, parse_slices
 
 log = logging.getLogger(__name__)
@@ -97,11 +97,13 @@ class KubernetesPods:
         self._health: dict[str, SourceHealth] = {}
         self._pools: Mapping[tuple[str, str], str] = {}
         self._slices = 0
+        # A node of another scheduler's has no kubelet, and that is no failure.
+        self._expected = api is not None
         self._kubelet_gap = self._pace.interval
         self._api_gap = _SHORTEST_GAP
-        self._loops = [_Loop("kubelet", self._ask_kubelet)]
+        self._loops = [Loop("kubelet", self._ask_kubelet)]
         if api is not None:
-            self._loops.append(_Loop("kubernetes-api", self._ask_api))
+            self._loops.append(Loop("kubernetes-api", self._ask_api))
 
     def start(self) -> None:
         """Begins to ask."""
@@ -156,30 +158,45 @@ class KubernetesPods:
         if len(self._loops) > 1 and self._holders.unrecorded():
             self._loops[1].wake()
 
-    def _ask_kubelet(self) -> _Pause:
+    def _ask_kubelet(self) -> Pause:
         began = time.monotonic()
         try:
-            pods = decode_pods(call(self._socket, _METHOD, b"", timeout=self._pace.timeout, limit=LARGEST_REPLY))
+            pods = self._list()
         except UnusableError as error:
+            if error.reason == "missing" and not self._expected:
+                return Pause(self._pace.interval)
             self._failed(KUBELET, error.reason)
             # Who asks too often is told so, and asks less.
             exhausted = error.reason == "grpc_resource_exhausted"
             self._kubelet_gap = min(2 * self._kubelet_gap, _LONGEST_GAP) if exhausted else self._pace.interval
-            return _Pause(self._kubelet_gap)
+            return Pause(self._kubelet_gap)
         with self._lock:
             failures = self._holders.listed(pods, time.monotonic(), time.time())
             self._failures.update({(KUBELET, reason): count for reason, count in failures.items()})
             self._wake_api()
         self._succeeded(KUBELET, time.monotonic() - began)
+        self._expected = True
         self._kubelet_gap = self._pace.interval
-        return _Pause(self._kubelet_gap)
+        return Pause(self._kubelet_gap)
 
-    def _ask_api(self) -> _Pause:
+    def _list(self) -> tuple[PodResources, ...]:
+        try:
+            self._socket.stat()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise UnusableError("missing") from error
+        except OSError:
+            # The call will say why.
+            pass
+        from .call import call  # noqa: PLC0415 - h2 takes its memory only where there is a kubelet
+
+        return decode_pods(call(self._socket, _METHOD, b"", timeout=self._pace.timeout, limit=LARGEST_REPLY))
+
+    def _ask_api(self) -> Pause:
         with self._lock:
             idle = not len(self._holders) and not self._holders.unrecorded()
             unpublished = self._holders.unpublished()
         if idle:
-            return _Pause(0.0, self._pace.refresh)
+            return Pause(0.0, self._pace.refresh)
         target = f"/api/v1/pods?fieldSelector=spec.nodeName%3D{quote(self._node, safe='')}&resourceVersion=0"
         began = time.monotonic()
         try:
@@ -187,7 +204,7 @@ class KubernetesPods:
         except UnusableError as error:
             self._failed(API, error.reason)
             self._api_gap = min(2 * self._api_gap, _LONGEST_GAP)
-            return _Pause(self._api_gap)
+            return Pause(self._api_gap)
         with self._lock:
             self._holders.recorded(records, began)
             if bad:
@@ -197,7 +214,7 @@ class KubernetesPods:
         if unpublished:
             self._ask_slices()
         self._api_gap = min(2 * self._api_gap, self._pace.refresh) if unrecorded else _SHORTEST_GAP
-        return _Pause(self._api_gap, 0.0 if unrecorded else self._pace.refresh)
+        return Pause(self._api_gap, 0.0 if unrecorded else self._pace.refresh)
 
     def _ask_slices(self) -> None:
         """What DRA drivers publish. Clusters older than Kubernetes 1.34 have it under another version's path."""
@@ -238,45 +255,3 @@ class KubernetesPods:
             self._health[source] = SourceHealth(True, time.time(), duration)
         if before is None or not before.success:
             log.info("%s answers", source)
-
-
-@dataclass(frozen=True, slots=True)
-class _Pause:
-    """Seconds until the next turn: in any case, and then as many more as nobody wakes the loop."""
-
-    least: float
-    more: float = 0.0
-
-
-@dataclass(slots=True)
-class _Loop:
-    """Takes turns on a thread of its own."""
-
-    name: str
-    turn: Callable[[], _Pause]
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _wake: threading.Event = field(default_factory=threading.Event)
-
-    def start(self) -> None:
-        threading.Thread(target=self._run, name=self.name, daemon=True).start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._wake.set()
-
-    def wake(self) -> None:
-        self._wake.set()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            self._wake.clear()
-            try:
-                pause = self.turn()
-            except Exception:
-                # A mistake of ours must not end the thread: the next answer may well be fit to be read.
-                log.exception("asking %s failed", self.name)
-                pause = _Pause(_LONGEST_GAP)
-            if self._stop.wait(pause.least):
-                return
-            if pause.more:
-                self._wake.wait(pause.more)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +16,8 @@ from typing import Any
 import pytest
 
 from dutycycle_exporter.attribution.kubernetes import ApiServer, KubernetesPods, Naming, Pace
-from dutycycle_exporter.attribution.kubernetes.pods import API, KUBELET, SLICES, _Loop, _Pause
+from dutycycle_exporter.attribution.kubernetes.loop import Loop, Pause
+from dutycycle_exporter.attribution.kubernetes.pods import API, KUBELET, SLICES
 from dutycycle_exporter.model import GpuReading, Workload
 from tests.fakes.kubelet import FakeApiServer, FakeKubelet, Fault, Reply, claim, pod
 from tests.fakes.kubelet.recorded import Recordings
@@ -156,12 +159,35 @@ def test_asking_never_waits_for_a_kubelet_that_hangs(socket_path: Path) -> None:
             assert pods.health() == {}
 
 
-def test_a_kubelet_that_comes_late_and_a_node_without_one(socket_path: Path) -> None:
-    with asking(socket_path) as pods:
+def test_a_node_without_a_kubelet_is_no_failure_until_there_was_one(socket_path: Path) -> None:
+    """A Slurm node has none, and takes no memory for one. One that comes late is found."""
+    pods = KubernetesPods(node=NODE, socket=socket_path, pace=PACE)
+    assert pods._ask_kubelet() == Pause(PACE.interval)
+    assert (pods.take_failures(), pods.health(), held(pods)) == ({}, {}, {})
+    with FakeKubelet(socket_path, holding("a", A), DAEMON):
+        pods._ask_kubelet()
+        assert held(pods, a=["u-a"]) == {"k8s/ml/a/u-a": A}
+    socket_path.unlink()
+    pods._ask_kubelet()
+    assert pods.take_failures() == {(KUBELET, "missing"): 1}
+    assert held(pods) == {"k8s/ml/a/u-a": A}
+
+
+def test_in_a_pod_a_kubelet_that_is_missing_is_a_failure_from_the_beginning(socket_path: Path) -> None:
+    with FakeApiServer() as api, asking(socket_path, api) as pods:
         assert eventually(pods.take_failures).keys() == {(KUBELET, "missing")}
         assert held(pods) == {}
-        with FakeKubelet(socket_path, holding("a", A), DAEMON):
-            eventually(lambda: held(pods, a=["u-a"]))
+
+
+def test_h2_is_loaded_only_where_there_is_a_kubelet() -> None:
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from dutycycle_exporter.attribution.kubernetes import KubernetesPods\n"
+        "KubernetesPods(node='n', socket=Path('/nonexistent/kubelet.sock'))._ask_kubelet()\n"
+        "assert not {'h2', 'hpack', 'hyperframe'} & sys.modules.keys()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_kubelet_that_rejects_is_asked_less(socket_path: Path) -> None:
@@ -232,9 +258,9 @@ def test_questions_to_an_api_server_that_fails_come_ever_less_often(socket_path:
         assert [pods._ask_api().least for _ in range(8)] == [2, 4, 8, 16, 32, 60, 60, 60]
         # It answers, and does not know the pod yet.
         api.status = None
-        assert pods._ask_api() == _Pause(30, 0)
+        assert pods._ask_api() == Pause(30, 0)
         api.add("a", "u-a")
-        assert pods._ask_api() == _Pause(1, 30)
+        assert pods._ask_api() == Pause(1, 30)
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
@@ -278,29 +304,28 @@ def test_items_that_are_no_pods_are_counted(socket_path: Path) -> None:
 def test_a_source_that_fails_is_logged_once(socket_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     pods = KubernetesPods(node=NODE, socket=socket_path, pace=PACE)
     with caplog.at_level(logging.INFO):
-        for _ in range(5):
-            pods._ask_kubelet()
-        with FakeKubelet(socket_path):
-            pods._ask_kubelet()
-            pods._ask_kubelet()
-    assert [record.getMessage() for record in caplog.records] == [
-        f"kubelet ({socket_path}) does not answer: missing",
-        "kubelet answers",
-    ]
+        for _ in range(2):
+            with FakeKubelet(socket_path):
+                pods._ask_kubelet()
+                pods._ask_kubelet()
+            for _ in range(3):
+                pods._ask_kubelet()
+    told = ["kubelet answers", f"kubelet ({socket_path}) does not answer: refused"]
+    assert [record.getMessage() for record in caplog.records] == told * 2
 
 
 def test_a_mistake_does_not_end_the_thread(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dutycycle_exporter.attribution.kubernetes.pods._LONGEST_GAP", 0.0)
+    monkeypatch.setattr("dutycycle_exporter.attribution.kubernetes.loop.AFTER_MISTAKE", 0.0)
     turns: list[int] = []
     enough = threading.Event()
 
-    def turn() -> _Pause:
+    def turn() -> Pause:
         turns.append(1)
         if len(turns) == 3:
             enough.set()
         raise ZeroDivisionError
 
-    loop = _Loop("test", turn)
+    loop = Loop("test", turn)
     loop.start()
     assert enough.wait(30)
     loop.stop()
