@@ -13,7 +13,14 @@ import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tools import demo_recording, reference_cli, reference_configuration, reference_dcgm, reference_metrics
+from tools import (
+    demo_recording,
+    reference_cli,
+    reference_configuration,
+    reference_dcgm,
+    reference_exporter,
+    reference_metrics,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -25,6 +32,7 @@ GENERATORS: Mapping[str, Generator] = {
     "docs/dcgm.md": reference_dcgm.document,
     "docs/metrics.md": reference_metrics.document,
     "alerter/config.example.yaml": reference_configuration.example,
+    "exporter/config.example.yaml": reference_exporter.example,
     "alerter/dutycycle_alerter/data/demo.csv.gz": demo_recording.compressed,
 }
 """What is generated: path from the root of the repository -> content."""

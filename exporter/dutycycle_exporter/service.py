@@ -97,7 +97,8 @@ class Service:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._resolver = resolver
-        self._stale_after = max(_STALE_TURNS * interval, _SHORTEST_STALE)
+        self._stale_after = _stale_after(interval)
+        self._restart_after = _RESTART_AFTER / time_scale
         self._sysfs = sysfs
         self._clock = clock
         self._accounts = Accounts(hold=hold, time_scale=time_scale)
@@ -107,9 +108,17 @@ class Service:
         self._loss: _Loss | None = None
         self._collectors: dict[str, CollectorRun] = {}
         self._counts = _Counts()
+        self._visible: int | None = None
         self._expected: int | None = None
         self._expected_at = float("-inf")
         self._started = clock()
+
+    def apply(self, *, interval: float, hold: float, resolver: Resolver | None = None) -> None:
+        """Go on with other settings, and another resolver where one is given. Counters go on."""
+        self._stale_after = _stale_after(interval)
+        self._accounts.hold = hold
+        if resolver is not None:
+            self._resolver = resolver
 
     def on_snapshot(self, snapshot: Snapshot) -> None:
         """Account for a snapshot and show it from now on. Raises what the resolver raises.
@@ -126,6 +135,7 @@ class Service:
             if self._loss is not None:
                 log.info("NVML is read again after %.0f s", now - self._loss.since)
             self._view, self._expected, self._seen_at, self._loss = view, expected, now, None
+            self._visible = snapshot.visible
             self._collectors["nvml"] = CollectorRun(True, now, snapshot.duration)
             self._counts.read_failures.update(snapshot.failures)
             self._counts.dropped.update(snapshot.dropped)
@@ -198,18 +208,24 @@ class Service:
     def unready(self) -> str:
         """Why there is nothing to scrape yet; empty when there is."""
         with self._lock:
-            if self._seen_at is not None:
-                return ""
-            return "no snapshot yet" if self._loss is None else self._loss.text
+            if self._seen_at is None or (self._loss is not None and self._loss.reason == "released"):
+                return "no snapshot yet" if self._loss is None else self._loss.text
+            if self._visible == 0 and self._expected:
+                return f"NVML shows no GPU, and the PCI bus has {self._expected}"
+            return ""
 
     def unhealthy(self) -> str:
         """Why only a restart of the container or unit can help; empty while that is not so."""
         with self._lock:
             loss = self._loss
-            if loss is None or loss.reason not in _NEEDS_RESTART or self._clock() - loss.since < _RESTART_AFTER:
+            if loss is None or loss.reason not in _NEEDS_RESTART or self._clock() - loss.since < self._restart_after:
                 return ""
             return loss.text
 
     def _stale(self, now: float) -> bool:
         # A clock that was set back makes it stale, too, until the next snapshot.
         return self._seen_at is None or abs(now - self._seen_at) > self._stale_after
+
+
+def _stale_after(interval: float) -> float:
+    return max(_STALE_TURNS * interval, _SHORTEST_STALE)

@@ -218,3 +218,10 @@ def test_a_reload_changes_all_but_what_needs_a_restart(written):
         *("--web.listen-address", "--web.config.file", "--node-name", "--path.procfs", "--path.cgroup"),
         *("--path.sysfs", "--time-scale", "--replay", "--replay.node", "--replay.epoch"),
     }
+
+
+def test_the_example_is_what_holds_without_a_file():
+    example = Path(__file__).parents[2] / "exporter" / "config.example.yaml"
+    assert read_settings([f"--config.file={example}"]) == read_settings([])
+    text = example.read_text()
+    assert all(f"\n{key}:" in text or f"\n# {key}:" in text for key in keys(cli.params))
