@@ -40,7 +40,12 @@ if [[ -f $settings ]]; then
 fi
 
 whole_number='^[0-9]{1,10}$'
-a_uuid='^(GPU|MIG)-[0-9A-Za-z-]{1,80}$'
+a_uuid='^(GPU|MIG)-[0-9A-Za-z-]+$'
+
+# Its length is not the expression's to check: {1,80} would take half a millisecond.
+is_uuid() {
+    [[ ${#1} -le 84 && $1 =~ $a_uuid ]]
+}
 
 job=${SLURM_JOB_ID:-}
 user_id=${SLURM_JOB_UID:-}
@@ -51,16 +56,15 @@ job=$((10#$job))
 # The UUIDs of this node's GPUs in the order in which Slurm counts them: of minor numbers, or of PCI addresses.
 uuids=()
 read_driver() {
-    local file line key value uuid minor excluded by_minor=() by_address=()
+    local file first second value uuid minor excluded by_minor=() by_address=()
     for file in "$nvidia"/*/information; do
         [[ -r $file ]] || continue
         uuid='' minor='' excluded=''
-        while read -r line; do
-            key=${line%%:*} value=${line##*[[:blank:]]}
-            case $key in
-                'GPU UUID') uuid=$value ;;
-                'Device Minor') minor=$value ;;
-                'GPU Excluded') excluded=$value ;;
+        while read -r first second value; do
+            case "$first $second" in
+                'GPU UUID:') uuid=$value ;;
+                'Device Minor:') minor=$value ;;
+                'GPU Excluded:') excluded=$value ;;
             esac
         done < "$file"
         # An excluded GPU is neither Slurm's nor NVML's.
@@ -88,7 +92,7 @@ counts_addresses() {
 read_map() {
     local index uuid rest
     while read -r index uuid rest || [[ -n $index ]]; do
-        [[ $index =~ $whole_number && $uuid =~ $a_uuid ]] && uuids[10#$index]=$uuid
+        [[ $index =~ $whole_number ]] && is_uuid "$uuid" && uuids[10#$index]=$uuid
     done < "$map"
 }
 
@@ -99,7 +103,7 @@ find_gpus() {
     local words word index
     IFS=, read -ra words <<< "${CUDA_VISIBLE_DEVICES:-}"
     for word in "${words[@]}"; do
-        if [[ $word =~ $a_uuid ]]; then
+        if is_uuid "$word"; then
             gpus+=("$word")
         else
             gpus=()
@@ -110,7 +114,7 @@ find_gpus() {
     if [[ -f $map ]]; then read_map; else read_driver; fi
     IFS=, read -ra words <<< "${SLURM_JOB_GPUS:-}"
     for index in "${words[@]}"; do
-        if [[ $index =~ $whole_number && ${uuids[10#$index]:-} =~ $a_uuid ]]; then
+        if [[ $index =~ $whole_number ]] && is_uuid "${uuids[10#$index]:-}"; then
             gpus+=("${uuids[10#$index]}")
         else
             log "no UUID is known for GPU $index (persistence mode off, or $map wrong?)"
