@@ -89,10 +89,15 @@ def _probe() -> None:
     click.echo("\n".join(gpu.model for gpu in gpus))
 
 
+def _on_one_line(text: str) -> str:
+    """As it is where that can be printed; names of files may hold anything."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
 def main() -> None:
     """Entry point. Exit codes: 0 fine, 1 it cannot work here, 2 wrong usage, 3 there is no NVIDIA driver."""
     try:
         cli(prog_name="dutycycle-exporter")
     except ExporterError as error:
-        click.echo(f"dutycycle-exporter: {error}", err=True)
+        click.echo(f"dutycycle-exporter: {_on_one_line(str(error))}", err=True)
         sys.exit(3 if isinstance(error, NvmlUnavailableError) and error.reason in _NO_DRIVER else 1)

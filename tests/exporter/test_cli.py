@@ -133,6 +133,8 @@ def test_a_bad_value_is_wrong_usage_that_names_the_flag(flag, text):
         (["--web.listen-address=127.0.0.1:99999"], "--web.listen-address=127.0.0.1:99999"),
         (["--web.listen-address=192.0.2.1:9836"], "cannot listen there"),
         (["--replay=/no/such/file.csv"], "--replay=/no/such/file.csv: there is no such file"),
+        (["--replay=a\nb\x1b[31m"], "--replay=a\\nb\\x1b[31m: there is no such file"),
+        (["--web.config.file=/no/such/web.yml"], "/no/such/web.yml: cannot be read: No such file or directory"),
     ],
     ids=lambda value: "".join(value) if isinstance(value, list) else "",
 )

@@ -16,6 +16,7 @@ from dutycycle_exporter.web import Access, Scrapes, Server, make_app, passwords
 from dutycycle_exporter.web.access import Limiter
 from dutycycle_exporter.web.config import RateLimit
 from dutycycle_exporter.web.passwords import Passwords
+from dutycycle_exporter.web.server import _MOST_REQUESTS, _Handler
 from tests.exporter.certificates import Authority
 from tests.exporter.daemon import eventually
 from tests.fakes.clock import FakeClock
@@ -354,12 +355,16 @@ def test_files_that_are_no_certificates_are_an_error_that_names_them(authority, 
     assert "secret-text" not in str(caught.value)
 
 
-def test_clients_that_do_not_finish_their_handshake_keep_nobody_waiting(serve, authority, capfd):
+def test_clients_that_do_not_finish_their_handshake_keep_nobody_waiting(serve, authority, monkeypatch, capfd):
+    monkeypatch.setattr(_Handler, "timeout", 3600.0)
     server = serve(tls_file(authority.issue("server")))
-    silent = [socket.create_connection(("127.0.0.1", server.server_port)) for _ in range(40)]
-    for connection, data in zip(silent, [b"", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x00"] * 13, strict=False):
+    before = threading.active_count()
+    silent = [socket.create_connection(("127.0.0.1", server.server_port)) for _ in range(3 * _MOST_REQUESTS)]
+    for connection, data in zip(silent, [b"", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x00"] * 16, strict=False):
         connection.sendall(data)
     assert get(server, context=client_context(authority))[0] == 200
+    # Those that had to make room are gone with their threads, though they have an hour.
+    eventually(lambda: threading.active_count() <= before + _MOST_REQUESTS)
     for connection in silent:
         connection.close()
     eventually(lambda: not server._requests)

@@ -112,26 +112,22 @@ class Access:
                     log.error("%s; what held before goes on", error)  # noqa: TRY400 - a person's mistake has no trace
             return self._policy
 
-    def secure(self, connection: socket.socket) -> ssl.SSLSocket | None:
-        """The same connection with TLS, handshake done; None where the web configuration has no TLS.
-
-        Raises OSError where client and server do not agree, or the client may not come; the connection is closed then.
-        """
-        policy = self.policy()
-        if policy.context is None:
+    def wrap(self, connection: socket.socket) -> ssl.SSLSocket | None:
+        """The same connection for TLS, before its handshake; None where the web configuration has no TLS."""
+        context = self.policy().context
+        if context is None:
             return None
+        return context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+
+    def greet(self, connection: ssl.SSLSocket) -> None:
+        """The handshake. Raises OSError where client and server do not agree, or the client may not come."""
         from dutycycle_exporter.web import tls  # noqa: PLC0415 - only where TLS is used
 
-        secured = policy.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
-        try:
-            secured.do_handshake()
-            allowed = policy.config.tls.client_allowed_sans if policy.config.tls else frozenset()
-            if allowed and not allowed & tls.names(secured):
-                raise ConnectionRefusedError("the client's certificate has no name in client_allowed_sans")
-        except OSError:
-            secured.close()
-            raise
-        return secured
+        connection.do_handshake()
+        config = self.policy().config.tls
+        allowed = config.client_allowed_sans if config is not None else frozenset()
+        if allowed and not allowed & tls.names(connection):
+            raise ConnectionRefusedError("the client's certificate has no name in client_allowed_sans")
 
 
 def _read(path: Path, before: Policy) -> tuple[Policy, _Signature]:

@@ -166,16 +166,20 @@ class Server(ThreadingMixIn, WSGIServer):
     def _secured(self, request: socket.socket) -> socket.socket:
         """The connection to speak through. Raises OSError, the connection closed, where there is to be none."""
         request.settimeout(_Handler.timeout)
-        secured = self._access.secure(request)
+        secured = self._access.wrap(request)
         if secured is None:
             return request
-        with self._lock:
-            if request in self._requests:
+        try:
+            with self._lock:
+                if request not in self._requests:
+                    raise ConnectionAbortedError("it had to make room for others")
+                # From now on it is this that can be shut down: the one before has given its descriptor away.
                 self._requests[request] = secured
-                return secured
-        # It has been turned out meanwhile.
-        secured.close()
-        raise ConnectionAbortedError("too many connections")
+            self._access.greet(secured)
+        except OSError:
+            secured.close()
+            raise
+        return secured
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the base class's arguments
         """What is not the client's doing is a defect of ours: one line of the log, not the base class's print."""
