@@ -52,3 +52,24 @@ def test_a_name_that_was_unknown_is_asked_for_again_after_a_while(monkeypatch):
     known[5] = "ada"
     now = 700.0
     assert names(5) == "ada"
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_of_users_without_end_only_the_last_are_remembered(monkeypatch, known):
+    """Pods with user namespaces of their own bring a new uid each."""
+    asked = []
+
+    def look_up(uid):
+        asked.append(uid)
+        if not known:
+            raise KeyError(uid)
+        return entry("ada")
+
+    monkeypatch.setattr(pwd, "getpwuid", look_up)
+    names = UserNames()
+    for uid in range(3000):
+        names(uid)
+    asked.clear()
+    for uid in (2999, 2500, 0):
+        names(uid)
+    assert asked == [0]

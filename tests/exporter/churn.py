@@ -1,0 +1,176 @@
+"""A node whose every GPU has another owner at every scrape, for as many scrapes as one likes.
+
+    python -m tests.exporter.churn SCRAPES
+
+Runs in a process of its own, whose memory is the exporter's parts' alone: the real service, attribution and collector
+in this one process, snapshots made up, and a fake /proc and prolog directory in which at every turn a Slurm job, a pod
+and a login's process group end and others begin, each by another user. For each thousand scrapes it writes a line, and
+another when all owners have ended and their series with them: scrapes, resident bytes, blocks of memory that Python
+objects have, workloads with series of their own on the last page.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from dutycycle_exporter.attribution import Attribution
+from dutycycle_exporter.attribution.kubernetes.devices import Selection
+from dutycycle_exporter.attribution.kubernetes.holders import Holders
+from dutycycle_exporter.attribution.kubernetes.messages import ContainerDevices, ContainerResources, PodResources
+from dutycycle_exporter.collector import ExporterCollector
+from dutycycle_exporter.contract import ACTIVITY
+from dutycycle_exporter.model import (
+    Activity,
+    Allocation,
+    FinishedProcess,
+    GpuReading,
+    Ownership,
+    Process,
+    Snapshot,
+    Span,
+    Xid,
+)
+from dutycycle_exporter.service import Service
+from tests.fakes.cgroup import pod_container, slurm_task
+from tests.fakes.proc import FakeProcess, ProcTree
+
+INTERVAL = 5.0
+HOLD = 5.0
+SLURM, POD, LOCAL = "GPU-slurm", "GPU-pod", "GPU-local"
+_TURNS_TO_END = 2 + round(2 * HOLD / INTERVAL) + 1
+"""Two without an owner's processes, the hold time of a workload that is new and that of one that has ended."""
+
+
+class Churn:
+    """The exporter's parts on such a node. Also the resolver: what the kubelet lists is added to its allocations."""
+
+    def __init__(self, directory: Path) -> None:
+        self._now = 1.8e9
+        self._prolog = directory / "prolog"
+        self._prolog.mkdir(mode=0o755)
+        self._processes = ProcTree(directory / "proc")
+        self._pids: list[int] = []
+        self._turn = 0
+        self._holders = Holders(Selection(), api=False)
+        self._attribution = Attribution(
+            slurm_prolog_dir=self._prolog, procfs=self._processes.root, cgroup=directory, local=True, people=True
+        )
+        service = Service(self, interval=INTERVAL, hold=HOLD, sysfs=directory, clock=lambda: self._now)
+        self._service = service
+        self._collector = ExporterCollector(
+            service, node="node1", cluster="lab", time_scale=1, replay=False, processes=True
+        )
+
+    def resolve(self, gpus: Sequence[GpuReading], now: float) -> Ownership:
+        found = self._attribution.resolve(gpus, now)
+        claims, _ = self._holders.claims(gpus, {POD: {self._pod_uid()}} if self._pids else {}, {}, now)
+        pods = tuple(Allocation(claim.device, claim.workload, claim.start) for claim in claims)
+        return replace(found, allocations=found.allocations + pods)
+
+    def turn(self) -> str:
+        """Other owners, a snapshot, a scrape: its page."""
+        self._now += INTERVAL
+        self._turn += 1
+        self._replace_owners()
+        self._service.on_snapshot(self._snapshot())
+        return self._collector.text()
+
+    def end(self) -> str:
+        """All owners end, and nobody comes, for as long as their series are held: the page after that."""
+        self._remove_owners()
+        page = ""
+        for _ in range(_TURNS_TO_END):
+            self._now += INTERVAL
+            self._service.on_snapshot(self._snapshot())
+            page = self._collector.text()
+        return page
+
+    def _pod_uid(self) -> str:
+        return f"11111111-2222-3333-4444-{self._turn:012d}"
+
+    def _remove_owners(self) -> None:
+        for pid in self._pids:
+            self._processes.remove(pid)
+        self._pids = []
+        for path in self._prolog.iterdir():
+            path.unlink()
+        for ago in (2.5, 0.0):
+            # It takes two answers of the kubelet to end a pod.
+            self._holders.listed([], self._now - ago, self._now)
+
+    def _replace_owners(self) -> None:
+        turn = self._turn
+        self._remove_owners()
+        self._pids = [first + turn for first in (1_000_000, 2_000_000, 3_000_000)]
+        groups = (slurm_task(turn), pod_container(self._pod_uid(), f"c{turn}"), "/user.slice/session-1.scope")
+        for pid, group in zip(self._pids, groups, strict=True):
+            self._processes.add(FakeProcess(pid, self._now - 1, group, comm=f"train{turn}", uid=100_000 + turn))
+        self._prolog.joinpath(f"{SLURM}.json").write_text(
+            json.dumps({"job_id": turn, "uid": 100_000 + turn, "user": f"user{turn}", "start": self._now - 1})
+        )
+        devices = ContainerDevices("nvidia.com/gpu", (POD,))
+        pod = PodResources(f"pod-{turn}", "lab", (ContainerResources("main", (devices,)),))
+        self._holders.listed([pod], self._now, self._now)
+
+    def _snapshot(self) -> Snapshot:
+        now = self._now
+        pids = self._pids or [0, 0, 0]
+        gpus = tuple(
+            GpuReading(
+                uuid,
+                index,
+                "NVIDIA H100 80GB HBM3",
+                spans=tuple(Span(now - 5 + second, now - 4 + second, second / 5) for second in range(5)),
+                utilization=0.5,
+                memory_used=1e9 + self._turn,
+                energy=self._turn * 400.0,
+                processes=(Process(pid, 1e9, 0.5, 0.25),) if self._pids else (),
+                throttle=(("thermal", self._turn / 7),),
+                activity=Activity(now - 5, now, tuple((unit, 0.5) for unit in ACTIVITY)),
+                finished=(FinishedProcess(pid - 1, now - 5, 5.0, 0.5, 0.5, 1e9),) if self._turn % 50 == 0 else (),
+            )
+            for index, (uuid, pid) in enumerate(zip((SLURM, POD, LOCAL), pids, strict=True))
+        )
+        return Snapshot(now, gpus, visible=len(gpus), xids=(Xid(SLURM, 1000 + self._turn % 4, now),))
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def workloads(page: str) -> set[str]:
+    """The workloads that a page has ownership series of."""
+    return set(re.findall(r'^(?:gpu_allocation|workload_)\w*{.*\bworkload="([^"]+)"', page, re.MULTILINE))
+
+
+def main(scrapes: int) -> None:
+    memory = Path("/dev/shm")
+    folder = tempfile.mkdtemp(prefix="churn-", dir=memory if os.access(memory, os.W_OK) else None)
+    try:
+        churn = Churn(Path(folder))
+        for scrape in range(1, scrapes + 1):
+            page = churn.turn()
+            if scrape % 1000 == 0:
+                _report(scrape, page)
+        _report(scrapes, churn.end())
+    finally:
+        shutil.rmtree(folder)
+
+
+def _report(scrapes: int, page: str) -> None:
+    gc.collect()
+    print(scrapes, resident(), sys.getallocatedblocks(), len(workloads(page)), flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,115 @@
+"""Over a long life, with another owner on every GPU at every scrape, the exporter does not grow.
+
+Every scrape has other owners in `churn`: the exporter's parts in a process of its own, with snapshots that are made up.
+The exporter as it is, with its child, is scraped over HTTP, and jobs come and go as fast as it takes snapshots.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.exporter.churn import workloads
+from tests.exporter.daemon import Daemon, eventually
+from tests.fakes.node import FakeNode
+
+ROOT = Path(__file__).parents[2]
+SETTLED = 5_000
+"""Scrapes after which all that is ever kept is there."""
+OWNERS = 3
+HELD = 6
+"""Workloads per GPU that may have series at once: the present one, one that was missed once, those that are held."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    scrapes: int
+    resident: int
+    blocks: int
+    workloads: int
+
+
+def run_churn(scrapes: int) -> list[Mark]:
+    command = [sys.executable, "-m", "tests.exporter.churn", str(scrapes)]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    return [Mark(*map(int, line.split())) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(
+    "scrapes",
+    [
+        pytest.param(20_000, marks=pytest.mark.timeout(900)),
+        pytest.param(200_000, marks=pytest.mark.soak),
+    ],
+)
+def test_with_new_owners_at_every_scrape_memory_stays_and_ended_owners_go(scrapes):
+    """Resident memory comes and goes by megabytes: its height counts. Of what lives one could not leak a number."""
+    *marks, end = run_churn(scrapes)
+    before, after = ([mark for mark in marks if (mark.scrapes > SETTLED) is late] for late in (False, True))
+    assert max(mark.resident for mark in after) - max(mark.resident for mark in before) < 2_000_000
+    assert max(mark.blocks for mark in after) - max(mark.blocks for mark in before) < 1_000
+    assert all(OWNERS <= mark.workloads <= OWNERS * HELD for mark in marks)
+    assert end.workloads == 0
+
+
+@pytest.mark.parametrize(
+    ("scrapes", "settled"),
+    [
+        pytest.param(1_500, 500, marks=pytest.mark.timeout(900)),
+        pytest.param(200_000, SETTLED, marks=pytest.mark.soak),
+    ],
+)
+def test_the_exporter_and_its_child_stay_as_big_as_they_are(nvml_libraries, tmp_path, scrapes, settled):
+    with FakeNode(tmp_path / "node", nvml_libraries, gpus=2) as node:
+        paths = [f"--path.{name}={path}" for name, path in node.start().paths.items()]
+        flags = ("--sample-interval=50ms", "--series-hold=100ms", "--collect.processes")
+        with Daemon(tmp_path, node.environment, *paths, *flags) as daemon:
+            pids = (daemon.process.pid, eventually(daemon.child, "the child runs"))
+            files = [Prolog(tmp_path / "prolog", gpu.uuid) for gpu in node.driver.gpus]
+            before, most = None, (0, 0)
+            seen: set[str] = set()
+            for scrape in range(scrapes):
+                for gpu, file in enumerate(files):
+                    file.allocate(1 + len(files) * scrape + gpu)
+                status, page = daemon.get("/metrics")
+                assert status == 200
+                seen |= workloads(page)
+                if scrape == settled:
+                    before = [resident(pid) for pid in pids]
+                elif scrape > settled and scrape % 100 == 0:
+                    most = tuple(max(pair) for pair in zip(most, map(resident, pids), strict=True))
+            assert before is not None
+            assert all(after - then < 2_000_000 for after, then in zip(most, before, strict=True)), (before, most)
+            assert len(seen) > scrapes / 100, "owners changed"
+            for file in files:
+                file.release()
+            eventually(lambda: not workloads(daemon.get("/metrics")[1]), "series of ended owners go")
+
+
+class Prolog:
+    """A GPU's prolog file."""
+
+    def __init__(self, directory: Path, uuid: str) -> None:
+        directory.mkdir(mode=0o755, exist_ok=True)
+        self._path = directory / f"{uuid}.json"
+
+    def allocate(self, job: int) -> None:
+        """To another job, at one blow."""
+        aside = self._path.with_name(f".{self._path.name}.new")
+        aside.write_text(json.dumps({"job_id": job, "uid": job, "user": f"user{job}"}))
+        aside.chmod(0o644)
+        aside.rename(self._path)
+
+    def release(self) -> None:
+        self._path.unlink()
+
+
+def resident(pid: int) -> int:
+    """Bytes of a process in memory."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
