@@ -120,6 +120,8 @@ class XidWatch:
         wanted = self._wanted
         for address in registered.keys() - wanted.keys():
             del registered[address]
+        for address, uuid in [refusal for refusal in refused if refusal[0] not in wanted]:
+            del refused[address, uuid]
         for address, (uuid, handle) in wanted.items():
             if registered.get(address) == uuid or time.monotonic() < refused.get((address, uuid), 0.0):
                 continue

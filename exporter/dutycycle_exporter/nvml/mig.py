@@ -32,6 +32,7 @@ class _Instance:
     handle: Any
     uuid: str
     gpu_instance: int | None = None
+    compute_instance: int | None = None
     profile: str = ""
     slices: int | None = None
     unsupported: set[object] = field(default_factory=set)
@@ -40,6 +41,9 @@ class _Instance:
         """Ask for what is not known yet. The name is asked first: attributes tell the memory in other units."""
         if self.gpu_instance is None:
             self.gpu_instance = calls.ask(self.unsupported, pynvml.nvmlDeviceGetGpuInstanceId, self.handle)
+        if self.compute_instance is None:
+            call = pynvml.nvmlDeviceGetComputeInstanceId
+            self.compute_instance = calls.ask(self.unsupported, call, self.handle)
         if not self.profile:
             found = _PROFILE.search(calls.ask(self.unsupported, pynvml.nvmlDeviceGetName, self.handle) or "")
             if found:
@@ -84,6 +88,8 @@ class MigInstances:
                 mig=instance.uuid,
                 mig_profile=instance.profile,
                 slices=min(1.0, instance.slices / whole),
+                gpu_instance=instance.gpu_instance,
+                compute_instance=instance.compute_instance,
                 spans=_spans(activity) if group and len(group[1]) == 1 else (),
                 memory_used=None if read is None else read[0],
                 memory_total=None if read is None else read[1],

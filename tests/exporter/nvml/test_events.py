@@ -1,0 +1,154 @@
+"""XIDs are told once, of the right GPU; a wait that fails or hangs holds up nothing."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import pynvml
+import pytest
+
+from dutycycle_exporter.collected import DEFAULT
+from dutycycle_exporter.nvml import events
+from tests.exporter.daemon import eventually
+from tests.fakes.nvml import RTX_3080_TI
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(events, "_PAUSE", 0.05)
+    monkeypatch.setattr(events, "_RETRY", 0.05)
+
+
+def registered(rack, times=1):
+    eventually(lambda: rack.driver.state.calls("nvmlDeviceRegisterEvents") >= times)
+    eventually(lambda: rack.driver.state.calls("nvmlEventSetWait") > 0)
+    return rack
+
+
+def xids(rack, many):
+    """So many (GPU's UUID, code), from as many turns as it takes."""
+    found = []
+
+    def take():
+        found.extend((xid.gpu_uuid, xid.code) for xid in rack.turn().snapshot.xids)
+        return len(found) >= many
+
+    eventually(take)
+    return found
+
+
+def test_xids_are_told_in_their_order_once_and_of_the_right_gpu(make_rack):
+    rack = registered(make_rack(gpus=2).turn(), 2)
+    first, second = (gpu.uuid for gpu in rack.driver.gpus)
+    rack.driver.xid(1, 79)
+    rack.driver.xid(0, 31)
+    rack.driver.xid(1, 79)
+    assert xids(rack, 3) == [(second, 79), (first, 31), (second, 79)]
+    assert rack.turn(2).snapshot.xids == ()
+
+
+def test_the_time_of_an_xid_is_that_at_which_it_was_reported_by_the_clock_of_the_snapshots(make_rack):
+    rack = registered(make_rack().turn())
+    rack.driver.xid(0, 48)
+    waiting = rack.reader._xids._events
+    eventually(lambda: waiting)
+    time.sleep(0.05)
+    [xid] = rack.turn().snapshot.xids
+    assert 0.05 <= rack.clock.now - xid.t < 60
+
+
+def test_an_xid_of_a_mig_instance_is_its_gpu_s(make_rack):
+    rack = make_rack()
+    rack.driver.set_mig(0, ["1g.10gb"])
+    registered(rack.turn())
+    rack.driver.xid(0, 94, instance=0)
+    assert xids(rack, 1) == [(rack.driver.gpus[0].uuid, 94)]
+
+
+def test_a_gpu_that_appears_later_is_watched_too(make_rack):
+    rack = make_rack(gpus=2)
+    rack.driver.vanish(1)
+    registered(rack.turn())
+    rack.driver.restore(1)
+    registered(rack.turn(), 2)
+    rack.driver.xid(1, 63)
+    assert xids(rack, 1) == [(rack.driver.gpus[1].uuid, 63)]
+
+
+def test_a_gpu_that_was_lost_is_watched_again_when_it_is_back_and_the_others_meanwhile(make_rack):
+    rack = registered(make_rack(gpus=2).turn(), 2)
+    before = rack.driver.state.calls("nvmlDeviceRegisterEvents", 0)
+    rack.driver.lose(1)
+    eventually(lambda: rack.turn().snapshot.failures.get(("nvmlEventSetWait", "gpu_is_lost")))
+    eventually(lambda: rack.driver.state.calls("nvmlDeviceRegisterEvents", 0) > before)
+    waits = rack.driver.state.calls("nvmlEventSetWait")
+    eventually(lambda: rack.driver.state.calls("nvmlEventSetWait") > waits)
+    rack.driver.xid(0, 13)
+    assert xids(rack, 1) == [(rack.driver.gpus[0].uuid, 13)]
+    before = rack.driver.state.calls("nvmlDeviceRegisterEvents", 1)
+    rack.driver.restore(1)
+    rack.turn()
+    eventually(lambda: rack.driver.state.calls("nvmlDeviceRegisterEvents", 1) > before)
+    waits = rack.driver.state.calls("nvmlEventSetWait")
+    eventually(lambda: rack.driver.state.calls("nvmlEventSetWait") > waits)
+    rack.driver.xid(1, 119)
+    assert xids(rack, 1) == [(rack.driver.gpus[1].uuid, 119)]
+
+
+def test_gpus_that_have_no_events_are_asked_once_and_are_no_failure(make_rack):
+    rack = make_rack(gpus=2, model=RTX_3080_TI).turn()
+    eventually(lambda: rack.driver.state.calls("nvmlDeviceRegisterEvents") == 2)
+    time.sleep(0.5)
+    assert rack.turn().snapshot.failures == {}
+    assert rack.driver.state.calls("nvmlDeviceRegisterEvents") == 2
+    assert rack.driver.state.calls("nvmlEventSetWait") == 0
+
+
+@pytest.mark.parametrize("call", ["nvmlEventSetCreate", "nvmlDeviceRegisterEvents", "nvmlEventSetWait"])
+def test_a_failure_is_counted_and_tried_again(make_rack, call):
+    rack = make_rack(before=lambda driver: driver.fail(call, pynvml.NVML_ERROR_UNKNOWN, times=2))
+    counted = Counter()
+
+    def failed():
+        counted.update(rack.turn().snapshot.failures)
+        return counted == {(call, "unknown"): 2}
+
+    eventually(failed)
+    waits = rack.driver.state.calls("nvmlEventSetWait")
+    eventually(lambda: rack.driver.state.calls("nvmlEventSetWait") > waits + 1)
+    rack.driver.xid(0, 74)
+    assert xids(rack, 1) == [(rack.driver.gpus[0].uuid, 74)]
+
+
+def test_a_library_without_events_ends_the_watch_and_is_no_failure(make_rack):
+    absent = pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
+    rack = make_rack(before=lambda driver: driver.fail("nvmlEventSetCreate", absent)).turn()
+    eventually(lambda: not rack.reader._xids._thread.is_alive())
+    assert rack.turn().snapshot.failures == {}
+
+
+def test_a_wait_that_never_returns_holds_up_neither_reading_nor_closing(make_rack, monkeypatch):
+    monkeypatch.setattr(events, "_JOIN", 0.1)
+    rack = registered(make_rack().turn())
+    rack.driver.hang("nvmlEventSetWait")
+    eventually(lambda: rack.driver.state.hung("nvmlEventSetWait"))
+    assert rack.turn(3).gpu.utilization == 0
+    rack.reader.close()
+    assert rack.driver.state.calls("nvmlShutdown") == 0, "it may hold what shutting down waits for"
+    rack.driver.heal("nvmlEventSetWait")
+    rack.reader._xids._thread.join()
+
+
+def test_xids_that_nobody_takes_do_not_pile_up(make_rack, monkeypatch):
+    rack = make_rack()
+    watch = rack.reader._xids
+    for code in range(3 * watch._events.maxlen):
+        watch._events.append(events._Event("GPU-x", code, time.monotonic()))
+    codes = [xid.code for xid in rack.turn().snapshot.xids]
+    assert codes == list(range(2 * watch._events.maxlen, 3 * watch._events.maxlen))
+
+
+def test_switched_off_nothing_is_registered(make_rack):
+    rack = make_rack(collect=DEFAULT - {"xid"}).turn(3)
+    assert "nvmlEventSetCreate" not in rack.driver.state.called()

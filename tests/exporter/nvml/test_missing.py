@@ -1,0 +1,89 @@
+"""A GPU that stays missing is looked for by a fresh child: after a minute, and not all the time."""
+
+from __future__ import annotations
+
+import pynvml
+import pytest
+
+from dutycycle_exporter.errors import NvmlUnavailableError
+from dutycycle_exporter.nvml.lost import MissingGpus
+
+
+def gives_up(watch, numbers, start=1000.0, step=5.0):
+    """Seconds until the watch ends the child; None where it does not. `numbers` gives (count, visible) by turn."""
+    for turn, (count, visible) in enumerate(numbers):
+        try:
+            watch.watch(start + turn * step, count, visible)
+        except NvmlUnavailableError:
+            return turn * step
+    return None
+
+
+@pytest.mark.parametrize(
+    ("numbers", "after"),
+    [
+        pytest.param([(8, 8)] * 500, None, id="all well"),
+        pytest.param([(8, 8)] * 2 + [(8, 7)] * 500, 70, id="lost"),
+        pytest.param([(8, 8)] * 2 + [(7, 7)] * 500, 70, id="gone from the count"),
+        pytest.param(([(8, 8)] + [(8, 7)] * 10) * 100, None, id="comes back each time"),
+        pytest.param([(8, 7)] * 500, 300, id="never seen by this child"),
+        pytest.param([(7, 7)] * 500, None, id="not there at all"),
+        pytest.param([(None, None)] * 500, None, id="not told"),
+        pytest.param([(8, 8)] + [(None, None), (8, 7)] * 100, 70, id="told now and then"),
+    ],
+)
+def test_when_a_fresh_child_is_worth_it(numbers, after):
+    assert gives_up(MissingGpus(time_scale=1), numbers) == after
+
+
+def test_times_are_divided_by_the_time_scale():
+    assert gives_up(MissingGpus(time_scale=10), [(2, 2), *[(2, 1)] * 100], step=0.5) == 6.5
+    assert gives_up(MissingGpus(time_scale=10), [(2, 1)] * 100, step=0.5) == 30
+
+
+def test_a_clock_that_was_set_back_begins_the_wait_anew():
+    watch = MissingGpus(time_scale=1)
+    assert gives_up(watch, [(2, 2), *[(2, 1)] * 10], start=10_000) is None
+    assert gives_up(watch, [(2, 1)] * 50, start=5_000) == 60
+
+
+def test_the_reader_ends_when_a_gpu_stays_lost_and_says_why(make_rack):
+    rack = make_rack(gpus=2).turn(2)
+    rack.driver.lose(1)
+    rack.turn(12)
+    with pytest.raises(NvmlUnavailableError, match="1 of 2 GPUs have not answered for 60 s") as caught:
+        rack.turn()
+    assert caught.value.reason == "gpu_lost"
+
+
+def test_a_gpu_that_comes_back_in_time_ends_nothing(make_rack):
+    rack = make_rack(gpus=2).turn(2)
+    for _ in range(3):
+        rack.driver.lose(1)
+        rack.turn(8)
+        rack.driver.restore(1)
+        rack.turn(8)
+    assert len(rack.gpus) == 2
+
+
+def test_who_a_gpu_is_is_asked_again_only_when_there_may_be_news(make_rack):
+    rack = make_rack(gpus=4).turn(2)
+    before = rack.driver.state.calls("nvmlDeviceGetUUID")
+    rack.turn(8)
+    assert rack.driver.state.calls("nvmlDeviceGetUUID") == before
+    rack.driver.fail("nvmlDeviceGetTemperature", pynvml.NVML_ERROR_UNKNOWN, gpu=2, times=1)
+    rack.turn(2)
+    assert rack.driver.state.calls("nvmlDeviceGetUUID") == before + 4
+    rack.turn(12)
+    assert rack.driver.state.calls("nvmlDeviceGetUUID") == before + 8
+
+
+def test_indexes_that_move_are_noticed_at_once_also_where_as_many_come_as_go(make_rack):
+    rack = make_rack(gpus=3)
+    rack.driver.vanish(2)
+    rack.turn(2)
+    uuids = [gpu.uuid for gpu in rack.driver.gpus]
+    rack.driver.vanish(0)
+    rack.driver.restore(2)
+    rack.turn(2)
+    assert [(gpu.uuid, gpu.index) for gpu in rack.gpus] == [(uuids[1], 0), (uuids[2], 1)]
