@@ -33,11 +33,6 @@ def _escaped(value: str) -> str:
     return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
-def _number(value: float) -> str:
-    text = repr(value)
-    return _WORDS.get(text, text)
-
-
 class Page:
     """Series by family. Families come out in the order of `heads`, those without series not at all."""
 
@@ -48,7 +43,8 @@ class Page:
     def add(self, name: str, block: str, value: float | None) -> None:
         """One series of a gauge or counter; None is no series."""
         if value is not None:
-            self._lines[name].append(f"{name}{block} {_number(value)}\n")
+            text = repr(value)
+            self._lines[name].append(f"{name}{block} {_WORDS.get(text, text)}\n")
 
     def add_each(self, name: str, block: str, label: str, values: Iterable[tuple[str, float | None]]) -> None:
         """One series for each value, told apart by a label more; None is no series."""
@@ -56,7 +52,8 @@ class Page:
         start = f'{name}{block[:-1]},{label}="' if block else f'{name}{{{label}="'
         for key, value in values:
             if value is not None:
-                lines.append(f'{start}{_escaped(key)}"}} {_number(value)}\n')
+                text = repr(value)
+                lines.append(f'{start}{_escaped(key)}"}} {_WORDS.get(text, text)}\n')
 
     def add_histogram(
         self, name: str, block: str, bounds: Sequence[str], counts: Sequence[float], total: float
