@@ -178,6 +178,8 @@ def test_a_reply_over_the_exporters_limit_is_refused_at_once(socket_path: Path) 
     with FakeKubelet(socket_path) as kubelet:
         kubelet.raw = bytes(70 * MIB)
         assert refusal(socket_path) == "too_large"
+        kubelet.fault = Fault.HANG_AFTER_HEADERS
+        assert refusal(socket_path) == "too_large"
 
 
 def test_a_status_that_grpc_does_not_know_is_unknown(socket_path: Path) -> None:

@@ -139,6 +139,12 @@ class TestOneEmptyAnswer:
         node.listed(daemon=False)
         assert node.claims() == {}
 
+    def test_the_second_ends_a_pod_of_which_the_api_server_has_said_nothing_since(self) -> None:
+        node = running()
+        node.listed(daemon=False)
+        node.listed(daemon=False)
+        assert node.claims() == {}
+
     def test_the_second_ends_a_pod(self) -> None:
         node = running()
         node.listed()
@@ -245,6 +251,8 @@ class TestNames:
         node.listed()
         node.recorded(record("a", "u-earlier"))
         node.listed(holding("a", A))
+        assert node.claims() == {}
+        node.holders.recorded([record("a", "u-earlier")], node.now - 1)
         assert node.claims() == {}
         node.recorded(record("a", "u-a"))
         assert node.claims() == {"k8s/ml/a/u-a": [A]}
@@ -358,6 +366,16 @@ class TestStart:
         node.listed(holding("a", A))
         began = WALL + node.now
         node.wait(15)
+        assert node.start() == began
+
+    def test_does_not_change_when_the_pods_own_becomes_known_later(self) -> None:
+        node = Node()
+        node.listed()
+        node.listed(holding("a", A))
+        began = WALL + node.now
+        node.wait(15)
+        assert node.start() == began
+        node.recorded(record("a", "u-a"))
         assert node.start() == began
 
 
