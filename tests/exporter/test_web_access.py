@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import http.client
+import signal
 import socket
 import ssl
 import subprocess
 import threading
+from dataclasses import dataclass
 
 import pytest
 
@@ -18,7 +20,7 @@ from dutycycle_exporter.web.config import RateLimit
 from dutycycle_exporter.web.passwords import Passwords
 from dutycycle_exporter.web.server import _MOST_REQUESTS, _Handler
 from tests.exporter.certificates import Authority
-from tests.exporter.daemon import eventually
+from tests.exporter.daemon import Daemon, eventually
 from tests.fakes.clock import FakeClock
 
 PAGE = "# TYPE up_ gauge\nup_ 1.0\n"
@@ -369,3 +371,28 @@ def test_clients_that_do_not_finish_their_handshake_keep_nobody_waiting(serve, a
         connection.close()
     eventually(lambda: not server._requests)
     assert capfd.readouterr().err == ""
+
+
+def test_the_process_serves_by_its_web_configuration_and_tells_no_secret(authority, web_file, tmp_path):
+    pair, hashed = authority.issue("server"), bcrypt("hunter2")
+    replace(web_file, tls_file(pair) + f"basic_auth_users:\n  alice: {hashed}\n")
+    with Daemon(tmp_path, {}, f"--web.config.file={web_file}", "--log-level=debug") as daemon:
+        server, context = Listening(daemon.port), client_context(authority)
+        status, body = get(server, context=context, Authorization=basic("alice", "hunter2"))
+        assert status == 200
+        assert "dutycycle_exporter_build_info" in body
+        assert get(server, context=context, Authorization=basic("alice", "hunter3"))[0] == 401
+        replace(web_file, tls_file(authority.issue("two")) + f"basic_auth_users:\n  alice: {hashed} \n  bob: x\n")
+        daemon.signal(signal.SIGHUP)
+        eventually(lambda: "bob: not a bcrypt hash" in daemon.log)
+        assert get(server, context=context, Authorization=basic("alice", "hunter2"))[0] == 200
+        assert served_name(server, authority) == "server"
+        for secret in ("hunter", hashed, pair.key.read_text().splitlines()[1]):
+            assert secret not in daemon.log
+
+
+@dataclass
+class Listening:
+    """Where a server listens that runs elsewhere."""
+
+    server_port: int
