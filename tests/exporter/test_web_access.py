@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pytest
 
 from dutycycle_exporter.errors import ConfigError
-from dutycycle_exporter.web import Access, Scrapes, Server, make_app, passwords
+from dutycycle_exporter.web import Access, Scrapes, Server, access, make_app, passwords
 from dutycycle_exporter.web.access import Limiter
 from dutycycle_exporter.web.config import RateLimit
 from dutycycle_exporter.web.passwords import Passwords
@@ -268,6 +268,19 @@ def test_a_renewed_certificate_is_used_at_the_next_connection(serve, authority, 
     two.key.replace(one.key)
     two.cert.replace(one.cert)
     assert served_name(server, authority) == "two"
+
+
+def test_a_certificate_that_comes_after_the_file_that_names_it_is_used(serve, authority, web_file, monkeypatch, caplog):
+    monkeypatch.setattr(access, "_RETRY", 0.0)
+    one, two = authority.issue("one"), authority.issue("two")
+    server = serve(tls_file(one))
+    hidden = two.cert.rename(two.cert.with_suffix(".later"))
+    replace(web_file, tls_file(two))
+    for _ in range(3):
+        assert served_name(server, authority) == "one"
+    hidden.rename(two.cert)
+    assert served_name(server, authority) == "two"
+    assert caplog.text.count("cannot be read") == 1, "said once"
 
 
 CLIENTS = ("  client_auth_type: RequireAndVerifyClientCert", "  client_ca_file: {ca}")

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_RETRY = 10.0
+"""Seconds between readings of what could not be used: a file that it names may come without its own changing."""
+
 _Signature = tuple[tuple[int, int, int, int] | None, ...]
 
 
@@ -84,17 +87,17 @@ class Access:
         self._lock = threading.Lock()
         self._policy = Policy(WebConfig(), None, None, None)
         self._signature: _Signature = ()
+        self._wrong = ""
+        """What is wrong with the files as they are now."""
+        self._retry_at = 0.0
         if path is not None:
             self.reload()
 
-    def reload(self, path: Path | None = None) -> None:
-        """Read the file, or another in its place, whether it changed or not. Raises ConfigError and keeps what was."""
-        with self._lock:
-            path = path or self._path
-            if path is None:
-                return
-            self._policy, self._signature = _read(path, self._policy)
-            self._path = path
+    def reload(self) -> None:
+        """Read the files, whether they changed or not. Raises ConfigError, and what held before goes on."""
+        if self._path is not None:
+            with self._lock:
+                self._read(self._path)
 
     def policy(self) -> Policy:
         """What holds now."""
@@ -102,15 +105,20 @@ class Access:
             return self._policy
         with self._lock:
             signature = _signature(self._path, self._policy.config)
-            if signature != self._signature:
+            if signature != self._signature or (self._wrong and time.monotonic() >= self._retry_at):
                 try:
-                    self._policy, self._signature = _read(self._path, self._policy)
+                    self._read(self._path)
                     log.info("--web.config.file was read again, as it or a certificate changed")
                 except ConfigError as error:
-                    # Not again until they change again.
-                    self._signature = signature
-                    log.error("%s; what held before goes on", error)  # noqa: TRY400 - a person's mistake has no trace
+                    if str(error) != self._wrong:
+                        log.error("%s; what held before goes on", error)  # noqa: TRY400 - a mistake of no code
+                    self._signature, self._wrong = signature, str(error)
+                    self._retry_at = time.monotonic() + _RETRY
             return self._policy
+
+    def _read(self, path: Path) -> None:
+        self._policy, self._signature = _read(path, self._policy)
+        self._wrong = ""
 
     def wrap(self, connection: socket.socket) -> ssl.SSLSocket | None:
         """The same connection for TLS, before its handshake; None where the web configuration has no TLS."""
