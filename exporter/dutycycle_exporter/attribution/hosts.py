@@ -35,17 +35,34 @@ class CgroupFiles:
             return self._read_v1(workload, paths)
         return None
 
-    def find_slurm(self, names: Iterable[str], uid: int, scopes: Iterable[str]) -> Group | None:
-        """The group of a Slurm job of which no process is known: `names` are what its directory may be called."""
+    def find_slurm(self, names: Iterable[str], uid: int | None, scopes: Iterable[str]) -> Group | None:
+        """The group of a Slurm job of which no process is known: `names` are what its directory may be called.
+
+        It is looked for in `scopes`, where Slurm puts jobs unless it is told otherwise, and where a Slurm does that is
+        built for several slurmd on one host, as distributions' are. Without `uid` not in cgroup v1.
+        """
         for name in names:
-            for scope in (*scopes, SLURM_SCOPE):
+            for scope in (*scopes, SLURM_SCOPE, *self._scopes_by_node()):
                 if _is_directory(self._unified() / scope[1:] / name):
                     return Group("slurm", name.removeprefix("job_"), (("", f"{scope}/{name}"),))
-            path = f"/slurm/uid_{uid}/{name}"
-            found = tuple((controller, path) for controller in _V1_MOUNTS if self._v1(controller, path) is not None)
-            if found:
-                return Group("slurm", name.removeprefix("job_"), found)
+            for top in () if uid is None else self._tops_v1():
+                path = f"/{top}/uid_{uid}/{name}"
+                found = tuple((controller, path) for controller in _V1_MOUNTS if self._v1(controller, path) is not None)
+                if found:
+                    return Group("slurm", name.removeprefix("job_"), found)
         return None
+
+    def _scopes_by_node(self) -> Iterator[str]:
+        above = PurePosixPath(SLURM_SCOPE).parent
+        for name in _entries(self._unified() / above.relative_to("/")):
+            if name.endswith("_slurmstepd.scope"):
+                yield f"{above}/{name}"
+
+    def _tops_v1(self) -> list[str]:
+        """Slurm's directories at the top of its hierarchies: `slurm`, or `slurm_<node>`."""
+        mounts = dict.fromkeys(mount for mounts in _V1_MOUNTS.values() for mount in mounts)
+        names = {name for mount in mounts for name in _entries(self._root / mount)}
+        return sorted(name for name in names if name == "slurm" or name.startswith("slurm_"))
 
     def _unified(self) -> Path:
         hybrid = self._root / "unified"
@@ -149,6 +166,14 @@ def _is_directory(path: Path) -> bool:
         return stat.S_ISDIR(path.stat().st_mode)
     except OSError:
         return False
+
+
+def _entries(path: Path) -> list[str]:
+    """What is in a directory; nothing where it is none."""
+    try:
+        return sorted(entry.name for entry in path.iterdir())
+    except OSError:
+        return []
 
 
 def _text(path: Path) -> str | None:

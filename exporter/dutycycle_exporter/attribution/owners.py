@@ -15,13 +15,15 @@ class Owners:
     """Finds the workloads of jobs and of processes, from one resolution to the next.
 
     A process belongs to the job or pod whose cgroup it is in, on whatever GPU. A job keeps the names of its file as
-    long as a process of it is seen, also when the file has gone.
+    long as a process of it is seen, also when the file has gone. Whose a job is that has only a number is known from
+    its first process on.
     """
 
     def __init__(self, users: Callable[[int], str]) -> None:
         self._users = users
         self._jobs: dict[str, PrologJob] = {}
         self._unfiled: dict[str, Workload] = {}
+        self._uids: dict[str, int] = {}
 
     def learn(self, jobs: Mapping[str, tuple[PrologJob, ...]], processes: Mapping[str, Iterable[HostProcess]]) -> None:
         """Takes this resolution's prolog files and processes, both by GPU, and forgets jobs that are in neither.
@@ -40,6 +42,7 @@ class Owners:
         for gpu, found in processes.items():
             for process in found:
                 self._match_sluid(process, jobs.get(gpu, ()))
+        self._learn_uids(everywhere)
 
     def job(self, job: PrologJob) -> Workload:
         """The workload of a job with a prolog file."""
@@ -47,7 +50,7 @@ class Owners:
             id=f"slurm/{job.name}",
             scheduler="slurm",
             job_id=job.name,
-            user=job.user or self._users(job.uid),
+            user=job.user or self._user(job),
             account=job.account,
             partition=job.partition,
         )
@@ -70,6 +73,19 @@ class Owners:
         group = process.group
         if group is None or group.scheduler != "slurm" or not is_sluid(group.id) or group.id in self._jobs:
             return
-        candidates = [job for job in jobs if job.uid == process.uid and not job.sluid]
+        candidates = [job for job in jobs if job.uid in (None, process.uid) and not job.sluid]
         if len(candidates) == 1:
             self._jobs[group.id] = candidates[0]
+
+    def _learn_uids(self, processes: Iterable[HostProcess]) -> None:
+        numbered = {job.name for job in self._jobs.values() if job.uid is None}
+        self._uids = {name: uid for name, uid in self._uids.items() if name in numbered}
+        for process in processes:
+            group = process.group
+            job = self._jobs.get(group.id) if group and group.scheduler == "slurm" else None
+            if job is not None and job.uid is None:
+                self._uids.setdefault(job.name, process.uid)
+
+    def _user(self, job: PrologJob) -> str:
+        uid = self._uids.get(job.name) if job.uid is None else job.uid
+        return "" if uid is None else self._users(uid)

@@ -12,10 +12,11 @@ from dutycycle_exporter.model import Allocation, GpuReading, HostReading, Owners
 from .cgroup import Group, slurm_scope
 from .errors import UnusableError
 from .hosts import CgroupFiles
+from .job_mapping import JobMappingDirectory
 from .local import LocalWorkloads
 from .owners import Owners
 from .processes import HostProcess, ProcessReader
-from .prolog_directory import PrologDirectory, read_boot_id
+from .prolog_directory import PrologDirectory, PrologFiles, read_boot_id
 from .slurm import PrologJob
 from .steady import Claim, SteadyAllocations, earliest
 from .users import UserNames
@@ -30,14 +31,16 @@ class Attribution:
     """Tells whose the GPUs of this node are, from one snapshot to the next. For one thread.
 
     With `local`, processes of no scheduler belong to workloads of their own, one for each process group. With `people`,
-    the user and the command of every process on a GPU are told. `users` gives the name of a uid. `procfs` and `cgroup`
-    are the host's: process numbers are those that NVML reports.
+    the user and the command of every process on a GPU are told. `job_mapping_dir` is where a site's own prolog
+    writes as for dcgm-exporter. `users` gives the name of a uid. `procfs` and `cgroup` are the host's: process numbers
+    are those that NVML reports.
     """
 
     def __init__(
         self,
         *,
         slurm_prolog_dir: Path,
+        job_mapping_dir: Path | None = None,
         procfs: Path = Path("/proc"),
         cgroup: Path = Path("/sys/fs/cgroup"),
         local: bool = False,
@@ -46,6 +49,7 @@ class Attribution:
     ) -> None:
         users = users or UserNames()
         self._prolog = PrologDirectory(slurm_prolog_dir, read_boot_id(procfs))
+        self._mapping = JobMappingDirectory(job_mapping_dir) if job_mapping_dir is not None else None
         self._reader = ProcessReader(procfs)
         self._cgroups = CgroupFiles(cgroup)
         self._owners = Owners(users)
@@ -64,7 +68,7 @@ class Attribution:
         """
         failures: Counter[tuple[str, str]] = Counter()
         self._reader.begin(now)
-        files = self._prolog.read()
+        files = self._files(gpus)
         failures.update({("slurm", reason): count for reason, count in files.failures.items()})
         processes, unusable = self._processes(gpus)
         failures.update(("process", reason) for reason in unusable.values())
@@ -89,6 +93,16 @@ class Attribution:
             failures=failures,
             people=self._owners_of(processes) if self._people else {},
         )
+
+    def _files(self, gpus: Sequence[GpuReading]) -> PrologFiles:
+        """What the scheduler's files say. Of a GPU with a prolog's file, a mapping's says nothing more."""
+        files = self._prolog.read()
+        if self._mapping is None:
+            return files
+        mapping = self._mapping.read(gpus)
+        failures = Counter(files.failures)
+        failures.update(mapping.failures)
+        return PrologFiles({**mapping.jobs, **files.jobs}, failures)
 
     def _owners_of(self, processes: _Processes) -> Mapping[int, ProcessOwner]:
         return {

@@ -40,10 +40,13 @@ _NAME = re.compile(r"((?:GPU|MIG)-[0-9A-Za-z-]{1,80})(?:\.([0-9]{1,10}))?\.json"
 
 @dataclass(frozen=True, slots=True)
 class PrologJob:
-    """A job, as its prolog file says. `name` is what people type into scancel: `123`, or `120_3` in an array."""
+    """A job, as its prolog file says. `name` is what people type into scancel: `123`, or `120_3` in an array.
+
+    `uid` is None where a job mapping file names the job, and nothing else of it.
+    """
 
     job_id: int
-    uid: int
+    uid: int | None
     name: str
     sluid: str = ""
     user: str = ""

@@ -108,22 +108,33 @@ def test_where_v2_is_beside_v1_each_group_is_read_in_its_own(tmp_path):
 def test_a_job_without_processes_is_found_where_jobs_are(root):
     files = CgroupFiles(root)
     assert files.find_slurm(["job_7"], 1000, ()) is None
-    write(root, "/system.slice/n1_slurmstepd.scope/job_7")
+    scope = "/jobs.slice/slurmstepd.scope"
+    write(root, f"{scope}/job_7")
     assert files.find_slurm(["job_7"], 1000, ()) is None
-    scope = "/system.slice/n1_slurmstepd.scope"
-    assert files.find_slurm(["job_7"], 1000, (scope,)) == Group("slurm", "7", (("", f"{scope}/job_7"),))
+    assert files.find_slurm(["job_7"], None, (scope,)) == Group("slurm", "7", (("", f"{scope}/job_7"),))
     write(root, "/system.slice/slurmstepd.scope/sEKNKTV3WPV500")
     sluid = files.find_slurm(["job_8", "sEKNKTV3WPV500"], 1000, ())
     assert sluid == Group("slurm", "sEKNKTV3WPV500", (("", "/system.slice/slurmstepd.scope/sEKNKTV3WPV500"),))
 
 
-def test_a_job_without_processes_is_found_in_v1(tmp_path):
-    path = "/slurm/uid_1000/job_7"
+def test_a_job_without_processes_is_found_where_a_slurm_for_several_slurmd_puts_jobs(root):
+    write(root, "/system.slice/n1_slurmstepd.scope/job_7")
+    write(root, "/system.slice/n1_slurmd.service/job_8")
+    files = CgroupFiles(root)
+    found = files.find_slurm(["job_7"], 1000, ())
+    assert found == Group("slurm", "7", (("", "/system.slice/n1_slurmstepd.scope/job_7"),))
+    assert files.find_slurm(["job_8"], 1000, ()) is None
+
+
+@pytest.mark.parametrize("top", ["slurm", "slurm_n1"])
+def test_a_job_without_processes_is_found_in_v1(tmp_path, top):
+    path = f"/{top}/uid_1000/job_7"
     for mount in ("cpu,cpuacct", "cpuset"):
         write(tmp_path, mount + path)
     group = CgroupFiles(tmp_path).find_slurm(["job_7"], 1000, ())
     assert group == Group("slurm", "7", (("cpu", path), ("cpuacct", path), ("cpuset", path)))
     assert CgroupFiles(tmp_path).find_slurm(["job_7"], 1001, ()) is None
+    assert CgroupFiles(tmp_path).find_slurm(["job_7"], None, ()) is None
 
 
 @pytest.mark.parametrize("name", ["cpu.stat", "cpu.max", "cpuset.cpus.effective", "io.pressure"])

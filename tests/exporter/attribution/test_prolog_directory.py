@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dutycycle_exporter.attribution.prolog_directory import MAX_BYTES, MAX_FILES, PrologDirectory, read_boot_id
+from dutycycle_exporter.attribution.prolog_directory import PrologDirectory, read_boot_id
 from dutycycle_exporter.attribution.slurm import PrologJob
+from dutycycle_exporter.attribution.trusted_files import MAX_BYTES, MAX_FILES
 from tests.fakes.slurm_prolog import PrologWriter
 
 A, B = "GPU-aaaaaaaa-0000-0000-0000-000000000000", "GPU-bbbbbbbb-0000-0000-0000-000000000000"

@@ -26,13 +26,14 @@ SLUID = "sEKNKTV3WPV500"
 class Box:
     """A node of two GPUs whose processes are what the test says."""
 
-    def __init__(self, tmp_path, local=False, people=False):
+    def __init__(self, tmp_path, local=False, people=False, job_mapping_dir=None):
         self.proc = ProcTree(tmp_path / "proc")
         self.prolog = PrologWriter(tmp_path / "slurm")
         (tmp_path / "cgroup").mkdir(parents=True)
         self.now = NOW
         self.attribution = Attribution(
             slurm_prolog_dir=self.prolog.directory,
+            job_mapping_dir=job_mapping_dir,
             procfs=self.proc.root,
             cgroup=tmp_path / "cgroup",
             local=local,
@@ -379,3 +380,60 @@ def test_a_mig_instance_is_a_device_of_its_own(box):
     ]
     ownership = box.attribution.resolve(instances, NOW)
     assert held(ownership) == [(INSTANCE, "slurm/7"), (OTHER_INSTANCE, "slurm/8")]
+
+
+# A job mapping directory beside the prolog's.
+
+
+@pytest.fixture
+def mapped(tmp_path):
+    (tmp_path / "jobs").mkdir(mode=0o755)
+    return Box(tmp_path, job_mapping_dir=tmp_path / "jobs")
+
+
+def map_jobs(tmp_path, name, *jobs):
+    (tmp_path / "jobs" / name).write_text("".join(f"{job}\n" for job in jobs))
+
+
+def test_a_mapping_file_allocates_a_gpu_to_nobody_known_until_a_process_tells_whose_the_job_is(mapped, tmp_path):
+    map_jobs(tmp_path, "1", 7)
+    [allocation] = mapped.resolve().allocations
+    assert (allocation.device, allocation.workload.id, allocation.workload.user) == (B, "slurm/7", "")
+    mapped.run(50, slurm_task(7))
+    [allocation] = mapped.resolve(b=[50]).allocations
+    assert (allocation.workload.id, allocation.workload.user) == ("slurm/7", "ada")
+    mapped.proc.remove(50)
+    assert [allocation.workload.user for allocation in mapped.resolve().allocations] == ["ada"]
+    map_jobs(tmp_path, "1")
+    assert mapped.resolve().allocations == ()
+
+
+def test_a_process_whose_cgroup_is_a_sluid_belongs_to_the_only_job_of_a_mapping(mapped, tmp_path):
+    map_jobs(tmp_path, "0", 7)
+    mapped.run(50, f"/system.slice/slurmstepd.scope/{SLUID}/step_0/user/task_0")
+    ownership = mapped.resolve([50])
+    assert held(ownership) == [(A, "slurm/7")]
+    assert [allocation.workload.user for allocation in ownership.allocations] == ["ada"]
+
+
+def test_of_a_gpu_with_a_prologs_file_a_mapping_says_nothing_more(mapped, tmp_path):
+    map_jobs(tmp_path, "0", 7, 8)
+    map_jobs(tmp_path, "1", 9)
+    mapped.prolog.start(7, [A], user="ada")
+    ownership = mapped.resolve()
+    assert held(ownership) == [(A, "slurm/7"), (B, "slurm/9")]
+
+
+def test_mapping_files_that_cannot_be_used_are_counted(mapped, tmp_path):
+    map_jobs(tmp_path, "0", "$(x)")
+    map_jobs(tmp_path, "9", 7)
+    assert mapped.resolve().failures == {("slurm", "bad_field"): 1, ("slurm", "unknown_gpu"): 1}
+
+
+def test_a_job_of_a_mapping_without_processes_has_a_cgroup(mapped, tmp_path):
+    map_jobs(tmp_path, "0", 7)
+    group = tmp_path / "cgroup/system.slice/slurmstepd.scope/job_7"
+    group.mkdir(parents=True)
+    (group / "cpu.stat").write_text("usage_usec 5000000\n")
+    [host] = mapped.resolve().hosts
+    assert (host.workload.id, host.cpu_seconds) == ("slurm/7", 5.0)

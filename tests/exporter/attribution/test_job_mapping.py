@@ -1,0 +1,154 @@
+"""dcgm-exporter's job mapping directory: which files mean which device, and which lines are jobs."""
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutycycle_exporter.attribution.errors import UnusableError
+from dutycycle_exporter.attribution.job_mapping import MAX_JOBS, JobMappingDirectory, parse
+from dutycycle_exporter.attribution.trusted_files import TrustedFile
+from dutycycle_exporter.model import GpuReading
+
+A, B = "GPU-aaaaaaaa-0000-0000-0000-000000000000", "GPU-bbbbbbbb-0000-0000-0000-000000000000"
+M1, M2, M3 = "MIG-11111111-0000", "MIG-22222222-0000", "MIG-33333333-0000"
+GPUS = (
+    GpuReading(A, 0, "H100"),
+    GpuReading(B, 1, "H100"),
+    GpuReading(B, 1, "H100", mig=M1, gpu_instance=7, compute_instance=0),
+    GpuReading(B, 1, "H100", mig=M2, gpu_instance=2, compute_instance=0),
+    GpuReading(B, 1, "H100", mig=M3, gpu_instance=2, compute_instance=1),
+)
+
+
+@pytest.fixture
+def root(tmp_path):
+    root = tmp_path / "jobs"
+    root.mkdir(mode=0o755)
+    return root
+
+
+def write(root, name, content, modified=None):
+    path = root / name
+    path.write_bytes(content)
+    path.chmod(0o644)
+    if modified is not None:
+        os.utime(path, (modified, modified))
+
+
+def read(root, gpus=GPUS):
+    files = JobMappingDirectory(root).read(gpus)
+    return {key: [job.name for job in jobs] for key, jobs in files.jobs.items()}, dict(files.failures)
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("0", [A]),
+        ("1", [B]),
+        ("1.7", [M1]),
+        ("1-7", [M1]),
+        ("1.2", [M2, M3]),
+        (A, [A]),
+        (M1, [M1]),
+        ("GPU-x", ["GPU-x"]),
+    ],
+)
+def test_a_files_name_is_an_index_with_or_without_an_instance_or_a_uuid(root, name, keys):
+    write(root, name, b"123\n")
+    assert read(root) == ({key: ["123"] for key in keys}, {})
+
+
+@pytest.mark.parametrize(
+    "name", ["README", "0.txt", ".0", "0.7.1", "-1", "0x1", "0 1", "1e3", "99999", "0~", "٣", "gpu0"]
+)
+def test_other_files_are_somebody_elses(root, name):
+    write(root, name, b"123\n")
+    assert read(root) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("content", "jobs"),
+    [
+        (b"123\n", ["123"]),
+        (b"123", ["123"]),
+        (b"123\n124\n", ["123", "124"]),
+        (b"123\r\n\r\n 124 \n123\n", ["123", "124"]),
+        (b"4294967295\n", ["4294967295"]),
+    ],
+)
+def test_a_line_is_a_job(root, content, jobs):
+    write(root, "0", content)
+    assert read(root) == ({A: jobs}, {})
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b" \r\n\t\n"])
+def test_an_empty_file_is_a_free_gpu(root, content):
+    write(root, "0", content)
+    write(root, "9", content)
+    assert read(root) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"job\n",
+        b"120_3\n",
+        b"0\n",
+        b"-1\n",
+        b"4294967296\n",
+        b"123 124\n",
+        b"123\n$(touch x)\n",
+        b'123"}\n',
+        b"\xff\xfe1\n",
+        b"1\0\n",
+        "١\n".encode(),
+        b"".join(b"%d\n" % number for number in range(1, MAX_JOBS + 2)),
+    ],
+)
+def test_a_file_with_a_line_that_is_no_job_is_refused_whole(root, content):
+    write(root, "0", content)
+    assert read(root) == ({}, {"bad_field": 1})
+
+
+def test_a_gpu_that_nvml_does_not_show_has_no_jobs(root):
+    write(root, "5", b"123\n")
+    write(root, "0.1", b"124\n")
+    assert read(root) == ({}, {"unknown_gpu": 2})
+
+
+def test_while_nvml_is_silent_indexes_mean_what_they_meant(root):
+    write(root, "0", b"123\n")
+    directory = JobMappingDirectory(root)
+    directory.read(GPUS)
+    assert [job.name for job in directory.read(()).jobs[A]] == ["123"]
+
+
+def test_a_job_has_begun_when_the_file_that_names_it_alone_was_written(root):
+    write(root, "0", b"123\n", modified=1_700_000_000)
+    write(root, "1", b"124\n125\n", modified=1_700_000_000)
+    jobs = JobMappingDirectory(root).read(GPUS).jobs
+    assert [job.start for job in jobs[A]] == [1_700_000_000]
+    assert [job.start for job in jobs[B]] == [None, None]
+
+
+def test_files_that_others_may_write_are_refused(root):
+    write(root, "0", b"123\n")
+    (root / "0").chmod(0o666)
+    (root / "1").symlink_to("0")
+    assert read(root) == ({}, {"file_writable_by_others": 1, "not_a_file": 1})
+
+
+def test_a_missing_directory_means_no_jobs(root):
+    assert read(root / "nowhere") == ({}, {})
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_jobs_or_refused(content):
+    try:
+        jobs = parse(TrustedFile("0", content, 1.0))
+    except UnusableError:
+        return
+    assert all(job.name == str(job.job_id) and job.uid is None for job in jobs)
+    assert len({job.name for job in jobs}) == len(jobs)
