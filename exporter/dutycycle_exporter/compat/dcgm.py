@@ -38,7 +38,11 @@ class _Entity:
     blocks: Sequence[str]
 
     def read(self, field: Field) -> float | None:
-        return next((value for device in self.devices if (value := field.read(device)) is not None), None)
+        for device in self.devices:
+            value = field.read(device)
+            if value is not None:
+                return value
+        return None
 
 
 _UNREAD = _Entity((), ())
@@ -55,7 +59,7 @@ def add(page: Page, view: View, *, node: str, stale: bool) -> None:
 
 def _measures(page: Page, gpu: _Entity, parts: Sequence[_Entity]) -> None:
     for field in _OF_DEVICES:
-        found = [(part, value) for part in parts if (value := part.read(field)) is not None]
+        found = [(part, value) for part in parts if (value := part.read(field)) is not None] if parts else []
         if not found and (value := gpu.read(field)) is not None:
             found = [(gpu, value)]
         for entity, value in found:

@@ -54,9 +54,12 @@ class Field:
     def read(self, device: DeviceView) -> float | None:
         """The value as dcgm-exporter shows it; None where it is not known."""
         value = None if self.value is None else self.value(device)
-        if value is None or not math.isfinite(value * self.times):
+        if value is None:
             return None
-        return round(value * self.times) if self.whole else value * self.times
+        shown = value * self.times
+        if not math.isfinite(shown):
+            return None
+        return round(shown) if self.whole else shown
 
     @property
     def family(self) -> Family:
@@ -66,7 +69,10 @@ class Field:
 
 
 def _of(counts: Counts, name: str) -> float | None:
-    return next((value for key, value in counts if key == name), None)
+    for key, value in counts:
+        if key == name:
+            return value
+    return None
 
 
 def _flag(value: bool | None) -> float | None:
