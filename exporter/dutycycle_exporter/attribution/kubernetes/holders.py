@@ -173,7 +173,7 @@ class Holders:
             record = self._answers.records.get(uid)
             if record is not None:
                 stranger.workload = _workload(record.namespace, record.name, uid, record)
-            elif now - stranger.seen >= self._patience or not self._awaited():
+            elif now - stranger.seen >= self._patience or not self._awaited(stranger):
                 stranger.workload = Workload(f"k8s///{uid}", "k8s")
         return stranger.workload
 
@@ -202,9 +202,11 @@ class Holders:
     def __len__(self) -> int:
         return len(self._holders)
 
-    def _awaited(self) -> bool:
-        """Whether a uid may yet turn out to be a holder's."""
-        return self._api or any(not holder.uid for holder in self._holders.values())
+    def _awaited(self, stranger: _Stranger) -> bool:
+        """Whether a stranger may yet turn out to be a holder: of a pod that has just begun the kubelet has not told."""
+        listed = self._answers.listed
+        nameless = any(not holder.uid for holder in self._holders.values())
+        return self._api or nameless or listed is None or listed <= stranger.seen
 
     def _runs(self, holder: _Holder) -> bool:
         """Whether the API server, asked after the kubelet first lacked a pod, says that it is running."""

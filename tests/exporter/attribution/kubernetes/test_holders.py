@@ -337,8 +337,20 @@ class TestAPodThatOnlyUsesADevice:
         node.recorded(record("x", "u-x"))
         assert node.workload("u-x") == Workload("k8s///u-x", "k8s")
 
-    def test_needs_no_patience_where_nobody_could_tell(self) -> None:
-        assert Node(api=False).workload("u-x") == Workload("k8s///u-x", "k8s")
+    def test_needs_no_patience_where_nobody_could_tell_and_the_kubelet_has_not(self) -> None:
+        node = Node(api=False)
+        node.listed()
+        assert node.workload("u-x") is None
+        node.listed()
+        assert node.workload("u-x") == Workload("k8s///u-x", "k8s")
+
+    def test_may_be_a_holder_that_the_kubelet_has_not_told_of_yet(self) -> None:
+        node = Node(api=False)
+        node.claims({A: ["u-a"]})
+        assert node.workload("u-a") is None
+        node.listed(holding("a", A))
+        node.claims({A: ["u-a"]})
+        assert node.workload("u-a") == Workload("k8s/ml/a/u-a", "k8s", namespace="ml", pod="a", user="ml")
 
     def test_is_forgotten_when_nobody_asks_any_more(self) -> None:
         node = running()
