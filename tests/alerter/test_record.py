@@ -35,8 +35,9 @@ def page(
     busy: float = 0.5,
     allocated: float | None = None,
     device: str = DEVICE,
+    active: dict[str, float] | None = None,
 ) -> str:
-    """What an exporter shows once a workload has held a GPU for some seconds."""
+    """What an exporter shows once a workload has held a GPU for some seconds; `active` are seconds by unit."""
     measured = seconds if observed is None else observed
     lines = [
         "dutycycle_exporter_time_scale 1",
@@ -64,6 +65,8 @@ def page(
             ("processes", "", 2),
         )
     ]
+    for unit, value in (active or {}).items():
+        lines.append(f'workload_gpu_active_seconds_total{{{device},{OWNER},unit="{unit}"}} {value}')
     lines += [
         f"workload_cpu_seconds_total{{{HOST}}} {6 * seconds}",
         f"workload_cpu_limit_cores{{{HOST}}} 8",
@@ -92,6 +95,22 @@ def test_a_row_is_the_difference_of_two_answers():
         "memory_used_bytes": 2e9, "memory_total_bytes": 1.4e11, "processes": 2,
         "cpu_cores": 6, "cpu_limit_cores": 8, "io_pressure_ratio": 0.3, "cpu_pressure_ratio": None,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "recorded"),
+    [
+        ({"sm": 5.0, "tensor": 0.0, "dram": 2.0, "fp16": 1.0}, {"sm": 9.0, "tensor": 0.0, "dram": 3.0, "fp16": 2.0},
+         {"sm_active_ratio": 0.4, "tensor_active_ratio": 0.0, "dram_active_ratio": 0.1}),
+        ({"sm": 5.0}, {"sm": 99.0}, {"sm_active_ratio": 1.0}),
+        ({"sm": 5.0}, {"sm": 4.0}, {}),  # they began again
+        ({}, {"sm": 4.0}, {}),  # known since now
+        ({"sm": 4.0}, {}, {}),  # not known any more
+    ],
+)  # fmt: skip
+def test_the_activity_of_units_is_recorded_where_the_gpu_tells_it(then, now, recorded):
+    (row,) = rows(page(100, active=then), page(110, active=now))
+    assert {name: value for name, value in row.items() if name.endswith("_active_ratio")} == recorded
 
 
 def test_the_first_answer_is_only_a_start():

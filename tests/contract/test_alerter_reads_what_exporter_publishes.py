@@ -32,7 +32,7 @@ def test_owners_are_described_by_the_same_labels() -> None:
 
 def test_counters_are_read_as_counters_and_gauges_as_gauges() -> None:
     counters = {name for name, family in contract.FAMILIES.items() if family.kind == "counter"}
-    read = {name for name, _ in (*exposition._GPU_COUNTERS, *exposition._HOST_COUNTERS)}
+    read = {name for name, _ in (*exposition._GPU_COUNTERS, *exposition._HOST_COUNTERS)} | {exposition.ACTIVE}
     assert read <= counters
     assert not (set(METRICS_READ) - read) & counters
 

@@ -11,6 +11,7 @@ from dutycycle_alerter.sources.exposition import Device, Exposition, Owned, Seri
 
 _ALLOCATED, _OBSERVED, _BUSY, _GAP_LT2, _GAP_2TO30 = range(5)
 _ENERGY = 7
+_UNITS = ("sm", "tensor", "dram")
 
 # A row says the utilization of its interval: not where less than half of it was measured.
 _MEASURED = 0.5
@@ -59,6 +60,7 @@ def _owned_row(before: Exposition, answer: Exposition, key: SeriesKey, length: f
     yield {
         **_labels(key, now),
         "utilization_ratio": _utilization(grown, now.share * length),
+        **_units(then, now, allocated),
         "idle_gap_lt2_ratio": _ratio(grown[_GAP_LT2], observed),
         "idle_gap_2to30_ratio": _ratio(grown[_GAP_2TO30], observed),
         "power_watts": _power(grown, now.share) if steady else None,
@@ -125,6 +127,16 @@ def _utilization(grown: Values, length: float) -> float | None:
     if observed is None or busy is None or observed < _MEASURED * length or observed <= 0:
         return None
     return min(1.0, busy / observed)
+
+
+def _units(then: Owned, now: Owned, allocated: float | None) -> dict[str, float | None]:
+    """The mean activity of the GPU's units; empty where it has no such counters, or they started again."""
+    found: dict[str, float | None] = {}
+    for unit in _UNITS:
+        if unit in then.active and now.active.get(unit, -1.0) >= then.active[unit]:
+            ratio = _ratio(now.active[unit] - then.active[unit], allocated)
+            found[f"{unit}_active_ratio"] = None if ratio is None else min(1.0, ratio)
+    return found
 
 
 def _power(grown: Values, share: float) -> float | None:

@@ -38,6 +38,7 @@ _GPU_COUNTERS = {
     **{("workload_gpu_idle_gap_seconds_total", length): 3 + i for i, length in enumerate(GAP_LENGTHS)},
     ("workload_gpu_energy_joules_total", ""): 7,
 }
+ACTIVE = "workload_gpu_active_seconds_total"
 _HOST_COUNTERS = {
     ("workload_cpu_seconds_total", ""): 0,
     ("workload_pressure_seconds_total", "io"): 1,
@@ -58,6 +59,7 @@ METRICS_READ: dict[str, tuple[str, ...]] = {
     "gpu_allocation_start_timestamp_seconds": (*DEVICE_LABELS, "workload"),
     "workload_first_process_timestamp_seconds": (*DEVICE_LABELS, "workload"),
     **{name: (*DEVICE_LABELS, "workload", *(["length"] if extra else [])) for name, extra in _GPU_COUNTERS},
+    ACTIVE: (*DEVICE_LABELS, "workload", "unit"),
     "workload_gpu_memory_used_bytes": (*DEVICE_LABELS, "workload"),
     "workload_gpu_processes": (*DEVICE_LABELS, "workload"),
     "workload_cpu_seconds_total": ("node", "workload"),
@@ -85,10 +87,13 @@ SeriesKey = tuple[str, str, str, str]
 
 @dataclass(slots=True)
 class Owned:
-    """One workload on one GPU. `share` is None once the allocation has ended; the counters are then final."""
+    """One workload on one GPU. `share` is None once the allocation has ended; the counters are then final. `active` are
+    the seconds in which units of the GPU worked for it, by unit; empty where the GPU cannot tell.
+    """
 
     labels: Mapping[str, str]
     counters: list[float | None] = field(default_factory=lambda: [None] * 8)
+    active: dict[str, float] = field(default_factory=dict)
     share: float | None = None
     memory_used: float | None = None
     processes: float | None = None
@@ -206,6 +211,8 @@ def _take_owned(found: Exposition, name: str, labels: Mapping[str, str], value: 
         owned.memory_used = value
     elif name == "workload_gpu_processes":
         owned.processes = value
+    elif name == ACTIVE:
+        owned.active[labels["unit"]] = value
     else:
         place = _GPU_COUNTERS.get((name, labels.get("length", "")))
         if place is not None:
