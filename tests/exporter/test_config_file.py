@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutycycle_exporter.cli import cli, read_settings
+from dutycycle_exporter.collected import COLLECTED, DEFAULT
 from dutycycle_exporter.config_file import keys
 from dutycycle_exporter.errors import ConfigError
 from dutycycle_exporter.options import flag
-from dutycycle_exporter.settings import FIXED, Settings, changed, reloaded
+from dutycycle_exporter.settings import FIXED, SWITCHES, Settings, changed, reloaded
 
 EVERYTHING = """
 web.listen-address: 127.0.0.1:9000
@@ -225,3 +226,8 @@ def test_the_example_is_what_holds_without_a_file():
     assert read_settings([f"--config.file={example}"]) == read_settings([])
     text = example.read_text()
     assert all(f"\n{key}:" in text or f"\n# {key}:" in text for key in keys(cli.params))
+
+
+def test_every_switch_is_one_that_the_child_or_attribution_knows_with_the_same_default():
+    assert set(SWITCHES) == {*COLLECTED, "host"}
+    assert {name for name, (default, _) in SWITCHES.items() if default} == DEFAULT | {"host"}

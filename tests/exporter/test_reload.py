@@ -133,3 +133,25 @@ def test_an_invalid_web_configuration_keeps_everything_else_as_it_was(daemon, tm
     assert "did you mean basic_auth_users?" in said
     assert state(daemon) == [0]
     assert daemon.values("gpu_allocation", cluster="before") == [1]
+
+
+OWN = {
+    "memory": "gpu_memory_used_bytes",
+    "power": "gpu_power_watts",
+    "temperature": "gpu_temperature_celsius",
+    "clocks": "gpu_clock_hertz",
+}
+
+
+def test_collectors_are_switched_while_it_runs(daemon, tmp_path):
+    """What is off is absent, not 0; what is on goes on."""
+    base = "cluster: before\nsample-interval: 250ms\nseries-hold: 250ms\n"
+    eventually(lambda: all(daemon.values(name) for name in OWN.values()))
+    for switch, name in OWN.items():
+        reload(daemon, tmp_path, f"{base}collect.{switch}: false\n")
+        eventually(lambda name=name: not daemon.values(name))
+        eventually(lambda name=name: all(daemon.values(other) for other in OWN.values() if other != name))
+        assert daemon.values("gpu_utilization_ratio")
+    reload(daemon, tmp_path, base)
+    eventually(lambda: all(daemon.values(name) for name in OWN.values()))
+    assert daemon.total("dutycycle_exporter_child_restarts_total") == len(OWN) + 1
