@@ -49,6 +49,7 @@ def make_resolver(settings: Settings) -> Attribution:
     """What tells whose the GPUs are."""
     return Attribution(
         slurm_prolog_dir=settings.prolog_dir,
+        job_mapping_dir=settings.job_mapping_dir,
         procfs=settings.procfs,
         cgroup=settings.cgroup,
         local=settings.local,
