@@ -105,6 +105,7 @@ def rows(one: Figures) -> Iterator[tuple[str, float]]:
     yield "scrape, p99, ms", one.p99 * 1e3
     yield "scrape, p99 / p50", one.p99 / one.p50
     yield "scrape, CPU, ms", one.cpu * 1e3
+    yield "scrape, CPU, p99 / p50", one.cpu_spread
     yield "scrape with gzip, CPU, ms", one.cpu_packed * 1e3
     yield "background CPU, % of a core", one.background * 100
     yield "  of which the process that serves", one.processes[0] * 100

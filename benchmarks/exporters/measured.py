@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from statistics import median, quantiles
 
@@ -33,6 +35,8 @@ class Figures:
     p99: float
     cpu: float
     """Of a scrape, without what the process does in the background meanwhile."""
+    cpu_spread: float
+    """p99 / p50 of the same, which waiting for a processor does not widen as it does the time of a scrape."""
     cpu_packed: float
     """The same with gzip, which Prometheus asks for."""
     size: int
@@ -57,18 +61,34 @@ def watch(exporters: Sequence[Exporter], seconds: float) -> None:
 
 
 def scrape_in_turns(exporters: Sequence[Exporter], times: int) -> None:
-    """Each of them so often, plain and with gzip."""
-    for turn in range(times):
-        for place in range(len(exporters)):
-            one = exporters[(turn + place) % len(exporters)]
-            one.plain.append(scrape(one.port, one.pids[0]))
-            one.packed.append(scrape(one.port, one.pids[0], packed=True))
-    for one in exporters:
+    """Each of them so often, plain and with gzip; and what memory they have after that.
+
+    By a process of its own: in this one the double's time passes, for which a scrape would have to wait.
+    """
+    targets = [(one.port, one.pids[0]) for one in exporters]
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as scraper:
+        plain, packed = scraper.submit(_scrape_in_turns, targets, times).result()
+    for one, mine, small in zip(exporters, plain, packed, strict=True):
+        one.plain, one.packed = mine, small
         one.memory = memory(one.pids)
 
 
+def _scrape_in_turns(targets: Sequence[tuple[int, int]], times: int) -> tuple[list[list[Scrape]], list[list[Scrape]]]:
+    plain: list[list[Scrape]] = [[] for _ in targets]
+    packed: list[list[Scrape]] = [[] for _ in targets]
+    for turn in range(times):
+        for place in range(len(targets)):
+            which = (turn + place) % len(targets)
+            plain[which].append(scrape(*targets[which]))
+            packed[which].append(scrape(*targets[which], packed=True))
+    return plain, packed
+
+
 def figures(one: Exporter) -> Figures:
-    times = quantiles([scrape.seconds for scrape in one.plain], n=100, method="inclusive")
+    times, used = (
+        quantiles(values, n=100, method="inclusive")
+        for values in ([scrape.seconds for scrape in one.plain], [scrape.cpu for scrape in one.plain])
+    )
     cpu, packed = (_without_background(scrapes, one.at_rest[0]) for scrapes in (one.plain, one.packed))
     background = sum(one.at_rest)
     assert one.memory is not None
@@ -76,6 +96,7 @@ def figures(one: Exporter) -> Figures:
         p50=times[49],
         p99=times[98],
         cpu=cpu,
+        cpu_spread=used[98] / used[49],
         cpu_packed=packed,
         size=int(median(scrape.size for scrape in one.plain)),
         background=background,
