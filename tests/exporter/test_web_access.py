@@ -343,6 +343,14 @@ def test_versions_ciphers_and_curves_are_as_the_file_says(serve, authority, line
             get(server, context=context)
 
 
+@pytest.mark.skipif(hasattr(ssl.SSLContext, "set_groups"), reason="this Python can be held to several curves")
+def test_several_curves_are_refused_where_this_python_can_be_held_to_one(authority, web_file):
+    """Rather than one of them taken, or none."""
+    replace(web_file, tls_file(authority.issue("server"), "  curve_preferences: [X25519, CurveP256]"))
+    with pytest.raises(ConfigError, match="held to one curve only; name one, or leave it out"):
+        Access(web_file)
+
+
 @pytest.mark.parametrize("what", ["no file", "not PEM", "another's key", "key with a password", "no authority"])
 def test_files_that_are_no_certificates_are_an_error_that_names_them(authority, web_file, tmp_path, what):
     pair = authority.issue("server")
