@@ -14,7 +14,8 @@ import stat
 import subprocess
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -81,7 +82,9 @@ class Cluster:
         self.cgroups = Path("/sys/fs/cgroup/freezer").is_dir()
         """Whether jobs have cgroups: where there is version 1. Slurm 22.05 needs systemd for version 2."""
 
-        self._environment = {**os.environ, "SLURM_CONF": str(self.directory / "slurm.conf")}
+        # Those who test may be in a job of another Slurm.
+        own = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "SBATCH"))}
+        self._environment = {**own, "SLURM_CONF": str(self.directory / "slurm.conf")}
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
 
     def node_directory(self, node: str) -> Path:
@@ -119,6 +122,18 @@ class Cluster:
         """The number of a new job (in an array, that of the array). Prolog and epilog are ours."""
         command = ("sbatch", "--parsable", "-D", "/tmp", "-o", "/dev/null", "-n1", f"--wrap={script}", *arguments)
         return int(self._run("runuser", "-u", user, "--", *command).split(";")[0])
+
+    @contextmanager
+    def without_epilog(self) -> Iterator[None]:
+        """Meanwhile epilogs do nothing, as where they are killed."""
+        mark = self.directory / "without-epilog"
+        mark.touch()
+        yield
+        mark.unlink()
+
+    def has(self, job: int) -> bool:
+        """Whether a job waits, runs or is being ended."""
+        return bool(self._run("squeue", "-h", "-j", str(job), check=False).strip())
 
     def scontrol(self, *arguments: str) -> str:
         return self._run("scontrol", *arguments, check=False)
@@ -193,11 +208,14 @@ class Cluster:
         )
         self._write(
             "prolog.conf",
-            f"node={self.directory}/nodes/$SLURMD_NODENAME\ndirectory=$node/prolog\nnvidia=$node/gpus\nmap=$node/gpus.map\n",
+            f"node={self.directory}/nodes/$SLURMD_NODENAME\ndirectory=$node/prolog\nnvidia=$node/gpus\nmap=$node/gpus.map\n"
+            # GresTypes has shards, which only one node has.
+            f"[[ $SLURMD_NODENAME == {SHARED_NODE} ]] || sharing=no\n",
         )
         for what in ("prolog", "epilog"):
             script = ROOT / f"manifests/slurm/{what}.d/dutycycle.sh"
-            self._write(what, f'#!/bin/sh\nexec "{script}" "{self.directory}/prolog.conf"\n')
+            unless = f"[ -e {self.directory}/without-{what} ] && exit 0"
+            self._write(what, f'#!/bin/sh\n{unless}\nexec "{script}" "{self.directory}/prolog.conf"\n')
             (self.directory / what).chmod(0o755)
 
     def _write(self, name: str, text: str) -> None:

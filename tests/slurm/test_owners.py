@@ -97,6 +97,16 @@ def test_a_slurmd_that_restarts_changes_no_owner(cluster, exporters):
     assert count(owners, job) == 4
 
 
+def test_what_an_epilog_left_ends_with_the_next_job(cluster, exporters):
+    lost = cluster.submit(GAMES, "-w", "n1", f"--gres=gpu:{GPUS}")
+    exporters.agree(lambda owners: count(owners, lost) == GPUS, "the job runs")
+    with cluster.without_epilog():
+        cluster.cancel(str(lost))
+        eventually(lambda: not cluster.has(lost), "Slurm is done with the job")
+    job = cluster.submit(NEWS, "-w", "n1", f"--gres=gpu:{GPUS}")
+    exporters.agree(lambda owners: count(owners, job) == GPUS, "the next job runs")
+
+
 def test_the_parts_of_a_heterogeneous_job_are_jobs(cluster, exporters):
     job = cluster.submit(GAMES, "--gres=gpu:1", ":", "-n1", "--gres=gpu:2")
     owners = exporters.agree(lambda owners: len(jobs_of(owners)) == 2, "both parts run")

@@ -96,12 +96,22 @@ read_map() {
     done < "$map"
 }
 
+# Into `words`, without a here-string: that is a file in /tmp to an older bash.
+split() {
+    local rest=$1,
+    words=()
+    while [[ -n $rest ]]; do
+        words+=("${rest%%,*}")
+        rest=${rest#*,}
+    done
+}
+
 # The job's GPUs. Slurm that knows UUIDs (AutoDetect=nvml: MIG instances, and every GPU since 25.11) says so itself;
 # else it counts this node's GPUs from 0 in the order of gres.conf, which has to be that of the device files.
 gpus=()
 find_gpus() {
     local words word index
-    IFS=, read -ra words <<< "${CUDA_VISIBLE_DEVICES:-}"
+    split "${CUDA_VISIBLE_DEVICES:-}"
     for word in "${words[@]}"; do
         if is_uuid "$word"; then
             gpus+=("$word")
@@ -112,7 +122,7 @@ find_gpus() {
     done
     [[ ${#gpus[@]} -gt 0 ]] && return
     if [[ -f $map ]]; then read_map; else read_driver; fi
-    IFS=, read -ra words <<< "${SLURM_JOB_GPUS:-}"
+    split "${SLURM_JOB_GPUS:-}"
     for index in "${words[@]}"; do
         if [[ $index =~ $whole_number ]] && is_uuid "${uuids[10#$index]:-}"; then
             gpus+=("${uuids[10#$index]}")
