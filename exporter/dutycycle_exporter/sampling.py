@@ -11,7 +11,7 @@ other second would seem to work all the time.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from statistics import median
 
@@ -34,6 +34,10 @@ _REACH = 1.5
 
 _CLOCK_TOLERANCE = 1.0
 """Seconds by which a timestamp may lie ahead of our own clock."""
+
+
+_Stretch = list[float]
+"""A span that can still grow: its start, its end, percent. Most of a GPU's samples are like the one before."""
 
 
 class SampleBuffer:
@@ -66,7 +70,7 @@ class SampleBuffer:
         back, or lies in the future, is dropped as well.
         """
         self._learn_period(samples)
-        spans: list[Span] = []
+        stretches: list[_Stretch] = []
         taken = self._last
         for stamp, value in samples:
             t = stamp / 1e6
@@ -86,9 +90,9 @@ class SampleBuffer:
                 start = before
             else:
                 start = t - self._period
-                self._bridge(spans, start)
-            self._add(spans, start, t, value)
-        return spans
+                self._bridge(stretches, start)
+            self._add(stretches, start, t, value)
+        return _spans(stretches)
 
     def take_rate(self, percent: int, now: float, *, only_source: bool) -> list[Span]:
         """The current rate, where the buffer has no sample though one was due.
@@ -103,24 +107,33 @@ class SampleBuffer:
             if percent > 0 or (self._last is not None and now - self._last <= max(_LATE, _JITTER * self._period)):
                 return []
             self._silent_when_idle = True
-        spans: list[Span] = []
-        self._add(spans, now - self._reach, now, percent)
-        return spans
+        stretches: list[_Stretch] = []
+        self._add(stretches, now - self._reach, now, percent)
+        return _spans(stretches)
 
-    def _bridge(self, spans: list[Span], end: float) -> None:
+    def _bridge(self, stretches: list[_Stretch], end: float) -> None:
         """The time up to `end`, without samples, was idle: where the device is known to be silent then."""
         if self._silent_when_idle and self._covered is not None and end - self._covered <= self._reach:
-            self._add(spans, self._covered, end, 0)
+            self._add(stretches, self._covered, end, 0)
 
-    def _add(self, spans: list[Span], start: float, end: float, percent: int) -> None:
-        """One more span, which begins where the one before ended at the earliest."""
-        start = start if self._covered is None else max(start, self._covered)
-        if end > start:
-            spans.append(Span(start, end, percent / 100))
-            self._covered = end
+    def _add(self, stretches: list[_Stretch], start: float, end: float, percent: int) -> None:
+        """One more, which begins where the one before ended at the earliest, and goes on with it where it is alike."""
+        if self._covered is not None and start < self._covered:
+            start = self._covered
+        if end <= start:
+            return
+        self._covered = end
+        if stretches and stretches[-1][2] == percent and stretches[-1][1] == start:
+            stretches[-1][1] = end
+        else:
+            stretches.append([start, end, percent])
 
     def _learn_period(self, samples: Sequence[tuple[int, int]]) -> None:
         """The device's own sample period, from samples that follow each other."""
         steps = [(b[0] - a[0]) / 1e6 for a, b in pairwise(samples) if b[0] > a[0]]
         if len(steps) >= 4:
             self._period = min(median(steps), _LONGEST_PERIOD)
+
+
+def _spans(stretches: Iterable[_Stretch]) -> list[Span]:
+    return [Span(start, end, percent / 100) for start, end, percent in stretches]

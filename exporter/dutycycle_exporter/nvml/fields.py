@@ -20,16 +20,18 @@ _ALL_LINKS = 2**32 - 1
 """The scope of an NVLink field that sums up its links."""
 
 # Of an nvmlFieldValue_t: field, scope, timestamp, latency, type of the value, result, value.
-_VALUE = struct.Struct("=IIqqII8s")
-_AS_NUMBER = {
+_VALUE = struct.Struct("=IIqqIIQ")
+_WHOLE = struct.Struct("=Q")
+_PARTS = {
     pynvml.NVML_VALUE_TYPE_DOUBLE: struct.Struct("=d"),
     pynvml.NVML_VALUE_TYPE_UNSIGNED_INT: struct.Struct("=I4x"),
-    pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG: struct.Struct("=Q"),
-    pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG: struct.Struct("=Q"),
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG: _WHOLE,
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG: _WHOLE,
     pynvml.NVML_VALUE_TYPE_SIGNED_LONG_LONG: struct.Struct("=q"),
     pynvml.NVML_VALUE_TYPE_SIGNED_INT: struct.Struct("=i4x"),
     pynvml.NVML_VALUE_TYPE_UNSIGNED_SHORT: struct.Struct("=H6x"),
 }
+"""What of a value's eight bytes counts, by its type."""
 
 # How a field that is unknown to the driver may answer, beside those that are not supported.
 _NOT_THERE = ABSENT | {pynvml.NVML_ERROR_INVALID_ARGUMENT, pynvml.NVML_ERROR_NOT_FOUND}
@@ -140,11 +142,12 @@ class Batch:
                 self._ask([])
             return values
         gone = False
-        for field, (_, _, _, _, kind, result, raw) in zip(self._asked, _VALUE.iter_unpack(answer), strict=True):
-            number = _AS_NUMBER.get(kind)
-            if result == pynvml.NVML_SUCCESS and number is not None:
-                values.put(field.name, number.unpack(raw)[0] * field.unit)
-            elif result in _NOT_THERE or number is None:
+        for field, (_, _, _, _, kind, result, value) in zip(self._asked, _VALUE.iter_unpack(answer), strict=True):
+            part = _PARTS.get(kind)
+            if result == pynvml.NVML_SUCCESS and part is not None:
+                number = value if part is _WHOLE else part.unpack(_WHOLE.pack(value))[0]
+                values.put(field.name, number * field.unit)
+            elif result in _NOT_THERE or part is None:
                 device.unsupported.add(field)
                 gone = True
             else:

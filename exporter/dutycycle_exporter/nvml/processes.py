@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from typing import Any
 
@@ -10,6 +11,9 @@ import pynvml
 from dutycycle_exporter.model import Process
 from dutycycle_exporter.nvml.calls import Calls, ratio
 from dutycycle_exporter.nvml.devices import Device
+
+# Of an nvmlProcessUtilizationSample_t: pid, microseconds, percent of the multiprocessors' time and of the memory's.
+_SAMPLE = struct.Struct("=I4xQII8x")
 
 _Work = dict[int, tuple[float | None, float | None]]
 """Shares of time by pid: of its multiprocessors, of its memory."""
@@ -53,16 +57,16 @@ class ProcessReader:
                 return {}
             calls.failed_with(device.unsupported, call.__name__, error.value, call)
             return None
-        newest = since
         work: _Work = {}
-        for stamp, pid, sm, memory in sorted(
-            (int(sample.timeStamp), int(sample.pid), int(sample.smUtil), int(sample.memUtil)) for sample in samples
-        ):
-            newest = max(newest, stamp)
-            work[pid] = ratio(sm), ratio(memory)
+        latest: dict[int, int] = {}
+        for sample in samples:
+            pid, stamp, sm, memory = _SAMPLE.unpack(sample)
             if sm > 100:
                 self.dropped["out_of_range"] += 1
-        self._stamp = newest
+            if stamp >= latest.get(pid, 0):
+                latest[pid] = stamp
+                work[pid] = ratio(sm), ratio(memory)
+        self._stamp = max([since, *latest.values()])
         return work
 
 
