@@ -52,6 +52,22 @@ class CgroupFiles:
                     return Group("slurm", name.removeprefix("job_"), found)
         return None
 
+    def find_pod(self, uid: str) -> Group | None:
+        """The group of a pod of which no process is known, where either driver of a kubelet puts it."""
+        for quality in ("", "burstable", "besteffort") if uid else ():
+            slices = f"kubepods.slice/kubepods-{quality}.slice" if quality else "kubepods.slice"
+            prefix = f"kubepods-{quality}" if quality else "kubepods"
+            for path in (
+                f"/{slices}/{prefix}-pod{uid.replace('-', '_')}.slice",
+                str(PurePosixPath("/kubepods", quality, f"pod{uid}")),
+            ):
+                if _is_directory(self._unified() / path[1:]):
+                    return Group("k8s", uid, (("", path),))
+                found = tuple((controller, path) for controller in _V1_MOUNTS if self._v1(controller, path) is not None)
+                if found:
+                    return Group("k8s", uid, found)
+        return None
+
     def _scopes_by_node(self) -> Iterator[str]:
         above = PurePosixPath(SLURM_SCOPE).parent
         for name in _entries(self._unified() / above.relative_to("/")):

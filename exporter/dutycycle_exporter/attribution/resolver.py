@@ -1,11 +1,12 @@
-"""Puts the sources of ownership together: prolog files first, then the cgroups of processes, then process groups."""
+"""Puts the sources of ownership together: files and pods first, then cgroups of processes, then process groups."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from dutycycle_exporter.model import Allocation, GpuReading, HostReading, Ownership, ProcessOwner, Workload
 
@@ -21,10 +22,33 @@ from .slurm import PrologJob
 from .steady import Claim, SteadyAllocations, earliest
 from .users import UserNames
 
+if TYPE_CHECKING:
+    from .kubernetes import PodClaim
+
 _CLOCK_SKEW = 300.0
 
 _Processes = Mapping[str, Sequence[HostProcess]]
 _Claims = dict[tuple[str, str], Claim]
+
+
+class Pods(Protocol):
+    """Tells which pods hold devices, at once: `kubernetes.KubernetesPods`."""
+
+    def allocations(self, gpus: Sequence[GpuReading], processes: Mapping[str, Collection[str]]) -> tuple[PodClaim, ...]:
+        """What pods hold. `processes` are the pod uids of the processes on each device."""
+        ...
+
+    def workload_of(self, uid: str) -> Workload | None:
+        """The workload of the pod in whose cgroup a process is; None while that is being found out."""
+        ...
+
+    def labels(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
+        """Labels of pods by workload id."""
+        ...
+
+    def take_failures(self) -> Mapping[tuple[str, str], int]:
+        """What could not be used since the last call, by (source, reason)."""
+        ...
 
 
 class Attribution:
@@ -33,7 +57,7 @@ class Attribution:
     With `local`, processes of no scheduler belong to workloads of their own, one for each process group. With `people`,
     the user and the command of every process on a GPU are told. `job_mapping_dir` is where a site's own prolog
     writes as for dcgm-exporter. `users` gives the name of a uid. `procfs` and `cgroup` are the host's: process numbers
-    are those that NVML reports.
+    are those that NVML reports. `pods` tells which pods hold devices; without it a pod is known by its processes alone.
     """
 
     def __init__(
@@ -46,6 +70,7 @@ class Attribution:
         local: bool = False,
         people: bool = False,
         users: Callable[[int], str] | None = None,
+        pods: Pods | None = None,
     ) -> None:
         users = users or UserNames()
         self._prolog = PrologDirectory(slurm_prolog_dir, read_boot_id(procfs))
@@ -54,6 +79,7 @@ class Attribution:
         self._cgroups = CgroupFiles(cgroup)
         self._owners = Owners(users)
         self._local = LocalWorkloads(self._reader, users) if local else None
+        self._pods = pods
         self._allocations = SteadyAllocations()
         self._users = users
         self._people = people
@@ -64,7 +90,7 @@ class Attribution:
         """Whose every GPU is at `now` (Unix seconds), the time at which NVML answered. Never raises for bad input.
 
         A GPU of which NVML does not tell the processes, or that it does not show any more, keeps those that it was
-        last seen with as long as they live. Failures are counted as (slurm | process, reason).
+        last seen with as long as they live. Failures are counted as (slurm | process | kubelet | ..., reason).
         """
         failures: Counter[tuple[str, str]] = Counter()
         self._reader.begin(now)
@@ -78,21 +104,43 @@ class Attribution:
             for job in jobs:
                 workload = self._owners.job(job)
                 claims[gpu, workload.id] = Claim(gpu, workload, by_file=True, start=_past(job.start, now))
+        for pod in self._held_by_pods(gpus, processes, failures):
+            claims[pod.device, pod.workload.id] = Claim(pod.device, pod.workload, True, _past(pod.start, now))
         pids: dict[int, str] = {}
-        for gpu, process, workload in self._owned(processes, files.jobs):
-            pids[process.pid] = workload.id
-            _claim_by_process(claims, gpu, workload, process)
+        nameless: set[int] = set()
+        for gpu, process, owner in self._owned(processes, {gpu for gpu, _ in claims}):
+            if owner is None:
+                nameless.add(process.pid)
+                continue
+            pids[process.pid] = owner.id
+            _claim_by_process(claims, gpu, owner, process)
             if process.group is not None:
-                self._groups[workload.id] = process.group
+                self._groups[owner.id] = process.group
         allocations = self._allocations.settle(claims.values())
         return Ownership(
             allocations=allocations,
             pids=pids,
-            unresolved=frozenset(unusable),
+            unresolved=frozenset(unusable) | nameless,
             hosts=self._hosts(allocations, files.jobs),
             failures=failures,
             people=self._owners_of(processes) if self._people else {},
+            labels={} if self._pods is None else self._pods.labels(),
         )
+
+    def _held_by_pods(
+        self, gpus: Sequence[GpuReading], processes: _Processes, failures: Counter[tuple[str, str]]
+    ) -> tuple[PodClaim, ...]:
+        if self._pods is None:
+            return ()
+        held = self._pods.allocations(
+            gpus,
+            {
+                gpu: {process.group.id for process in found if process.group and process.group.scheduler == "k8s"}
+                for gpu, found in processes.items()
+            },
+        )
+        failures.update(self._pods.take_failures())
+        return held
 
     def _files(self, gpus: Sequence[GpuReading]) -> PrologFiles:
         """What the scheduler's files say. Of a GPU with a prolog's file, a mapping's says nothing more."""
@@ -143,29 +191,34 @@ class Attribution:
         return tuple(living)
 
     def _owned(
-        self, processes: _Processes, jobs: Mapping[str, tuple[PrologJob, ...]]
-    ) -> list[tuple[str, HostProcess, Workload]]:
-        """Each GPU's processes that have an owner, the oldest first.
+        self, processes: _Processes, allocated: Collection[str]
+    ) -> list[tuple[str, HostProcess, Workload | None]]:
+        """Each GPU's processes that have an owner, the oldest first; None for one whose pod has no name yet.
 
-        A process of no scheduler on a GPU that a file allocates to somebody has none.
+        A process of no scheduler on a GPU that is allocated to somebody has none.
         """
         local: Mapping[int, Workload] = {}
         if self._local is not None:
             local = self._local.name(
                 process
                 for gpu, found in processes.items()
-                if gpu not in jobs
+                if gpu not in allocated
                 for process in found
                 if process.group is None
             )
-        owned = []
+        owned: list[tuple[str, HostProcess, Workload | None]] = []
         for gpu, found in processes.items():
             for process in sorted(found, key=lambda process: (process.ticks, process.pid)):
                 if process.group is not None:
-                    owned.append((gpu, process, self._owners.process(process, process.group)))
-                elif gpu not in jobs and process.pid in local:
+                    owned.append((gpu, process, self._owner(process, process.group)))
+                elif gpu not in allocated and process.pid in local:
                     owned.append((gpu, process, local[process.pid]))
         return owned
+
+    def _owner(self, process: HostProcess, group: Group) -> Workload | None:
+        if group.scheduler == "k8s" and self._pods is not None:
+            return self._pods.workload_of(group.id)
+        return self._owners.process(process, group)
 
     def _hosts(
         self, allocations: Iterable[Allocation], jobs: Mapping[str, tuple[PrologJob, ...]]
@@ -180,6 +233,11 @@ class Attribution:
                 group = self._cgroups.find_slurm(names, job.uid, scopes)
                 if group is not None:
                     self._groups[workload_id] = group
+        for name, workload in workloads.items():
+            if workload.scheduler == "k8s" and name not in self._groups:
+                group = self._cgroups.find_pod(name.rpartition("/")[2])
+                if group is not None:
+                    self._groups[name] = group
         readings = (self._cgroups.read(workloads[name], group) for name, group in sorted(self._groups.items()))
         return tuple(reading for reading in readings if reading is not None)
 

@@ -181,6 +181,7 @@ def test_any_bytes_are_refused_or_read_as_protobuf_reads_them(data: bytes) -> No
         ("field number 0", b"\x02\x00"),
         ("a wire type that does not exist", b"\x0f\x00"),
         ("the end of a group that has not begun", b"\x0c"),
+        ("a group that another's end ends", b"\x13\x1c"),
         ("a group that does not end", b"\x13\x10\x01"),
         ("a fixed64 beyond the end", b"\x11\x00\x00"),
         ("a name that is not UTF-8", b"\x0a\x04\x0a\x02\xff\xfe"),
