@@ -142,8 +142,10 @@ class Cluster:
         self._run("scancel", *arguments)
 
     def cancel_all(self) -> None:
-        for user in USERS:
-            self._run("scancel", "-u", user, check=False)
+        # First those that wait, lest they begin in the place of others.
+        for state in ("PENDING", "RUNNING"):
+            for user in USERS:
+                self._run("scancel", "-u", user, "-t", state, check=False)
 
     def idle(self) -> int:
         """How many nodes are."""

@@ -125,7 +125,8 @@ find_gpus() {
     split "${SLURM_JOB_GPUS:-}"
     for index in "${words[@]}"; do
         if [[ $index =~ $whole_number ]] && is_uuid "${uuids[10#$index]:-}"; then
-            gpus+=("${uuids[10#$index]}")
+            # Several shards of a GPU are one GPU.
+            [[ " ${gpus[*]} " == *" ${uuids[10#$index]} "* ]] || gpus+=("${uuids[10#$index]}")
         else
             log "no UUID is known for GPU $index (persistence mode off, or $map wrong?)"
         fi

@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -266,3 +267,16 @@ def test_the_running_kernels_boot_id(tmp_path, content, boot_id):
     path.write_text(content)
     assert read_boot_id(tmp_path) == boot_id
     assert read_boot_id(tmp_path / "nowhere") is None
+
+
+@as_root
+def test_a_user_without_privileges_believes_what_root_wrote():
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        PrologWriter(Path(folder) / "slurm").start(7, [A])
+        os.seteuid(65534)
+        try:
+            files = PrologDirectory(Path(folder) / "slurm").read()
+        finally:
+            os.seteuid(0)
+    assert (names(files), files.failures) == ({A: ["7"]}, {})

@@ -155,6 +155,11 @@ def test_an_index_counts_device_files(machine):
     assert list(machine.jobs()) == [uuid(0), uuid(1), uuid(2), uuid(3)]
 
 
+def test_a_gpu_that_is_named_twice_is_one(machine):
+    assert machine.prolog(gpus="1,1,0,1") == ""
+    assert list(machine.jobs()) == [uuid(0), uuid(1)]
+
+
 @pytest.mark.parametrize(("order", "first"), [("pci", 3), ("minor", 0)])
 def test_the_site_can_say_what_an_index_counts(tmp_path, order, first):
     machine = Machine(tmp_path, f"order={order}")
