@@ -9,15 +9,15 @@ import sys
 import time
 from collections.abc import Callable
 
-from dutycycle_exporter.attribution import Attribution
 from dutycycle_exporter.collected import COLLECTED
 from dutycycle_exporter.collector import ExporterCollector, Operation
 from dutycycle_exporter.driver import loaded_driver
 from dutycycle_exporter.errors import ExporterError
 from dutycycle_exporter.logs import set_up
+from dutycycle_exporter.ownership import NodeOwnership
 from dutycycle_exporter.reload import Configuration
 from dutycycle_exporter.service import Service
-from dutycycle_exporter.settings import ATTRIBUTION, Settings, changed
+from dutycycle_exporter.settings import Settings
 from dutycycle_exporter.supervisor import Supervisor
 from dutycycle_exporter.web import Access, Scrapes, Server, make_app
 
@@ -45,17 +45,6 @@ def child_command(settings: Settings, began: float) -> list[str]:
     return command
 
 
-def make_resolver(settings: Settings) -> Attribution:
-    """What tells whose the GPUs are."""
-    return Attribution(
-        slurm_prolog_dir=settings.prolog_dir,
-        job_mapping_dir=settings.job_mapping_dir,
-        procfs=settings.procfs,
-        cgroup=settings.cgroup,
-        local=settings.local,
-    )
-
-
 class Exporter:
     """All parts of the daemon. `read` reads the settings anew for a reload."""
 
@@ -67,12 +56,14 @@ class Exporter:
         self._began = time.time()
         self._access = Access(settings.web_config)
         self._configuration = Configuration(settings, read=read, apply=self.apply)
+        self._ownership = NodeOwnership(settings)
         self._service = Service(
-            make_resolver(settings),
+            self._ownership,
             interval=sample_interval(settings),
             hold=settings.series_hold / settings.time_scale,
             time_scale=settings.time_scale,
             sysfs=settings.sysfs,
+            sources=self._ownership.health,
         )
         self._collector = ExporterCollector(
             self._service,
@@ -107,10 +98,10 @@ class Exporter:
         self._collector.cluster = settings.cluster
         self._collector.processes = "processes" in settings.collect
         self._collector.like_dcgm = "dcgm" in settings.compat
+        self._ownership.apply(settings)
         self._service.apply(
             interval=sample_interval(settings),
             hold=settings.series_hold / settings.time_scale,
-            resolver=make_resolver(settings) if changed(self._configuration.settings, settings) & ATTRIBUTION else None,
         )
         self._supervisor.replace(
             child_command(settings, self._began),
@@ -125,6 +116,7 @@ class Exporter:
         for handled in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
             signal.signal(handled, lambda number, _: signals.put(number))
         self._server.start()
+        self._ownership.start()
         self._supervisor.start()
         log.info("listening on %s:%d", self._server.server_name, self._server.server_port)
         while True:
@@ -136,4 +128,5 @@ class Exporter:
             else:
                 break
         self._supervisor.stop()
+        self._ownership.stop()
         self._server.stop()

@@ -84,6 +84,7 @@ class Service:
     """Thread-safe: snapshots come from the supervisor's thread, scrapes from the server's.
 
     `interval` is the sample interval and `hold` the time for which new and ended series are held, both in wall seconds.
+    `sources` tells how the resolver's own sources fare, those that it asks over a socket.
     """
 
     def __init__(
@@ -94,9 +95,11 @@ class Service:
         hold: float,
         time_scale: float = 1.0,
         sysfs: Path = Path("/sys"),
+        sources: Callable[[], Mapping[str, CollectorRun]] = dict,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._resolver = resolver
+        self._sources = sources
         self._stale_after = _stale_after(interval)
         self._restart_after = _RESTART_AFTER / time_scale
         self._sysfs = sysfs
@@ -113,12 +116,10 @@ class Service:
         self._expected_at = float("-inf")
         self._started = clock()
 
-    def apply(self, *, interval: float, hold: float, resolver: Resolver | None = None) -> None:
-        """Go on with other settings, and another resolver where one is given. Counters go on."""
+    def apply(self, *, interval: float, hold: float) -> None:
+        """Go on with other settings. Counters go on."""
         self._stale_after = _stale_after(interval)
         self._accounts.hold = hold
-        if resolver is not None:
-            self._resolver = resolver
 
     def on_snapshot(self, snapshot: Snapshot) -> None:
         """Account for a snapshot and show it from now on. Raises what the resolver raises.
@@ -197,7 +198,7 @@ class Service:
                 stale=self._stale(now),
                 expected=self._expected,
                 started=self._started,
-                collectors=dict(self._collectors),
+                collectors={**self._collectors, **self._sources()},
                 restarts=dict(self._counts.restarts),
                 read_failures=dict(self._counts.read_failures),
                 dropped=dict(self._counts.dropped),

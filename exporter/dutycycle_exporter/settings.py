@@ -81,14 +81,13 @@ FIXED = frozenset(
 """Fields that hold from the start to the end of the process; all others can be changed while it runs."""
 
 
-ATTRIBUTION = frozenset(
+KUBERNETES = frozenset(
     {
-        *("prolog_dir", "job_mapping_dir", "local"),
         *("kubernetes", "kubernetes_socket", "kubernetes_resources", "kubernetes_pod_labels"),
         *("kubernetes_user_annotation", "kubernetes_user_label", "kubernetes_api"),
     }
 )
-"""Fields that say whose the GPUs are, and by what it is found out."""
+"""Fields that say which pods are asked for, and how they are called."""
 
 
 def changed(before: Settings, after: Settings) -> frozenset[str]:
