@@ -58,6 +58,7 @@ class Attribution:
     the user and the command of every process on a GPU are told. `job_mapping_dir` is where a site's own prolog
     writes as for dcgm-exporter. `users` gives the name of a uid. `procfs` and `cgroup` are the host's: process numbers
     are those that NVML reports. `pods` tells which pods hold devices; without it a pod is known by its processes alone.
+    Without `hosts` nothing is read of what workloads use of the host.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Attribution:
         cgroup: Path = Path("/sys/fs/cgroup"),
         local: bool = False,
         people: bool = False,
+        hosts: bool = True,
         users: Callable[[int], str] | None = None,
         pods: Pods | None = None,
     ) -> None:
@@ -83,6 +85,7 @@ class Attribution:
         self._allocations = SteadyAllocations()
         self._users = users
         self._people = people
+        self._with_hosts = hosts
         self._last_seen: dict[str, tuple[HostProcess, ...]] = {}
         self._groups: dict[str, Group] = {}
 
@@ -121,7 +124,7 @@ class Attribution:
             allocations=allocations,
             pids=pids,
             unresolved=frozenset(unusable) | nameless,
-            hosts=self._hosts(allocations, files.jobs),
+            hosts=self._hosts(allocations, files.jobs) if self._with_hosts else (),
             failures=failures,
             people=self._owners_of(processes) if self._people else {},
             labels={} if self._pods is None else self._pods.labels(),
