@@ -3,10 +3,10 @@
     python -m tests.exporter.churn SCRAPES
 
 Runs in a process of its own, whose memory is the exporter's parts' alone: the real service, attribution and collector
-in this one process, snapshots made up, and a fake /proc and prolog directory in which at every turn a Slurm job, a pod
-and a login's process group end and others begin, each by another user. For each thousand scrapes it writes a line, and
-another when all owners have ended and their series with them: scrapes, resident bytes, blocks of memory that Python
-objects have, workloads with series of their own on the last page.
+in this one process, snapshots made up, and a fake /proc, prolog and job mapping files and a kubelet's answers by which
+at every turn a Slurm job, a pod and a login's process group end and others begin, each by another user. For each
+thousand scrapes it writes a line, and another when all owners have ended and their series with them: scrapes, resident
+bytes, blocks of memory that Python objects have, workloads with series of their own on the last page.
 """
 
 from __future__ import annotations
@@ -18,25 +18,23 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from dutycycle_exporter.attribution import Attribution
 from dutycycle_exporter.attribution.kubernetes.devices import Selection
-from dutycycle_exporter.attribution.kubernetes.holders import Holders
+from dutycycle_exporter.attribution.kubernetes.holders import Holders, PodClaim
 from dutycycle_exporter.attribution.kubernetes.messages import ContainerDevices, ContainerResources, PodResources
 from dutycycle_exporter.collector import ExporterCollector
 from dutycycle_exporter.contract import ACTIVITY
 from dutycycle_exporter.model import (
     Activity,
-    Allocation,
     FinishedProcess,
     GpuReading,
-    Ownership,
     Process,
     Snapshot,
     Span,
+    Workload,
     Xid,
 )
 from dutycycle_exporter.service import Service
@@ -50,8 +48,32 @@ _TURNS_TO_END = 2 + round(2 * HOLD / INTERVAL) + 1
 """Two without an owner's processes, the hold time of a workload that is new and that of one that has ended."""
 
 
+class ListedPods:
+    """What KubernetesPods tells of a kubelet's answers, at once and without its threads; time is the node's."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._holders = Holders(Selection(), api=False)
+
+    def list(self, *pods: PodResources, ago: float = 0.0) -> None:
+        """An answer of the kubelet, so many seconds ago."""
+        self._holders.listed(pods, self.now - ago, self.now)
+
+    def allocations(self, gpus: Sequence[GpuReading], processes: Mapping[str, Collection[str]]) -> tuple[PodClaim, ...]:
+        return self._holders.claims(gpus, processes, {}, self.now)[0]
+
+    def workload_of(self, uid: str) -> Workload | None:
+        return self._holders.workload_of(uid, self.now)
+
+    def labels(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
+        return self._holders.labels()
+
+    def take_failures(self) -> Mapping[tuple[str, str], int]:
+        return {}
+
+
 class Churn:
-    """The exporter's parts on such a node. Also the resolver: what the kubelet lists is added to its allocations."""
+    """The exporter's parts on such a node."""
 
     def __init__(self, directory: Path) -> None:
         self._now = 1.8e9
@@ -60,25 +82,27 @@ class Churn:
         self._processes = ProcTree(directory / "proc")
         self._pids: list[int] = []
         self._turn = 0
-        self._holders = Holders(Selection(), api=False)
-        self._attribution = Attribution(
-            slurm_prolog_dir=self._prolog, procfs=self._processes.root, cgroup=directory, local=True, people=True
+        self._mapping = directory / "mapping"
+        self._mapping.mkdir(mode=0o755)
+        self._pods = ListedPods()
+        attribution = Attribution(
+            slurm_prolog_dir=self._prolog,
+            job_mapping_dir=self._mapping,
+            procfs=self._processes.root,
+            cgroup=directory,
+            local=True,
+            people=True,
+            pods=self._pods,
         )
-        service = Service(self, interval=INTERVAL, hold=HOLD, sysfs=directory, clock=lambda: self._now)
+        service = Service(attribution, interval=INTERVAL, hold=HOLD, sysfs=directory, clock=lambda: self._now)
         self._service = service
         self._collector = ExporterCollector(
             service, node="node1", cluster="lab", time_scale=1, replay=False, processes=True
         )
 
-    def resolve(self, gpus: Sequence[GpuReading], now: float) -> Ownership:
-        found = self._attribution.resolve(gpus, now)
-        claims, _ = self._holders.claims(gpus, {POD: {self._pod_uid()}} if self._pids else {}, {}, now)
-        pods = tuple(Allocation(claim.device, claim.workload, claim.start) for claim in claims)
-        return replace(found, allocations=found.allocations + pods)
-
     def turn(self) -> str:
         """Other owners, a snapshot, a scrape: its page."""
-        self._now += INTERVAL
+        self._pass()
         self._turn += 1
         self._replace_owners()
         self._service.on_snapshot(self._snapshot())
@@ -89,10 +113,14 @@ class Churn:
         self._remove_owners()
         page = ""
         for _ in range(_TURNS_TO_END):
-            self._now += INTERVAL
+            self._pass()
             self._service.on_snapshot(self._snapshot())
             page = self._collector.text()
         return page
+
+    def _pass(self) -> None:
+        self._now += INTERVAL
+        self._pods.now = self._now
 
     def _pod_uid(self) -> str:
         return f"11111111-2222-3333-4444-{self._turn:012d}"
@@ -101,11 +129,12 @@ class Churn:
         for pid in self._pids:
             self._processes.remove(pid)
         self._pids = []
-        for path in self._prolog.iterdir():
-            path.unlink()
+        for directory in (self._prolog, self._mapping):
+            for path in directory.iterdir():
+                path.unlink()
         for ago in (2.5, 0.0):
             # It takes two answers of the kubelet to end a pod.
-            self._holders.listed([], self._now - ago, self._now)
+            self._pods.list(ago=ago)
 
     def _replace_owners(self) -> None:
         turn = self._turn
@@ -114,12 +143,14 @@ class Churn:
         groups = (slurm_task(turn), pod_container(self._pod_uid(), f"c{turn}"), "/user.slice/session-1.scope")
         for pid, group in zip(self._pids, groups, strict=True):
             self._processes.add(FakeProcess(pid, self._now - 1, group, comm=f"train{turn}", uid=100_000 + turn))
-        self._prolog.joinpath(f"{SLURM}.json").write_text(
-            json.dumps({"job_id": turn, "uid": 100_000 + turn, "user": f"user{turn}", "start": self._now - 1})
-        )
+        if turn % 2:
+            entry = {"job_id": turn, "uid": 100_000 + turn, "user": f"user{turn}", "start": self._now - 1}
+            (self._prolog / f"{SLURM}.json").write_text(json.dumps(entry))
+        else:
+            (self._mapping / SLURM).write_text(f"{turn}\n")
         devices = ContainerDevices("nvidia.com/gpu", (POD,))
         pod = PodResources(f"pod-{turn}", "lab", (ContainerResources("main", (devices,)),))
-        self._holders.listed([pod], self._now, self._now)
+        self._pods.list(pod)
 
     def _snapshot(self) -> Snapshot:
         now = self._now

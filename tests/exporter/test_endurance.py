@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 SETTLED = 5_000
 """Scrapes after which all that is ever kept is there."""
 OWNERS = 3
-HELD = 6
+HELD = 4
 """Workloads per GPU that may have series at once: the present one, one that was missed once, those that are held."""
 
 
