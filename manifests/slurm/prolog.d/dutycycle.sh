@@ -175,7 +175,7 @@ find_superseded() {
     local uuid file content exclusive=
     for uuid in "${gpus[@]}"; do
         for file in "$directory/$uuid".*json; do
-            [[ -e $file && $file != "$directory/$uuid.$job.json" ]] || continue
+            [[ -f $file && $file != "$directory/$uuid.$job.json" ]] || continue
             [[ -n $exclusive ]] || if shared; then exclusive=no; else exclusive=yes; fi
             content=
             IFS= read -r content < "$file"
@@ -194,10 +194,10 @@ find_gpus
 
 boot=
 IFS= read -r boot 2>/dev/null < "$boot_id"
-[[ $boot =~ ^[0-9a-f-]{36}$ ]] || boot=
+[[ ${#boot} -eq 36 && $boot =~ ^[0-9a-f-]+$ ]] || boot=
 printf -v now '%(%s)T' -1
 string_member boot_id "$boot"
-string_member sluid "${SLURM_JOB_SLUID:-}"
+[[ ${SLURM_JOB_SLUID:-} =~ ^s[0-9A-Z]{13}$ ]] && string_member sluid "$SLURM_JOB_SLUID"
 if [[ -n ${SLURM_ARRAY_JOB_ID:-} && -n ${SLURM_ARRAY_TASK_ID:-} ]]; then
     number_member array_job_id "$SLURM_ARRAY_JOB_ID"
     number_member array_task_id "$SLURM_ARRAY_TASK_ID"
