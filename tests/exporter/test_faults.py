@@ -101,6 +101,92 @@ def test_while_a_call_hangs_metrics_answer_and_say_nothing_of_the_gpus(driver, s
     assert daemon.get("/-/healthy")[0] == 200
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "nvmlDeviceGetCount",
+        "nvmlDeviceGetMigMode",
+        "nvmlDeviceGetSamples",
+        "nvmlDeviceGetComputeRunningProcesses",
+        "nvmlGpmSampleGet",
+        "nvmlGpmMetricsGet",
+    ],
+)
+def test_whichever_call_never_returns_the_child_is_replaced_and_all_goes_on_when_it_does_again(driver, start, call):
+    daemon = start(driver)
+    eventually(lambda: observed(daemon) > 1)
+    driver.hang(call)
+    eventually(lambda: daemon.total("dutycycle_exporter_child_restarts_total", reason="hang") >= 1)
+    assert daemon.get("/metrics", patience=10)[0] == 200
+    before = observed(daemon)
+    driver.heal(call)
+    eventually(lambda: len(daemon.values("gpu_sm_active_ratio")) == 2)
+    eventually(lambda: observed(daemon) > before)
+
+
+def test_a_wait_for_events_that_never_returns_holds_up_nothing(driver, start):
+    daemon = start(driver)
+    eventually(lambda: driver.state.calls("nvmlEventSetWait"))
+    driver.hang("nvmlEventSetWait")
+    eventually(lambda: driver.state.hung("nvmlEventSetWait"))
+    before, child = observed(daemon), daemon.child()
+    eventually(lambda: observed(daemon) > before + 4)
+    assert daemon.child() == child
+    daemon.signal(signal.SIGTERM)
+    assert daemon.process.wait(60) == 0
+    assert not alive(child)
+
+
+def test_an_xid_is_counted_by_its_class(driver, start):
+    daemon = start(driver)
+    eventually(lambda: driver.state.calls("nvmlDeviceRegisterEvents") == 2)
+    waits = driver.state.calls("nvmlEventSetWait")
+    eventually(lambda: driver.state.calls("nvmlEventSetWait") > waits)
+    for _ in range(3):
+        driver.xid(1, 79)
+    labels = {"xid": "79", "class": "critical", "gpu_uuid": driver.gpus[1].uuid}
+    eventually(lambda: daemon.values("gpu_xid_errors_total", **labels) == [3])
+
+
+@pytest.mark.parametrize("value", [101, 10**8, 2**32 - 1])
+def test_impossible_samples_are_dropped_and_counted_and_nobody_s_work(driver, start, value):
+    daemon = start(driver)
+    eventually(lambda: observed(daemon) > 2)
+    for number in range(5):
+        driver.inject_sample(0, value, at=time.time() + number / 1000)
+    eventually(lambda: daemon.total("dutycycle_exporter_samples_dropped_total", reason="out_of_range") >= 1)
+    before = observed(daemon)
+    eventually(lambda: observed(daemon) > before + 1)
+    assert daemon.total("gpu_busy_seconds_total") <= observed(daemon)
+    assert daemon.total("gpu_busy_seconds_total") / observed(daemon) == pytest.approx(0.7, abs=0.1)
+
+
+def test_samples_whose_time_goes_back_are_counted_once_and_their_counters_do_not_fall(driver, start):
+    daemon = start(driver)
+    eventually(lambda: observed(daemon) > 2)
+    began, before = time.time(), observed(daemon)
+    driver.shift_clock(0, -30)
+    seen = before
+    while time.time() < began + 2:
+        now = observed(daemon)
+        assert now >= seen
+        seen = now
+    driver.shift_clock(0, 30)
+    eventually(lambda: daemon.values("gpu_utilization_ratio", gpu="0"))
+    assert observed(daemon) - before <= 2 * (time.time() - began + 1)
+
+
+def test_ten_thousand_processes_on_a_gpu_are_counted_and_metrics_stay_small(driver, start):
+    daemon = start(driver, "--collect.processes")
+    driver.crowd(0, 10_000)
+    eventually(lambda: daemon.values("gpu_processes", gpu="0") == [10_000])
+    status, text = daemon.get("/metrics", patience=10)
+    assert status == 200
+    assert text.count("gpu_process_memory_bytes{") <= 2 * 64
+    assert len(text) < 2**20
+    assert daemon.total("dutycycle_exporter_child_restarts_total") == 0
+
+
 def test_while_a_call_on_one_gpu_hangs_jobs_stay_and_their_counters_do_not_fall_and_go_on(driver, start, tmp_path):
     """And no scrape takes longer than Prometheus waits by default."""
     prolog = PrologWriter(tmp_path / "prolog")
