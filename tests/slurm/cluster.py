@@ -62,7 +62,7 @@ DefMemPerCPU=10
 MpiDefault=none
 GresTypes=gpu,shard
 AccountingStorageType=accounting_storage/none
-JobAcctGatherType=jobacct_gather/none
+JobAcctGatherType=jobacct_gather/{accounting}
 PrologFlags=Alloc
 Prolog={root}/prolog
 Epilog={root}/epilog
@@ -206,6 +206,7 @@ class Cluster:
                 root=self.directory,
                 nodes="\n".join(nodes),
                 proctrack="cgroup" if self.cgroups else "linuxproc",
+                accounting="cgroup" if self.cgroups else "none",
             ),
         )
         self._write(

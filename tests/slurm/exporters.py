@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
@@ -25,25 +25,34 @@ class Exporters:
         self._cluster = cluster
         self._libraries = libraries
         self._stack = ExitStack()
+        self._environments: dict[str, Mapping[str, str]] = {}
         self._daemons: dict[str, Daemon] = {}
+        self._running: dict[str, ExitStack] = {}
         self._gpus: dict[str, dict[str, int]] = {}
         self._agreed: Owners = {}
 
     def __enter__(self) -> Self:
-        with self._stack as stack:
+        try:
             for node in NODES:
-                self._add(stack, node)
-            self._stack = stack.pop_all()
+                self._add(node)
+        except BaseException:
+            self._close()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        for running in self._running.values():
+            running.close()
         self._stack.close()
 
-    def _add(self, stack: ExitStack, node: str) -> None:
+    def _add(self, node: str) -> None:
         directory = self._cluster.node_directory(node)
-        machine = stack.enter_context(FakeNode(directory / "machine", self._libraries, name=node, gpus=0))
+        machine = self._stack.enter_context(FakeNode(directory / "machine", self._libraries, name=node, gpus=0))
         self._gpus[node] = {}
         for slot in range(GPUS):
             minor = (5 * slot + 3) % GPUS
@@ -52,8 +61,20 @@ class Exporters:
             entry = directory / "gpus" / gpu.bus_id
             entry.mkdir(parents=True)
             (entry / "information").write_text(driver_information(gpu.uuid, gpu.bus_id, minor))
+        self._environments[node] = machine.environment
+        self._start(node)
+
+    def _start(self, node: str) -> None:
         flags = (f"--node-name={node}", "--sample-interval=300ms", "--series-hold=1s")
-        self._daemons[node] = stack.enter_context(Daemon(directory, machine.environment, *flags))
+        with ExitStack() as stack:
+            daemon = Daemon(self._cluster.node_directory(node), self._environments[node], *flags)
+            self._daemons[node] = stack.enter_context(daemon)
+            self._running[node] = stack.pop_all()
+
+    def restart(self, node: str) -> None:
+        """Kills a node's exporter and starts it again."""
+        self._running.pop(node).close()
+        self._start(node)
 
     def metrics(self, node: str) -> str:
         status, text = self._daemons[node].get("/metrics")

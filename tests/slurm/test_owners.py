@@ -1,5 +1,6 @@
 """Four exporters beside a real Slurm: at every moment every GPU's published owner is the one that Slurm says."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,17 @@ def test_a_slurmd_that_restarts_changes_no_owner(cluster, exporters):
     assert count(owners, job) == 4
 
 
+def test_an_exporter_that_restarts_knows_every_owner(cluster, exporters):
+    job = cluster.submit(MAIL, "-w", "n3", "--gres=gpu:3", "--account=physics")
+    exporters.agree(lambda owners: count(owners, job) == 3, "the job runs")
+    before = [line for line in exporters.metrics("n3").splitlines() if line.startswith("gpu_allocation_start")]
+    exporters.restart("n3")
+    eventually(lambda: "\ngpu_visible{" in exporters.metrics("n3"), "it has read NVML")
+    exporters.agree(lambda owners: True, "nothing has changed")
+    after = [line for line in exporters.metrics("n3").splitlines() if line.startswith("gpu_allocation_start")]
+    assert (len(after), after) == (3, before)
+
+
 def test_what_an_epilog_left_ends_with_the_next_job(cluster, exporters):
     lost = cluster.submit(GAMES, "-w", "n1", f"--gres=gpu:{GPUS}")
     exporters.agree(lambda owners: count(owners, lost) == GPUS, "the job runs")
@@ -142,6 +154,15 @@ def test_the_labels_of_an_allocation(cluster, exporters):
     for label in (f'workload="slurm/{job}"', 'scheduler="slurm"', 'account="physics"', 'partition="gpu"'):
         assert label in line
     assert set(NODES) >= {node}
+
+
+def test_a_job_without_a_process_on_a_gpu_has_the_cgroups_of_its_node(cluster, exporters):
+    if not cluster.cgroups:
+        pytest.skip("jobs have no cgroups: Slurm 22.05 wants systemd for version 2")
+    job = cluster.submit(GAMES, "--gres=gpu:1", script="for i in {1..20000}; do :; done; exec sleep 3600")
+    [(node, _)] = exporters.agree(lambda owners: count(owners, job) == 1, "it runs")
+    used = rf'^workload_cpu_seconds_total\{{.*workload="slurm/{job}".*\}} [0-9.e-]*[1-9]'
+    eventually(lambda: re.search(used, exporters.metrics(node), re.MULTILINE), "its CPU time is published")
 
 
 def test_the_cgroup_of_a_jobs_process_tells_its_job(cluster, exporters):
