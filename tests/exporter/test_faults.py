@@ -263,6 +263,20 @@ def test_a_gpu_falls_off_the_bus_and_comes_back(driver, start):
     assert daemon.total("dutycycle_exporter_child_restarts_total") == 0
 
 
+def test_a_gpu_that_stays_lost_is_looked_for_by_a_fresh_child_and_the_others_counters_go_on(driver, start):
+    """It may have been reset, which a process that has initialised NVML before does not notice."""
+    daemon = start(driver, "--time-scale=30")
+    eventually(lambda: daemon.values("gpu_visible") == [2])
+    first, counter = driver.gpus[0].uuid, "gpu_energy_joules_total"
+    before = daemon.total(counter, gpu_uuid=first)
+    driver.lose(1)
+    eventually(lambda: daemon.total("dutycycle_exporter_child_restarts_total", reason="gpu_lost") >= 1)
+    eventually(lambda: daemon.total(counter, gpu_uuid=first) > before)
+    assert daemon.values("gpu_visible") == [1]
+    driver.restore(1)
+    eventually(lambda: daemon.values("gpu_visible") == [2])
+
+
 def resources(pid):
     """Open files, threads and resident bytes of a process."""
     process = Path(f"/proc/{pid}")
