@@ -6,9 +6,10 @@
 On each node three exporters run at the same time on the same NVML: ours with every collector on and dcgm-exporter's
 names beside its own, ours with the families that nvitop-exporter has (and nobody's jobs), and nvitop-exporter, which is
 installed from PyPI into a scratch environment. They are scraped in turns, so that whatever else the machine does hits
-them alike: compare figures of one run with each other. NVML is the test double, whose calls return at once: what a real
-driver takes for them comes on top, and nvitop-exporter would have series for every NVLink on a GPU that counts them.
-Needs gcc.
+them alike: compare figures of one run with each other. NVML is the test double, whose calls return at once (what a real
+driver takes for them comes on top), but which looks for events 200 times a second while a driver is silent (which
+is most of our background CPU here). nvitop-exporter also has encoders, decoders and the host's CPU, disks and networks;
+on real GPUs it would have every single NVLink, too. Needs gcc.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ JUDGED = Shape(8)
 INTERVAL = 5.0
 """Seconds between our readings: the default."""
 EVERYTHING = ("--collect.processes", "--collect.accounting", "--compat=dcgm")
-ALIKE = ("--collect.processes", *(f"--no-collect.{name}" for name in ("throttle", "ecc", "gpm", "xid", "host")))
+ALIKE = (
+    *("--collect.processes", "--no-kubernetes"),
+    *(f"--no-collect.{name}" for name in ("throttle", "ecc", "gpm", "xid", "host")),
+)
 """nvitop-exporter shows utilization, memory, clocks, power, temperature, fan, PCIe and NVLink traffic, processes."""
 OURS, SAME, RIVAL = "everything on", "nvitop's families", "nvitop-exporter"
 
@@ -66,13 +70,14 @@ def measure(
     """Figures by exporter."""
     with ExitStack() as stack:
         folder.mkdir()
-        fake = stack.enter_context(node(folder, libraries, shape))
+        busy = stack.enter_context(node(folder, libraries, shape))
+        owners = (f"--slurm.prolog-dir={busy.prolog}", f"--kubernetes.socket={busy.kubelet}")
         exporters = [
-            ours(stack, folder / "everything", fake, OURS, f"--slurm.prolog-dir={folder / 'prolog'}", *EVERYTHING),
-            ours(stack, folder / "alike", fake, SAME, f"--path.procfs={folder}", *ALIKE),
+            ours(stack, folder / "everything", busy.fake, OURS, *owners, *EVERYTHING),
+            ours(stack, folder / "alike", busy.fake, SAME, f"--path.procfs={folder}", *ALIKE),
         ]
         if command is not None:
-            pid, port = stack.enter_context(rival.running(command, folder, fake.environment))
+            pid, port = stack.enter_context(rival.running(command, folder, busy.fake.environment))
             exporters.append(Exporter(RIVAL, (pid,), port, rival.INTERVAL))
         watch(exporters, seconds)
         scrape_in_turns(exporters, scrapes)
@@ -88,6 +93,7 @@ def ours(stack: ExitStack, folder: Path, fake: FakeNode, name: str, *flags: str)
     )
     eventually(lambda: daemon.values("gpu_info"), "the GPUs are shown")
     child = eventually(daemon.child, "the child runs")
+    assert child is not None
     return Exporter(name, (daemon.process.pid, child), daemon.port, INTERVAL)
 
 
@@ -101,10 +107,12 @@ def show(shape: Shape, found: dict[str, Figures]) -> None:
 def rows(one: Figures) -> Iterator[tuple[str, float]]:
     """What is printed of an exporter: name with unit, and figure."""
     yield "a page, kB", one.size / 1e3
+    yield "  series", one.series
     yield "scrape, p50, ms", one.p50 * 1e3
     yield "scrape, p99, ms", one.p99 * 1e3
     yield "scrape, p99 / p50", one.p99 / one.p50
     yield "scrape, CPU, ms", one.cpu * 1e3
+    yield "scrape, CPU of 100 series, ms", one.cpu * 1e5 / one.series
     yield "scrape, CPU, p99 / p50", one.cpu_spread
     yield "scrape with gzip, CPU, ms", one.cpu_packed * 1e3
     yield "background CPU, % of a core", one.background * 100

@@ -60,13 +60,14 @@ def memory(pids: Iterable[int]) -> Memory:
 @dataclass(frozen=True)
 class Scrape:
     """One scrape: `seconds` as its client sees them, `cpu` seconds of the process that answers, over `window` seconds
-    of time, `size` in bytes.
+    of time, `size` in bytes, and how many series there were.
     """
 
     seconds: float
     cpu: float
     window: float
     size: int
+    series: int
 
 
 _SETTLE = 0.003
@@ -89,4 +90,5 @@ def scrape(port: int, pid: int, *, packed: bool = False) -> Scrape:
     page = gzip.decompress(body) if packed else body
     assert response.status == 200
     assert page.startswith(b"# HELP")
-    return Scrape(seconds, used, window, len(body))
+    series = sum(not line.startswith(b"#") for line in page.splitlines())
+    return Scrape(seconds, used, window, len(body), series)

@@ -40,6 +40,7 @@ class Figures:
     cpu_packed: float
     """The same with gzip, which Prometheus asks for."""
     size: int
+    series: int
     background: float
     """CPU seconds per second, all processes, without scrapes."""
     reading: float
@@ -99,6 +100,7 @@ def figures(one: Exporter) -> Figures:
         cpu_spread=used[98] / used[49],
         cpu_packed=packed,
         size=int(median(scrape.size for scrape in one.plain)),
+        series=int(median(scrape.series for scrape in one.plain)),
         background=background,
         reading=background * one.interval,
         minute=60 * background + 4 * packed,

@@ -1,4 +1,8 @@
-"""The nodes on which exporters are measured: the NVML double's GPUs, whole or cut into MIG instances, all at work."""
+"""The nodes on which exporters are measured: the NVML double's GPUs, whole or cut into MIG instances, all at work.
+
+Of the jobs on its devices every second one is a Slurm job, with a file of the prolog, and the others are pods, which a
+kubelet lists: no real node has both, and an exporter has to do all that any of them takes.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +13,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.fakes.cgroup import slurm_task
+from tests.fakes.cgroup import pod_container, slurm_task
+from tests.fakes.kubelet import FakeKubelet, pod
 from tests.fakes.node import FakeNode, Work
 from tests.fakes.nvml import GpuProcess, Load, Steps
 from tests.fakes.nvml.compiler import Libraries
+from tests.fakes.nvml.job import Place
 from tests.fakes.proc import FakeProcess
 
 PATTERN = Steps(period=2, duty=0.6)
 WORK = Work()
-_PIDS_OF_INSTANCES = 50_000
+_PIDS = 50_000
+_JOBS = 1_000
+_PROFILE = "1g.10gb"
 
 
 @dataclass(frozen=True)
@@ -37,35 +45,53 @@ class Shape:
         return self.gpus * (self.instances or 1)
 
 
+@dataclass(frozen=True)
+class Node:
+    """A node that is at work, and where its schedulers say who does it."""
+
+    fake: FakeNode
+    prolog: Path
+    kubelet: Path
+
+
 @contextmanager
-def node(folder: Path, libraries: Libraries, shape: Shape) -> Iterator[FakeNode]:
-    """A node with a Slurm job of one process on every device; its prolog's files are in `folder/prolog`."""
-    with FakeNode(folder / "fake", libraries, gpus=shape.gpus) as fake:
-        jobs = _on_instances(fake, shape) if shape.instances else _on_gpus(fake, shape)
-        prolog = folder / "prolog"
-        prolog.mkdir(mode=0o755)
-        for uuid, job in jobs.items():
-            path = prolog / f"{uuid}.json"
-            path.write_text(json.dumps({"job_id": job, "uid": 1000, "user": "ada", "start": time.time()}))
-            path.chmod(0o644)
-        yield fake.start()
+def node(folder: Path, libraries: Libraries, shape: Shape) -> Iterator[Node]:
+    """A node with a job of one process on every device."""
+    prolog, socket = folder / "prolog", folder / "kubelet.sock"
+    prolog.mkdir(mode=0o755)
+    with FakeNode(folder / "fake", libraries, gpus=shape.gpus) as fake, FakeKubelet(socket) as kubelet:
+        for number, (uuid, place) in enumerate(_devices(fake, shape)):
+            if number % 2:
+                kind = f"mig-{_PROFILE}" if shape.instances else "gpu"
+                kubelet.pods.append(pod(f"train-{number}", "lab", {f"nvidia.com/{kind}": [uuid]}))
+                cgroup = pod_container(f"4d01379a-a293-46f9-b558-{number:012d}", "c0ffee")
+            else:
+                _allocate(prolog / f"{uuid}.json", _JOBS + number)
+                cgroup = slurm_task(_JOBS + number)
+            _run(fake, _PIDS + number, cgroup, place)
+        yield Node(fake.start(), prolog, socket)
 
 
-def _on_gpus(fake: FakeNode, shape: Shape) -> dict[str, int]:
+def _devices(fake: FakeNode, shape: Shape) -> Iterator[tuple[str, Place]]:
+    """UUIDs, and where the double has them."""
     for gpu in range(shape.gpus):
-        fake.slurm_job(1000 + gpu, {gpu: PATTERN}, WORK)
-    return {fake.driver.gpus[gpu].uuid: 1000 + gpu for gpu in range(shape.gpus)}
+        if shape.instances:
+            uuids = fake.driver.set_mig(gpu, [_PROFILE] * shape.instances)
+            yield from ((uuid, (gpu, instance)) for instance, uuid in enumerate(uuids))
+        else:
+            yield fake.driver.gpus[gpu].uuid, gpu
 
 
-def _on_instances(fake: FakeNode, shape: Shape) -> dict[str, int]:
-    jobs: dict[str, int] = {}
-    for gpu in range(shape.gpus):
-        uuids = fake.driver.set_mig(gpu, ["1g.10gb"] * shape.instances)
-        for place, uuid in enumerate(uuids):
-            job = jobs[uuid] = 1000 + gpu * shape.instances + place
-            cgroup, pid = slurm_task(job), _PIDS_OF_INSTANCES + job
-            fake.cgroups.add(cgroup)
-            fake.cgroups.use(cgroup, WORK.use, [pid])
-            fake.processes.add(FakeProcess(pid, time.time(), cgroup, WORK.command, uid=WORK.uid))
-            fake.driver.run(f"slurm/{job}", {(gpu, place): Load(PATTERN, [GpuProcess(pid, WORK.memory)])})
-    return jobs
+def _allocate(path: Path, job: int) -> None:
+    """As the prolog does."""
+    path.write_text(json.dumps({"job_id": job, "uid": WORK.uid, "user": "ada", "start": time.time()}))
+    path.chmod(0o644)
+
+
+def _run(fake: FakeNode, pid: int, cgroup: str, place: Place) -> None:
+    """A process in a cgroup on a device."""
+    fake.cgroups.add(cgroup, cpu_limit=WORK.cpu_limit)
+    fake.cgroups.use(cgroup, WORK.use, [pid])
+    fake.processes.add(FakeProcess(pid, time.time(), cgroup, WORK.command, uid=WORK.uid))
+    load = Load(PATTERN, [GpuProcess(pid, WORK.memory)])
+    fake.driver.run(str(pid), {place: load})
