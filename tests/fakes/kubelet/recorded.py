@@ -12,7 +12,8 @@ import pytest
 
 DIRECTORY = Path(__file__).parents[3] / "../shared/data/kubernetes"
 
-_METHODS = {None: "/v1.PodResourcesLister/List"}
+LIST = "/v1.PodResourcesLister/List"
+"""What was called where a record does not say."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,13 @@ def exchanges() -> list[str]:
 
 
 def exchange(name: str) -> Exchange:
+    """One of them."""
     directory = DIRECTORY / "09-podresources"
     record = json.loads((directory / f"{name}.grpc.json").read_text())
     body, text = directory / f"{name}.bin", directory / f"{name}.textproto"
     return Exchange(
         name=name,
-        method=record.get("grpc") or _METHODS[None],
+        method=record.get("grpc", LIST),
         request=bytes.fromhex(record.get("request_hex", "")),
         number=record.get("code_number", 0 if record["code"] == "OK" else 14),
         message=record["message"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from dutycycle_exporter.attribution.kubernetes.api_server import ApiServer
 from dutycycle_exporter.attribution.kubernetes.records import Naming, parse_pods
 from dutycycle_exporter.errors import ExporterError
 from tests.fakes.kubelet import FakeApiServer
+from tests.fakes.kubelet.recorded import Recordings
 
+GOOD = "Bearer good"
 PODS = "/api/v1/pods?fieldSelector=spec.nodeName%3Dgpu-real-0&resourceVersion=0"
 
 
@@ -58,6 +61,33 @@ def test_a_server_of_another_authority_is_not_believed(tls: tuple[Path, Path], t
         assert refusal(ApiServer(fake.url, token, tmp_path / "absent")) == "credentials"
         assert refusal(ApiServer(fake.url.replace("127.0.0.1", "localhost"), token, tls[0])) == "tls"
         assert fake.requests == []
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "authorization"),
+    [
+        ("04-errors/403-no-token-anonymous", PODS, None),
+        ("04-errors/401-bad-token", PODS, "Bearer bad"),
+        ("02-pods/list-fieldselector-node", PODS, GOOD),
+    ],
+)
+def test_the_double_answers_as_the_recorded_server_did(
+    name: str, target: str, authorization: str | None, recordings: Recordings
+) -> None:
+    record = json.loads((recordings.directory / f"{name}.http.json").read_text())["response"]
+    recorded = json.loads(recordings.http(name))
+    with FakeApiServer() as fake:
+        fake.add("a", "u-1")
+        status, body = fake.answer(target, authorization)
+    answered = json.loads(body)
+    assert status == record["status"]
+    assert {key: answered.get(key) for key in ("kind", "apiVersion", "status", "reason", "code")} == {
+        key: recorded.get(key) for key in ("kind", "apiVersion", "status", "reason", "code")
+    }
+    if answered["kind"] == "PodList":
+        mine, theirs = answered["items"][0], recorded["items"][0]
+        assert mine.keys() <= theirs.keys()
+        assert mine["metadata"].keys() - theirs["metadata"].keys() <= {"annotations", "labels"}
 
 
 @pytest.mark.parametrize(
