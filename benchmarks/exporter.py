@@ -117,6 +117,7 @@ def rows(one: Figures) -> Iterator[tuple[str, float]]:
     yield "scrape with gzip, CPU, ms", one.cpu_packed * 1e3
     yield "background CPU, % of a core", one.background * 100
     yield "  of which the process that serves", one.processes[0] * 100
+    yield "background CPU in a minute, ms", one.background * 60e3
     yield "background CPU of a reading, ms", one.reading * 1e3
     yield "CPU in a minute, scraped every 15 s, ms", one.minute * 1e3
     yield "memory, resident (RSS), MB", one.memory.resident

@@ -4,9 +4,10 @@
 
 Runs in a process of its own, whose memory is the exporter's parts' alone: the real service, attribution and collector
 in this one process, snapshots made up, and a fake /proc, prolog and job mapping files and a kubelet's answers by which
-at every turn a Slurm job, a pod and a login's process group end and others begin, each by another user. For each
-thousand scrapes it writes a line, and another when all owners have ended and their series with them: scrapes, resident
-bytes, blocks of memory that Python objects have, workloads with series of their own on the last page.
+at every turn a Slurm job, a pod and a login's process group end and others begin, each by another user. A MIG instance
+is another one each time, too. For each thousand scrapes it writes a line, and another when all owners have ended and
+their series with them: scrapes, resident bytes, blocks of memory that Python objects have, workloads with series of
+their own on the last page.
 """
 
 from __future__ import annotations
@@ -171,7 +172,12 @@ class Churn:
             )
             for index, (uuid, pid) in enumerate(zip((SLURM, POD, LOCAL), pids, strict=True))
         )
-        return Snapshot(now, gpus, visible=len(gpus), xids=(Xid(SLURM, 1000 + self._turn % 4, now),))
+        # And an instance that is cut anew each time.
+        instance = GpuReading(
+            SLURM, 0, "NVIDIA H100 80GB HBM3", mig=f"MIG-{self._turn}", mig_profile="1g.10gb", slices=1 / 7, energy=1.0
+        )
+        readings = (gpus[0], instance, *gpus[1:])
+        return Snapshot(now, readings, visible=len(gpus), xids=(Xid(SLURM, 1000 + self._turn % 4, now),))
 
 
 def resident() -> int:
