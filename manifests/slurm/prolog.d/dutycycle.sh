@@ -65,6 +65,8 @@ read_driver() {
                 'GPU UUID:') uuid=$value ;;
                 'Device Minor:') minor=$value ;;
                 'GPU Excluded:') excluded=$value ;;
+                # Drivers before 460.
+                'Blacklisted: Yes') excluded=Yes ;;
             esac
         done < "$file"
         # An excluded GPU is neither Slurm's nor NVML's.

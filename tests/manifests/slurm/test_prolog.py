@@ -135,8 +135,9 @@ def test_a_job_without_gpus_leaves_nothing(machine, gpus):
     assert not machine.directory.exists()
 
 
-def test_an_excluded_gpu_is_not_counted(machine):
-    text = driver_information(uuid(0), "0000:90:00.0", 0).replace("Excluded:\t No", "Excluded:\t Yes")
+@pytest.mark.parametrize("line", ["GPU Excluded:\t Yes", "Blacklisted:\t Yes"])
+def test_an_excluded_gpu_is_not_counted(machine, line):
+    text = driver_information(uuid(0), "0000:90:00.0", 0).replace("GPU Excluded:\t No", line)
     machine.add_gpu("0000:90:00.0", 0, text)
     machine.prolog(gpus="0")
     assert list(machine.jobs()) == [uuid(1)]
