@@ -79,6 +79,7 @@ def _devices(fake: FakeNode, shape: Shape) -> Iterator[tuple[str, Place]]:
             uuids = fake.driver.set_mig(gpu, [_PROFILE] * shape.instances)
             yield from ((uuid, (gpu, instance)) for instance, uuid in enumerate(uuids))
         else:
+            fake.driver.accounting(gpu, on=True)
             yield fake.driver.gpus[gpu].uuid, gpu
 
 
