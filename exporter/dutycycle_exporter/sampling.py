@@ -10,6 +10,7 @@ other second would seem to work all the time.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -71,27 +72,30 @@ class SampleBuffer:
         """
         self._learn_period(samples)
         stretches: list[_Stretch] = []
-        taken = self._last
+        taken = last = -math.inf if self._last is None else self._last
+        latest, longest = now + _CLOCK_TOLERANCE, _JITTER * self._period
         for stamp, value in samples:
             t = stamp / 1e6
-            if taken is not None and t <= taken:
+            if t <= taken:
                 continue
-            if t > now + _CLOCK_TOLERANCE:
+            if t > latest:
                 self.dropped["future"] += 1
                 continue
-            if self._last is not None and t <= self._last:
+            if t <= last:
                 self.dropped["backwards"] += 1
                 continue
-            before, self._last = self._last, t
+            before, last = last, t
             if not 0 <= value <= 100:
                 self.dropped["out_of_range"] += 1
                 continue
-            if before is not None and t - before <= _JITTER * self._period:
+            if t - before <= longest:
                 start = before
             else:
                 start = t - self._period
                 self._bridge(stretches, start)
             self._add(stretches, start, t, value)
+        if last > taken:
+            self._last = last
         return _spans(stretches)
 
     def take_rate(self, percent: int, now: float, *, only_source: bool) -> list[Span]:

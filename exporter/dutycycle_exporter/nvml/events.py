@@ -144,6 +144,9 @@ class XidWatch:
             if error.value not in ABSENT:
                 self._failures.append((call.__name__, error_name(error.value)))
             raise
+        except UnicodeDecodeError:
+            self._failures.append((call.__name__, "not_text"))
+            return ""
 
 
 def _address(handle: Any) -> int:

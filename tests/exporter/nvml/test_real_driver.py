@@ -50,7 +50,7 @@ def test_what_is_known_is_plausible(snapshots):
         assert reading.memory_used is None or 0 <= reading.memory_used <= reading.memory_total
         assert reading.power is None or reading.power > 0
         assert all(0 < degrees < 130 for _, degrees in reading.temperatures)
-        assert all(0 <= value for _, value in reading.throttle)
+        assert all(value >= 0 for _, value in reading.throttle)
         assert reading.activity is None or all(0 <= value <= 1 for _, value in reading.activity.units)
 
 

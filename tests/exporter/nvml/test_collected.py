@@ -1,0 +1,81 @@
+"""What the child reads is told by name; a name that it does not know is an error and no silence."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from dutycycle_exporter.collected import COLLECTED, DEFAULT, parse_collected
+from dutycycle_exporter.errors import ExporterError
+from dutycycle_exporter.pipe import receive
+
+
+def test_all_but_what_has_a_series_for_each_process_is_read_by_default():
+    assert set(COLLECTED) - DEFAULT == {"processes", "accounting"}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [("", set()), ("gpm", {"gpm"}), ("gpm,xid,gpm,", {"gpm", "xid"}), (",".join(COLLECTED), COLLECTED)],
+)
+def test_names_have_commas_between_them(text, names):
+    assert parse_collected(text) == set(names)
+
+
+@pytest.mark.parametrize("text", ["gmp", "gpm, xid", "GPM", "memory,host", "\x00"])
+def test_a_name_that_is_not_known_is_an_error_that_says_which_there_are(text):
+    with pytest.raises(ExporterError, match="there are memory, power"):
+        parse_collected(text)
+
+
+def child(driver, *flags, **options):
+    """The child's command with a pipe of which it is told: (process, the end to read)."""
+    read_end, write_end = os.pipe()
+    command = [sys.executable, "-m", "dutycycle_exporter.child", f"--fd={write_end}", "--interval=0.2"]
+    process = subprocess.Popen(
+        [*command, "--time-scale=1", *flags],
+        pass_fds=[write_end],
+        env={**os.environ, **driver.environment},
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+    os.close(write_end)
+    return process, read_end
+
+
+@pytest.fixture
+def driver(nvml_driver):
+    driver = nvml_driver()
+    driver.add_gpu()
+    return driver.start()
+
+
+@pytest.mark.parametrize(
+    ("flags", "calls"),
+    [
+        ((), {"nvmlDeviceGetFieldValues", "nvmlGpmSampleGet", "nvmlDeviceGetMemoryInfo"}),
+        (("--collect=memory",), {"nvmlDeviceGetMemoryInfo"}),
+        (("--collect=",), set()),
+    ],
+)
+def test_the_child_reads_what_it_is_told(driver, flags, calls):
+    process, pipe = child(driver, *flags)
+    with process:
+        receive(pipe, within=60)
+        asked = {"nvmlDeviceGetFieldValues", "nvmlGpmSampleGet", "nvmlDeviceGetMemoryInfo"} & set(driver.state.called())
+        process.kill()
+    os.close(pipe)
+    assert asked == calls
+
+
+def test_the_child_ends_at_once_when_it_is_told_what_it_does_not_know(driver):
+    process, pipe = child(driver, "--collect=memory,banana")
+    with process:
+        _, error = process.communicate(timeout=60)
+    os.close(pipe)
+    assert process.returncode == 2
+    assert "'banana' cannot be collected" in error
