@@ -5,21 +5,14 @@ reload.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from dutycycle_exporter.attribution import Attribution
+from dutycycle_exporter.attribution.kubernetes import ApiServer, KubernetesPods, Naming, Pace, Selection
 from dutycycle_exporter.model import GpuReading, Ownership
 from dutycycle_exporter.service import CollectorRun
-from dutycycle_exporter.settings import KUBERNETES, Settings, changed
-
-if TYPE_CHECKING:
-    from dutycycle_exporter.attribution.kubernetes import KubernetesPods
-
-_FIRST_ANSWER = 5.0
-"""Seconds for which a reload waits for the kubelet, lest nobody hold a GPU until it has answered."""
-_LOOK_AGAIN = 0.05
+from dutycycle_exporter.settings import Settings
 
 
 class NodeOwnership:
@@ -55,20 +48,12 @@ class NodeOwnership:
         }
 
     def apply(self, settings: Settings) -> None:
-        """Go on by other settings. Pods are asked for anew where what is asked has changed. Raises ExporterError."""
-        differing = changed(self._settings, settings)
-        if not differing:
+        """Go on by other settings. Pods go on being known; files are read and processes known anew."""
+        if settings == self._settings:
             return
-        pods, before = self._pods, self._pods
-        if differing & KUBERNETES:
-            pods = _pods(settings)
-            if pods is not None:
-                pods.start()
-                _await_answer(pods)
-        # What was learned is found again: files are read, and processes known, at the next resolution.
-        self._attribution, self._pods, self._settings = _attribution(settings, pods), pods, settings
-        if before is not None and before is not pods:
-            before.stop()
+        if self._pods is not None:
+            self._pods.apply(_selection(settings), _naming(settings))
+        self._attribution, self._settings = _attribution(settings, self._pods), settings
 
 
 def _attribution(settings: Settings, pods: KubernetesPods | None) -> Attribution:
@@ -87,28 +72,35 @@ def _attribution(settings: Settings, pods: KubernetesPods | None) -> Attribution
 def _pods(settings: Settings) -> KubernetesPods | None:
     if not settings.kubernetes:
         return None
-    # Imported where used: a Slurm node that switches it off does without HTTP/2.
-    from dutycycle_exporter.attribution.kubernetes import (  # noqa: PLC0415
-        ApiServer,
-        KubernetesPods,
-        Naming,
-        Selection,
-    )
-
     return KubernetesPods(
         node=settings.node_name,
         socket=settings.kubernetes_socket,
         api=ApiServer.of_pod(os.environ) if settings.kubernetes_api else None,
-        selection=Selection(resources=settings.kubernetes_resources),
-        naming=Naming(
-            user_annotation=settings.kubernetes_user_annotation,
-            user_label=settings.kubernetes_user_label,
-            labels=settings.kubernetes_pod_labels,
-        ),
+        selection=_selection(settings),
+        naming=_naming(settings),
+        pace=_pace(settings.time_scale),
     )
 
 
-def _await_answer(pods: KubernetesPods) -> None:
-    until = time.monotonic() + _FIRST_ANSWER
-    while not pods.health() and time.monotonic() < until:
-        time.sleep(_LOOK_AGAIN)
+def _selection(settings: Settings) -> Selection:
+    return Selection(resources=settings.kubernetes_resources)
+
+
+def _naming(settings: Settings) -> Naming:
+    return Naming(
+        user_annotation=settings.kubernetes_user_annotation,
+        user_label=settings.kubernetes_user_label,
+        labels=settings.kubernetes_pod_labels,
+    )
+
+
+def _pace(time_scale: float) -> Pace:
+    """Time-outs are not shortened: they are for others, whose time is not scaled."""
+    usual = Pace()
+    return replace(
+        usual,
+        interval=usual.interval / time_scale,
+        refresh=usual.refresh / time_scale,
+        patience=usual.patience / time_scale,
+        stale=usual.stale / time_scale,
+    )

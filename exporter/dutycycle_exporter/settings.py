@@ -75,19 +75,11 @@ class Settings:
 FIXED = frozenset(
     {
         *("listen", "web_config", "node_name", "procfs", "cgroup", "sysfs"),
+        *("kubernetes", "kubernetes_socket", "kubernetes_api"),
         *("time_scale", "replay", "replay_node", "replay_epoch"),
     }
 )
 """Fields that hold from the start to the end of the process; all others can be changed while it runs."""
-
-
-KUBERNETES = frozenset(
-    {
-        *("kubernetes", "kubernetes_socket", "kubernetes_resources", "kubernetes_pod_labels"),
-        *("kubernetes_user_annotation", "kubernetes_user_label", "kubernetes_api"),
-    }
-)
-"""Fields that say which pods are asked for, and how they are called."""
 
 
 def changed(before: Settings, after: Settings) -> frozenset[str]:

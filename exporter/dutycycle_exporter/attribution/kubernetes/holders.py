@@ -80,7 +80,7 @@ class Holders:
     """Not thread-safe. `api` tells whether there is an API server to wait for."""
 
     def __init__(self, selection: Selection, *, api: bool, patience: float = 15.0, stale: float = 600.0) -> None:
-        self._selection = selection
+        self.selection = selection
         self._api = api
         self._patience = patience
         self._stale = stale
@@ -95,7 +95,7 @@ class Holders:
         found: dict[_Name, Held] = {}
         failures: Counter[str] = Counter()
         for pod in pods:
-            held = self._selection.of(pod)
+            held = self.selection.of(pod)
             if held and is_pod_name(pod.namespace) and is_pod_name(pod.name):
                 before = found.get((pod.namespace, pod.name), Held())
                 found[pod.namespace, pod.name] = Held(before.ids | held.ids, before.claims | held.claims)

@@ -50,7 +50,7 @@ class SourceHealth:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """All in seconds."""
+    """All in seconds, of the wall's clock."""
 
     interval: float = 5.0
     """Between questions to the kubelet."""
@@ -104,6 +104,14 @@ class KubernetesPods:
         self._loops = [Loop("kubelet", self._ask_kubelet)]
         if api is not None:
             self._loops.append(Loop("kubernetes-api", self._ask_api))
+
+    def apply(self, selection: Selection, naming: Naming) -> None:
+        """Look at other devices, and name pods otherwise, from the next answers on. Who holds what now still does."""
+        with self._lock:
+            self._holders.selection = selection
+            self._naming = naming
+        for loop in self._loops:
+            loop.wake()
 
     def start(self) -> None:
         """Begins to ask."""
