@@ -110,7 +110,7 @@ class XidWatch:
                     self._failures.append(("nvmlEventSetWait", error_name(error.value)))
                     raise
                 if data.eventType == pynvml.nvmlEventTypeXidCriticalError:
-                    uuid = registered.get(_address(data.device)) or self._call(pynvml.nvmlDeviceGetUUID, data.device)
+                    uuid = registered.get(_address(data.device)) or self._whose(data.device)
                     self._events.append(_Event(uuid, int(data.eventData), time.monotonic()))
         finally:
             self._call(pynvml.nvmlEventSetFree, events)
@@ -135,6 +135,14 @@ class XidWatch:
                     self._failures.append(("nvmlDeviceRegisterEvents", error_name(error.value)))
             else:
                 registered[address] = uuid
+
+    def _whose(self, handle: Any) -> str:
+        """The GPU's UUID, where an event has another handle than the one that was registered: a MIG instance's."""
+        uuid = str(self._call(pynvml.nvmlDeviceGetUUID, handle))
+        if uuid.startswith("MIG-"):
+            handle = self._call(pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, handle)
+            uuid = str(self._call(pynvml.nvmlDeviceGetUUID, handle))
+        return uuid
 
     def _call(self, call: Any, *arguments: Any) -> Any:
         """One call about no device. Raises NVMLError, and counts it."""

@@ -66,6 +66,23 @@ def test_an_xid_of_a_mig_instance_is_its_gpu_s(make_rack):
     assert xids(rack, 1) == [(rack.driver.gpus[0].uuid, 94)]
 
 
+def test_an_event_with_the_handle_of_an_instance_is_its_gpu_s(make_rack, monkeypatch):
+    rack = make_rack()
+    rack.driver.set_mig(0, ["1g.10gb"])
+    told = []
+
+    def wait(events, timeout):
+        if told:
+            time.sleep(0.01)
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_TIMEOUT)
+        told.append(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(pynvml.nvmlDeviceGetHandleByIndex(0), 0))
+        return pynvml.c_nvmlEventData_t(device=told[0], eventType=pynvml.nvmlEventTypeXidCriticalError, eventData=43)
+
+    monkeypatch.setattr(pynvml, "nvmlEventSetWait_v2", wait)
+    rack.turn()
+    assert xids(rack, 1) == [(rack.driver.gpus[0].uuid, 43)]
+
+
 def test_a_gpu_that_appears_later_is_watched_too(make_rack):
     rack = make_rack(gpus=2)
     rack.driver.vanish(1)

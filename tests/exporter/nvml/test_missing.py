@@ -7,6 +7,7 @@ import pytest
 
 from dutycycle_exporter.errors import NvmlUnavailableError
 from dutycycle_exporter.nvml.lost import MissingGpus
+from tests.fakes.nvml import Level
 
 
 def gives_up(watch, numbers, start=1000.0, step=5.0):
@@ -87,3 +88,42 @@ def test_indexes_that_move_are_noticed_at_once_also_where_as_many_come_as_go(mak
     rack.driver.restore(2)
     rack.turn(2)
     assert [(gpu.uuid, gpu.index) for gpu in rack.gpus] == [(uuids[1], 0), (uuids[2], 1)]
+
+
+def test_a_gpu_that_does_not_say_who_it_is_is_not_a_lost_one(make_rig):
+    rig = make_rig(gpus=2).turn()
+    rig.node.driver.fail("nvmlDeviceGetUUID", pynvml.NVML_ERROR_TIMEOUT, gpu=1)
+    rig.node.driver.fail("nvmlDeviceGetTemperature", pynvml.NVML_ERROR_TIMEOUT, times=1)
+    assert rig.turn(2).value("gpu_visible") == 2
+    assert len(rig.values("gpu_info")) == 1
+    rig.node.driver.fail("nvmlDeviceGetUUID", pynvml.NVML_ERROR_GPU_IS_LOST, gpu=1)
+    assert rig.turn().value("gpu_visible") == 1
+
+
+@pytest.mark.parametrize("how", ["lose", "vanish"])
+def test_a_lost_gpu_is_gone_from_the_series_and_counted_as_missing_until_it_is_back(make_rig, how):
+    rig = make_rig(gpus=3).turn(2)
+    uuid = rig.node.driver.gpus[1].uuid
+    getattr(rig.node.driver, how)(1)
+    rig.turn()
+    assert (rig.value("gpu_expected"), rig.value("gpu_visible")) == (3, 2)
+    for metric in ("gpu_info", "gpu_utilization_ratio", "gpu_busy_seconds_total"):
+        assert rig.values(metric, gpu_uuid=uuid) == []
+        assert len(rig.values(metric)) == 2
+    rig.node.driver.restore(1)
+    before = rig.turn().value("gpu_observed_seconds_total", gpu_uuid=uuid)
+    assert before > 0
+    assert rig.turn().value("gpu_observed_seconds_total", gpu_uuid=uuid) == pytest.approx(before + 5)
+
+
+def test_the_job_on_a_lost_gpu_keeps_its_allocation_and_is_not_idle(make_rig):
+    rig = make_rig(gpus=1, hold=1.0)
+    rig.node.slurm_job(7, {0: Level(0.8)})
+    rig.allocate(0, 7)
+    rig.turn(3)
+    observed = rig.value("workload_gpu_observed_seconds_total", workload="slurm/7")
+    rig.node.driver.lose(0)
+    rig.turn(4)
+    assert rig.value("gpu_allocation", workload="slurm/7") == 1
+    assert rig.value("workload_gpu_observed_seconds_total", workload="slurm/7") == observed
+    assert rig.value("workload_gpu_allocated_seconds_total", workload="slurm/7") > observed

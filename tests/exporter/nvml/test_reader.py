@@ -161,16 +161,6 @@ def test_while_nvml_does_not_tell_how_many_gpus_there_are_those_that_are_known_a
     assert rig.values("gpu_observed_seconds_total") == [pytest.approx(seconds + 10) for seconds in before]
 
 
-def test_a_gpu_that_does_not_say_who_it_is_is_not_a_lost_one(make_rig):
-    rig = make_rig(gpus=2).turn()
-    rig.node.driver.fail("nvmlDeviceGetUUID", pynvml.NVML_ERROR_TIMEOUT, gpu=1)
-    rig.node.driver.fail("nvmlDeviceGetTemperature", pynvml.NVML_ERROR_TIMEOUT, times=1)
-    assert rig.turn(2).value("gpu_visible") == 2
-    assert len(rig.values("gpu_info")) == 1
-    rig.node.driver.fail("nvmlDeviceGetUUID", pynvml.NVML_ERROR_GPU_IS_LOST, gpu=1)
-    assert rig.turn().value("gpu_visible") == 1
-
-
 def test_while_samples_fail_time_is_not_observed(make_rig):
     rig = make_rig(gpus=1).turn(2)
     before = rig.value("gpu_observed_seconds_total")
@@ -198,45 +188,6 @@ def test_a_library_without_the_newer_functions_is_read_by_the_older_ones(make_ri
 
 def test_a_gpu_that_has_a_fan_shows_it(make_rig):
     assert make_rig(gpus=1, model=RTX_3080_TI).turn().value("gpu_fan_ratio") == 0.3
-
-
-@pytest.mark.parametrize("how", ["lose", "vanish"])
-def test_a_lost_gpu_is_gone_from_the_series_and_counted_as_missing_until_it_is_back(make_rig, how):
-    rig = make_rig(gpus=3).turn(2)
-    uuid = rig.node.driver.gpus[1].uuid
-    getattr(rig.node.driver, how)(1)
-    rig.turn()
-    assert (rig.value("gpu_expected"), rig.value("gpu_visible")) == (3, 2)
-    for metric in ("gpu_info", "gpu_utilization_ratio", "gpu_busy_seconds_total"):
-        assert rig.values(metric, gpu_uuid=uuid) == []
-        assert len(rig.values(metric)) == 2
-    rig.node.driver.restore(1)
-    before = rig.turn().value("gpu_observed_seconds_total", gpu_uuid=uuid)
-    assert before > 0
-    assert rig.turn().value("gpu_observed_seconds_total", gpu_uuid=uuid) == pytest.approx(before + 5)
-
-
-@pytest.mark.parametrize("call", ["nvmlDeviceGetUUID", "nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo"])
-def test_a_gpu_is_lost_whichever_call_says_so_first(make_rig, call):
-    rig = make_rig(gpus=2)
-    rig.node.driver.fail(call, pynvml.NVML_ERROR_GPU_IS_LOST, gpu=1)
-    rig.turn()
-    assert rig.value("gpu_visible") == 1
-    assert len(rig.values("gpu_info")) == 1
-    assert rig.value("dutycycle_exporter_read_failures_total", call=call, error="gpu_is_lost") == 1
-
-
-def test_the_job_on_a_lost_gpu_keeps_its_allocation_and_is_not_idle(make_rig):
-    rig = make_rig(gpus=1, hold=1.0)
-    rig.node.slurm_job(7, {0: Level(0.8)})
-    rig.allocate(0, 7)
-    rig.turn(3)
-    observed = rig.value("workload_gpu_observed_seconds_total", workload="slurm/7")
-    rig.node.driver.lose(0)
-    rig.turn(4)
-    assert rig.value("gpu_allocation", workload="slurm/7") == 1
-    assert rig.value("workload_gpu_observed_seconds_total", workload="slurm/7") == observed
-    assert rig.value("workload_gpu_allocated_seconds_total", workload="slurm/7") > observed
 
 
 @pytest.mark.parametrize("value", [101, 10**8])
