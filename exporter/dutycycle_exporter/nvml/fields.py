@@ -48,6 +48,8 @@ class Field:
     scope: int = 0
     since: int = 0
     """The first major version of the driver that has it under this number."""
+    part: bool = False
+    """Whether it is a part of a sum, which those of the same name make."""
 
 
 FIELDS = (
@@ -87,6 +89,13 @@ FIELDS = (
     Field("nvlink", ("nvlink_bytes", "tx"), 202, 1, _ALL_LINKS, since=565),
 )
 
+LINKS = tuple(
+    Field("nvlink", ("nvlink_bytes", direction), number, 1, link, since=565, part=True)
+    for link in range(pynvml.NVML_NVLINK_MAX_LINKS)
+    for direction, number in (("rx", 204), ("tx", 202))
+)
+"""Link by link, for a driver that does not sum up NVLink 5's."""
+
 
 class Values:
     """What a GPU's fields say in one turn."""
@@ -95,8 +104,16 @@ class Values:
         self._found: dict[str, dict[str, float]] = {}
 
     def put(self, name: tuple[str, str], value: float) -> None:
-        """One more."""
+        """One more, in place of an earlier one of the same name."""
         self._found.setdefault(name[0], {})[name[1]] = value
+
+    def add(self, name: tuple[str, str], value: float) -> None:
+        """A part of one."""
+        self.put(name, self._found.get(name[0], {}).get(name[1], 0.0) + value)
+
+    def drop(self, name: tuple[str, str]) -> None:
+        """A part of it is not known."""
+        self._found.get(name[0], {}).pop(name[1], None)
 
     def one(self, name: str) -> float | None:
         """A value without a label; None where it is not known."""
@@ -119,12 +136,15 @@ class Batch:
         """`driver` is its major version, 0 where that is not known."""
         collected = frozenset(collect)
         self._wanted = [field for field in FIELDS if field.collected in collected and driver >= field.since]
+        self._links = [field for field in LINKS if field.collected in collected and driver >= field.since]
+        self._links_asked = False
         self._asked: list[Field] = []
         self._request: list[tuple[int, int]] = []
         self.relearn()
 
     def relearn(self) -> None:
         """Ask again for all, also for what the GPU did not have."""
+        self._links_asked = False
         self._ask(self._wanted)
 
     def lacks(self, name: str) -> bool:
@@ -142,19 +162,30 @@ class Batch:
                 self._ask([])
             return values
         gone = False
+        incomplete = []
         for field, (_, _, _, _, kind, result, value) in zip(self._asked, _VALUE.iter_unpack(answer), strict=True):
             part = _PARTS.get(kind)
             if result == pynvml.NVML_SUCCESS and part is not None:
                 number = value if part is _WHOLE else part.unpack(_WHOLE.pack(value))[0]
-                values.put(field.name, number * field.unit)
+                (values.add if field.part else values.put)(field.name, number * field.unit)
             elif result in _NOT_THERE or part is None:
                 device.unsupported.add(field)
                 gone = True
             else:
                 calls.count("nvmlDeviceGetFieldValues", result)
+                incomplete.append(field.name)
+        for name in incomplete:
+            values.drop(name)
         if gone:
-            self._ask([field for field in self._asked if field not in device.unsupported])
+            self._leave_out(device.unsupported)
         return values
+
+    def _leave_out(self, unsupported: set[object]) -> None:
+        asked = [field for field in self._asked if field not in unsupported]
+        if not self._links_asked and all(field.name[0] != "nvlink_bytes" for field in asked):
+            self._links_asked = True
+            asked += self._links
+        self._ask(asked)
 
     def _ask(self, fields: list[Field]) -> None:
         self._asked = fields

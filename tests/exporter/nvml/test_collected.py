@@ -10,7 +10,9 @@ import pytest
 
 from dutycycle_exporter.collected import COLLECTED, DEFAULT, parse_collected
 from dutycycle_exporter.errors import ExporterError
+from dutycycle_exporter.nvml.fields import FIELDS
 from dutycycle_exporter.pipe import receive
+from tests.fakes.nvml import Level, Load
 
 
 def test_all_but_what_has_a_series_for_each_process_is_read_by_default():
@@ -79,3 +81,57 @@ def test_the_child_ends_at_once_when_it_is_told_what_it_does_not_know(driver):
     os.close(pipe)
     assert process.returncode == 2
     assert "'banana' cannot be collected" in error
+
+
+WITHOUT = {
+    "memory": ("memory_used", "memory_total", "memory_reserved"),
+    "power": ("power", "power_limit", "energy"),
+    "temperature": ("temperatures", "fan"),
+    "clocks": ("clocks", "performance_state"),
+    "throttle": ("throttle",),
+    "ecc": ("ecc_errors", "remapped_rows", "remap_pending", "remap_failed", "retired_pages", "recovery_action"),
+    "pcie": ("pcie_replays", "pcie_bytes"),
+    "nvlink": ("nvlink_bytes",),
+    "gpm": ("activity", "cycles"),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_what_is_switched_off_is_not_asked_for_and_the_rest_is_as_before(make_rack, name):
+    rack = make_rack(collect=DEFAULT - {name})
+    rack.driver.run("work", {0: Load(Level(0.5))})
+    gpu = rack.turn(3).gpu
+    for field in WITHOUT[name]:
+        assert getattr(gpu, field) in (None, ()), field
+    others = {field for other in WITHOUT for field in WITHOUT[other] if other != name} - {
+        "fan",
+        "retired_pages",
+        "cycles",
+    }
+    assert {field for field in others if getattr(gpu, field) in (None, ())} == set()
+    assert gpu.utilization == 0.5
+    assert gpu.spans
+
+
+def test_with_all_switched_off_only_the_duty_cycle_the_processes_and_who_it_is_are_asked_for(make_rack):
+    rack = make_rack(collect=frozenset()).turn(3)
+    assert set(rack.driver.state.called()) == {
+        "nvmlInit",
+        "nvmlSystemGetDriverVersion",
+        "nvmlSystemGetNVMLVersion",
+        "nvmlSystemGetCudaDriverVersion",
+        "nvmlDeviceGetCount",
+        "nvmlDeviceGetHandleByIndex",
+        "nvmlDeviceGetUUID",
+        "nvmlDeviceGetName",
+        "nvmlDeviceGetMinorNumber",
+        "nvmlDeviceGetPciInfo",
+        "nvmlDeviceGetMigMode",
+        "nvmlDeviceGetUtilizationRates",
+        "nvmlDeviceGetSamples",
+        "nvmlDeviceGetComputeRunningProcesses",
+    }
+
+
+def test_the_names_are_those_of_the_fields():
+    assert {field.collected for field in FIELDS} <= set(COLLECTED)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pynvml
 import pytest
 
-from dutycycle_exporter.collected import COLLECTED, DEFAULT
 from dutycycle_exporter.nvml.fields import FIELDS
-from tests.fakes.nvml import A100, B200, H100, RTX_3080_TI, V100, Level, Load
+from tests.fakes.nvml import RTX_3080_TI, V100
 
 
 def test_the_numbers_that_are_written_out_are_those_of_this_driver_s_header():
@@ -134,18 +133,6 @@ def test_power_of_a_driver_without_the_field_is_asked_for_by_its_own_call(make_r
     assert rack.driver.state.calls("nvmlDeviceGetPowerUsage") == 2
 
 
-@pytest.mark.parametrize(("model", "version"), [(A100, "550.54.15"), (H100, "580.95.05"), (B200, "580.95.05")])
-def test_bytes_on_nvlink_over_all_links_whatever_its_generation(make_rack, model, version):
-    rack = make_rack(model=model, driver_version=version)
-    rack.driver.traffic(0, nvlink_rx=3 * 2.0**30, nvlink_tx=2.0**20)
-    before = dict(rack.turn().gpu.nvlink_bytes)
-    after = dict(rack.turn(2).gpu.nvlink_bytes)
-    assert {direction: after[direction] - before[direction] for direction in after} == {
-        "rx": pytest.approx(30 * 2**30),
-        "tx": pytest.approx(10 * 2**20),
-    }
-
-
 def test_a_gpu_without_memory_sensor_links_and_ecc_has_none_of_their_series(make_rack):
     gpu = make_rack(model=RTX_3080_TI).turn(2).gpu
     assert [sensor for sensor, _ in gpu.temperatures] == ["gpu"]
@@ -222,57 +209,3 @@ def test_a_value_is_of_the_type_that_it_says(make_rack, monkeypatch, kind, membe
     typed.__name__ = "nvmlDeviceGetFieldValues"
     monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", typed)
     assert make_rack().turn().gpu.pcie_replays == value
-
-
-WITHOUT = {
-    "memory": ("memory_used", "memory_total", "memory_reserved"),
-    "power": ("power", "power_limit", "energy"),
-    "temperature": ("temperatures", "fan"),
-    "clocks": ("clocks", "performance_state"),
-    "throttle": ("throttle",),
-    "ecc": ("ecc_errors", "remapped_rows", "remap_pending", "remap_failed", "retired_pages", "recovery_action"),
-    "pcie": ("pcie_replays", "pcie_bytes"),
-    "nvlink": ("nvlink_bytes",),
-    "gpm": ("activity", "cycles"),
-}
-
-
-@pytest.mark.parametrize("name", WITHOUT)
-def test_what_is_switched_off_is_not_asked_for_and_the_rest_is_as_before(make_rack, name):
-    rack = make_rack(collect=DEFAULT - {name})
-    rack.driver.run("work", {0: Load(Level(0.5))})
-    gpu = rack.turn(3).gpu
-    for field in WITHOUT[name]:
-        assert getattr(gpu, field) in (None, ()), field
-    others = {field for other in WITHOUT for field in WITHOUT[other] if other != name} - {
-        "fan",
-        "retired_pages",
-        "cycles",
-    }
-    assert {field for field in others if getattr(gpu, field) in (None, ())} == set()
-    assert gpu.utilization == 0.5
-    assert gpu.spans
-
-
-def test_with_all_switched_off_only_the_duty_cycle_the_processes_and_who_it_is_are_asked_for(make_rack):
-    rack = make_rack(collect=frozenset()).turn(3)
-    assert set(rack.driver.state.called()) == {
-        "nvmlInit",
-        "nvmlSystemGetDriverVersion",
-        "nvmlSystemGetNVMLVersion",
-        "nvmlSystemGetCudaDriverVersion",
-        "nvmlDeviceGetCount",
-        "nvmlDeviceGetHandleByIndex",
-        "nvmlDeviceGetUUID",
-        "nvmlDeviceGetName",
-        "nvmlDeviceGetMinorNumber",
-        "nvmlDeviceGetPciInfo",
-        "nvmlDeviceGetMigMode",
-        "nvmlDeviceGetUtilizationRates",
-        "nvmlDeviceGetSamples",
-        "nvmlDeviceGetComputeRunningProcesses",
-    }
-
-
-def test_the_names_are_those_of_the_fields():
-    assert {field.collected for field in FIELDS} <= set(COLLECTED)

@@ -1,0 +1,89 @@
+"""Bytes on NVLink over all links, whatever the generation and whoever sums them up."""
+
+from __future__ import annotations
+
+import pynvml
+import pytest
+
+from tests.fakes.nvml import A100, B200, H100, RTX_3080_TI
+
+
+@pytest.mark.parametrize(("model", "version"), [(A100, "550.54.15"), (H100, "580.95.05"), (B200, "580.95.05")])
+def test_bytes_on_nvlink_over_all_links_whatever_its_generation(make_rack, model, version):
+    rack = make_rack(model=model, driver_version=version)
+    rack.driver.traffic(0, nvlink_rx=3 * 2.0**30, nvlink_tx=2.0**20)
+    before = dict(rack.turn().gpu.nvlink_bytes)
+    after = dict(rack.turn(2).gpu.nvlink_bytes)
+    assert {direction: after[direction] - before[direction] for direction in after} == {
+        "rx": pytest.approx(30 * 2**30),
+        "tx": pytest.approx(10 * 2**20),
+    }
+
+
+@pytest.fixture
+def no_sums(monkeypatch):
+    """A driver that has NVLink's bytes by link only; `fails` are links whose counters cannot be read."""
+    fails = set()
+    real = pynvml.nvmlDeviceGetFieldValues
+
+    def by_link(handle, fields):
+        values = real(handle, fields)
+        for value in values:
+            if value.fieldId in {202, 204} and value.scopeId == 2**32 - 1:
+                value.nvmlReturn = pynvml.NVML_ERROR_INVALID_ARGUMENT
+            elif value.fieldId == 202 and value.scopeId in fails:
+                value.nvmlReturn = pynvml.NVML_ERROR_UNKNOWN
+        return values
+
+    by_link.__name__ = "nvmlDeviceGetFieldValues"
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", by_link)
+    return fails
+
+
+def test_where_the_driver_does_not_sum_up_links_we_do(make_rack, no_sums):
+    rack = make_rack(model=B200)
+    rack.driver.traffic(0, nvlink_rx=3 * 2.0**30, nvlink_tx=2.0**20)
+    before = dict(rack.turn(2).gpu.nvlink_bytes)
+    after = dict(rack.turn(2).gpu.nvlink_bytes)
+    assert {direction: after[direction] - before[direction] for direction in after} == {
+        "rx": pytest.approx(30 * 2**30),
+        "tx": pytest.approx(10 * 2**20),
+    }
+
+
+def test_a_sum_of_which_a_link_is_missing_is_not_told(make_rack, no_sums):
+    rack = make_rack(model=B200).turn(2)
+    no_sums.add(3)
+    assert dict(rack.turn().gpu.nvlink_bytes).keys() == {"rx"}
+    no_sums.clear()
+    assert dict(rack.turn().gpu.nvlink_bytes).keys() == {"rx", "tx"}
+
+
+def test_links_are_asked_one_by_one_only_once_where_there_are_none(make_rack, monkeypatch):
+    asked = []
+    real = pynvml.nvmlDeviceGetFieldValues
+
+    def spy(handle, fields):
+        asked.append(sum(number in {202, 204} and scope < 18 for number, scope in fields))
+        return real(handle, fields)
+
+    spy.__name__ = "nvmlDeviceGetFieldValues"
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", spy)
+    make_rack(model=RTX_3080_TI).turn(4)
+    assert asked == [0, 36, 0, 0]
+
+
+def test_a_gpu_that_has_both_generations_counters_shows_the_newer_and_not_their_sum(make_rack, monkeypatch):
+    real = pynvml.nvmlDeviceGetFieldValues
+
+    def both(handle, fields):
+        values = real(handle, fields)
+        for value in values:
+            if value.fieldId in {138, 139, 202, 204}:
+                value.nvmlReturn, value.valueType = 0, pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG
+                value.value.ullVal = 1000
+        return values
+
+    both.__name__ = "nvmlDeviceGetFieldValues"
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", both)
+    assert make_rack().turn().gpu.nvlink_bytes == (("rx", 1000.0), ("tx", 1000.0))
