@@ -141,7 +141,7 @@ def _attribution() -> Iterator[Callable[[Callable[..., None]], Callable[..., Non
         "--kubernetes.resources",
         "kubernetes_resources",
         type=_NAMES,
-        default="nvidia.com/*",
+        default="nvidia.com/gpu,nvidia.com/gpu.shared,nvidia.com/mig-*",
         metavar="GLOB,...",
         help="Resources whose devices are GPUs.",
     )
@@ -156,7 +156,7 @@ def _attribution() -> Iterator[Callable[[Callable[..., None]], Callable[..., Non
     yield _option(
         "--kubernetes.user-annotation",
         "kubernetes_user_annotation",
-        default="",
+        default="dutycycle.io/user",
         metavar="ANNOTATION",
         help="The pod's annotation that names its user; needs the API.",
     )

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from dutycycle_exporter.attribution import Attribution
 from dutycycle_exporter.attribution.kubernetes import ApiServer, KubernetesPods, Naming, Pace, Selection
+from dutycycle_exporter.errors import ExporterError
 from dutycycle_exporter.model import GpuReading, Ownership
 from dutycycle_exporter.service import CollectorRun
 from dutycycle_exporter.settings import Settings
@@ -75,11 +76,21 @@ def _pods(settings: Settings) -> KubernetesPods | None:
     return KubernetesPods(
         node=settings.node_name,
         socket=settings.kubernetes_socket,
-        api=ApiServer.of_pod(os.environ) if settings.kubernetes_api else None,
+        api=_api_server() if settings.kubernetes_api else None,
         selection=_selection(settings),
         naming=_naming(settings),
         pace=_pace(settings.time_scale),
     )
+
+
+def _api_server() -> ApiServer:
+    found = ApiServer.of_pod(os.environ)
+    if found is None:
+        raise ExporterError(
+            "--kubernetes.api: there is no service account here (KUBERNETES_SERVICE_HOST and a token); run it in "
+            "a pod that has one, or switch it off: pods then have no users and labels"
+        )
+    return found
 
 
 def _selection(settings: Settings) -> Selection:

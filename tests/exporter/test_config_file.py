@@ -217,6 +217,7 @@ def test_a_reload_changes_all_but_what_needs_a_restart(written):
     assert changed(now, after) == FIXED
     assert {flag(field) for field in FIXED} == {
         *("--web.listen-address", "--web.config.file", "--node-name", "--path.procfs", "--path.cgroup"),
+        *("--kubernetes", "--kubernetes.socket", "--kubernetes.api"),
         *("--path.sysfs", "--time-scale", "--replay", "--replay.node", "--replay.epoch"),
     }
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 import time
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -142,3 +146,15 @@ def test_a_reload_asks_for_other_resources_and_loses_no_counter(kubernetes):
     eventually(lambda: len(held(daemon)) == 2, "the other resource is looked at")
     assert daemon.total("workload_gpu_allocated_seconds_total", pod="train") >= before
     assert daemon.values("dutycycle_exporter_config_last_reload_successful") == [1]
+
+
+def test_the_api_server_is_asked_for_only_where_there_is_a_service_account():
+    command = [
+        str(Path(sys.executable).with_name("dutycycle-exporter")),
+        "--kubernetes.api",
+        "--web.listen-address=127.0.0.1:0",
+    ]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("KUBERNETES_")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert "--kubernetes.api: there is no service account here" in done.stderr

@@ -20,8 +20,8 @@ from dutycycle_exporter.model import Activity, Counts
 from dutycycle_exporter.nvml.calls import ABSENT, Calls
 from dutycycle_exporter.nvml.devices import Device
 
-_SHORTEST = 0.101
-"""Seconds between two samples that can be compared."""
+_SHORTEST = 0.11
+"""Seconds between two samples that can be compared, with some to spare: NVML has a clock of its own."""
 
 _FIRST_PAUSE = 10.0
 _LONGEST_PAUSE = 300.0
