@@ -7,7 +7,7 @@ On each node three exporters run at the same time on the same NVML: ours with ev
 names beside its own, ours with the families that nvitop-exporter has (and nobody's jobs), and nvitop-exporter, which is
 installed from PyPI into a scratch environment. They are scraped in turns, so that whatever else the machine does hits
 them alike: compare figures of one run with each other. NVML is the test double, whose calls return at once (what a real
-driver takes for them comes on top), but which looks for events 200 times a second while a driver is silent (which
+driver takes for them comes on top), but which looks for events 35 times a second while a driver is silent (which
 is most of our background CPU here). nvitop-exporter also has encoders, decoders and the host's CPU, disks and networks;
 on real GPUs it would have every single NVLink, too. Needs gcc.
 """

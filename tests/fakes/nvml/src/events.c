@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { POLL_MS = 5 };
+/* Between looks for an event, at first and at last: a driver would cost nothing while it waits. */
+enum { POLL_MS = 5, LAST_POLL_MS = 40 };
 
 /* For each GPU what was registered for, and the number of the first event that this set has not seen. */
 struct nvmlEventSet_st {
@@ -100,7 +101,7 @@ NVML_EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t
     TRY(system_call(FN_nvmlEventSetWait, &state));
     REQUIRE(set != NULL && data != NULL);
     uint64_t deadline = now_ms() + timeout_ms;
-    for (;;) {
+    for (long pause = POLL_MS;; pause = pause < LAST_POLL_MS ? 2 * pause : LAST_POLL_MS) {
         struct event event;
         if (take_event(state, set, &event)) {
             *data = (nvmlEventData_t){
@@ -118,7 +119,7 @@ NVML_EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t
             return NVML_ERROR_TIMEOUT;
         if (!initialized())
             return NVML_ERROR_UNINITIALIZED;
-        nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = pause * 1000000}, NULL);
     }
 }
 
