@@ -21,8 +21,10 @@ def impatient(monkeypatch):
 
 
 def registered(rack, times=1):
+    """When so many GPUs are registered for certain: the wait after it has begun."""
     eventually(lambda: rack.driver.state.calls("nvmlDeviceRegisterEvents") >= times)
-    eventually(lambda: rack.driver.state.calls("nvmlEventSetWait") > 0)
+    waits = rack.driver.state.calls("nvmlEventSetWait")
+    eventually(lambda: rack.driver.state.calls("nvmlEventSetWait") > waits)
     return rack
 
 
@@ -79,7 +81,6 @@ def test_an_event_with_the_handle_of_an_instance_is_its_gpu_s(make_rack, monkeyp
         return pynvml.c_nvmlEventData_t(device=told[0], eventType=pynvml.nvmlEventTypeXidCriticalError, eventData=43)
 
     monkeypatch.setattr(pynvml, "nvmlEventSetWait_v2", wait)
-    rack.turn()
     assert xids(rack, 1) == [(rack.driver.gpus[0].uuid, 43)]
 
 
