@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
-import queue
+import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from dutycycle_exporter.collected import COLLECTED
 from dutycycle_exporter.collector import ExporterCollector, Operation
@@ -111,16 +112,12 @@ class Exporter:
 
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT. SIGHUP reloads, SIGUSR1 releases NVML."""
-        # A handler may run in the middle of anything the main thread does: it may only put, which is made for that.
-        signals: queue.SimpleQueue[int] = queue.SimpleQueue()
-        for handled in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
-            signal.signal(handled, lambda number, _: signals.put(number))
+        signals = _signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
         self._server.start()
         self._ownership.start()
         self._supervisor.start()
         log.info("listening on %s:%d", self._server.server_name, self._server.server_port)
-        while True:
-            number = signals.get()
+        for number in signals:
             if number == signal.SIGHUP:
                 self._configuration.reload()
             elif number == signal.SIGUSR1:
@@ -130,3 +127,16 @@ class Exporter:
         self._supervisor.stop()
         self._ownership.stop()
         self._server.stop()
+
+
+def _signals(*numbers: signal.Signals) -> Iterator[int]:
+    """Signals as they come, from now on, for ever.
+
+    By a pipe: the kernel may hand a signal to any thread, and one that waits for a lock is not woken by another's.
+    """
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    signal.set_wakeup_fd(write_end)
+    for number in numbers:
+        signal.signal(number, lambda *_: None)
+    return (os.read(read_end, 1)[0] for _ in itertools.repeat(None))
