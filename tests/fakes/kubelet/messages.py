@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -13,9 +14,17 @@ import dutycycle_exporter.attribution
 PROTO = Path(dutycycle_exporter.attribution.__file__).parent / "kubernetes/podresources.proto"
 
 
-@cache
+_ONE_AT_A_TIME = threading.Lock()
+
+
 def schema() -> Mapping[str, Any]:
-    """The message classes by name without the package."""
+    """The message classes by name without the package: for every thread the same ones."""
+    with _ONE_AT_A_TIME:
+        return _compiled()
+
+
+@cache
+def _compiled() -> Mapping[str, Any]:
     from google.protobuf import descriptor_pb2, message_factory
     from grpc_tools import protoc
 
