@@ -203,7 +203,13 @@ SECTIONS = (
                 (*DEVICE, "reason"),
                 "Time for which the clocks were held down, by reason; reasons overlap.",
             ),
-            Family("gpu_pcie_bytes_total", "counter", (*DEVICE, "direction"), "PCIe traffic: tx leaves the GPU."),
+            Family(
+                "gpu_pcie_bytes_total",
+                "counter",
+                (*DEVICE, "direction"),
+                "PCIe traffic since the exporter began to read the GPU: tx leaves it. Only with GPM, which tells how "
+                "often the device's own counter wrapped.",
+            ),
             Family(
                 "gpu_nvlink_bytes_total",
                 "counter",

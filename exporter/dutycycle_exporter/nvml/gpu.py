@@ -155,10 +155,11 @@ class Gpu:
 
     def _pcie_bytes(self, values: Values, activity: Activity | None, now: float) -> Counts:
         rates = dict(activity.pcie) if activity is not None else {}
-        return tuple(
-            (direction, self._pcie.setdefault(direction, ByteCount()).read(now, counted, rates.get(direction)))
-            for direction, counted in values.each("pcie_bytes")
+        counted = (
+            (direction, self._pcie.setdefault(direction, ByteCount()).read(now, value, rates.get(direction)))
+            for direction, value in values.each("pcie_bytes")
         )
+        return tuple((direction, total) for direction, total in counted if total is not None)
 
     def _ended(self, processes: tuple[Process, ...]) -> tuple[FinishedProcess, ...]:
         return self._finished.read(self.device, self._calls, (process.pid for process in processes))

@@ -10,7 +10,6 @@ from tests.exporter.test_golden import a100, h200, mig, shared_gpu, workstation
 
 PROFILED = {field.name for field in FIELDS if field.name.startswith("DCGM_FI_PROF_")}
 CYCLES = {name for name in PROFILED if "CYCLES" in name}
-BYTES_COUNTED = {"DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL", "DCGM_FI_PROF_PCIE_RX_BYTES_TOTAL"}
 XIDS = {"DCGM_FI_DEV_XID_ERRORS", "DCGM_EXP_XID_ERRORS_TOTAL"}
 RETIRED = {f"DCGM_FI_DEV_RETIRED_{kind}" for kind in ("SBE", "DBE", "PENDING")}
 REMAPPED = {
@@ -30,11 +29,11 @@ def shown_by(rig):
 @pytest.mark.parametrize(
     ("node", "missing"),
     [
-        (a100, PROFILED - BYTES_COUNTED | RETIRED | FAN | NVLINK),
+        (a100, PROFILED | RETIRED | FAN | NVLINK),
         (h200, RETIRED | FAN),
         (mig, CYCLES | XIDS | RETIRED | FAN),
-        (shared_gpu, PROFILED - BYTES_COUNTED | XIDS | RETIRED | REMAPPED | ECC | NVLINK | {"DCGM_FI_DEV_MEMORY_TEMP"}),
-        (workstation, PROFILED - BYTES_COUNTED | XIDS | FAN | NVLINK),
+        (shared_gpu, PROFILED | XIDS | RETIRED | REMAPPED | ECC | NVLINK | {"DCGM_FI_DEV_MEMORY_TEMP"}),
+        (workstation, PROFILED | XIDS | FAN | NVLINK),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

@@ -13,29 +13,39 @@ GIB = 2**30
 WRAP = 2**32
 
 
-def counted(carried, *, rate_known, step=5.0, start=123):
-    """What is counted of bytes that are carried in each turn."""
-    count, total = ByteCount(), start
-    found = [count.read(0.0, total % WRAP, None)]
+def counted(carried, *, step=5.0, start=123):
+    """What is counted of bytes that are carried in each turn, GPM telling the rate."""
+    count, total, found = ByteCount(), start, 0
+    count.read(0.0, total % WRAP, None)
     for turn, size in enumerate(carried, 1):
         total += size
-        found.append(count.read(turn * step, total % WRAP, size / step if rate_known else None))
+        found = count.read(turn * step, total % WRAP, size / step)
     return found
 
 
-def test_it_begins_at_0():
+def test_it_begins_at_0_once_it_can_be_told():
     """A child that is replaced begins a new counter, whose first value is no increase."""
-    assert ByteCount().read(0.0, 123_456, None) == 0
+    count = ByteCount()
+    assert count.read(0.0, 123_456, None) is None
+    assert count.read(5.0, 123_456, 0.0) == 0
 
 
-@given(st.lists(st.integers(0, WRAP - 1), max_size=20))
-def test_less_than_4_gib_a_turn_are_counted_exactly_without_gpm(carried):
-    assert counted(carried, rate_known=False)[-1] == sum(carried)
+def test_without_gpm_nothing_is_told_of_a_counter_that_may_have_wrapped():
+    count = ByteCount()
+    assert [count.read(5.0 * turn, 1000 * turn, None) for turn in range(4)] == [None] * 4
+
+
+def test_while_gpm_is_away_nothing_is_told_and_what_was_counted_stays():
+    count = ByteCount()
+    count.read(0.0, 0, None)
+    assert count.read(5.0, 1000, 200.0) == 1000
+    assert count.read(10.0, 5000, None) is None
+    assert count.read(15.0, 5500, 100.0) == 1500
 
 
 @given(st.lists(st.integers(0, 100 * WRAP), max_size=20))
 def test_any_number_of_bytes_is_counted_exactly_with_gpm(carried):
-    assert counted(carried, rate_known=True)[-1] == sum(carried)
+    assert counted(carried) == sum(carried)
 
 
 @given(st.lists(st.integers(0, 100 * WRAP), max_size=20), st.floats(-0.3, 0.3))
@@ -55,14 +65,19 @@ def test_a_counter_of_64_bits_does_not_wrap_and_begins_anew_when_it_goes_back():
     assert count.read(10.0, 7 * WRAP, 0.0) == 9 * WRAP
 
 
-@pytest.mark.parametrize(("model", "rx"), [(H100, 20 * GIB), (A100, GIB // 2)])
-def test_pcie_bytes_go_on_where_the_device_s_counter_wraps(make_rack, model, rx):
-    """20 GiB/s wrap it twenty-five times a turn; without GPM it may wrap once."""
-    rack = make_rack(model=model)
-    rack.driver.traffic(0, pcie_rx=rx, pcie_tx=1000)
+def test_pcie_bytes_go_on_where_the_device_s_counter_wraps(make_rack):
+    """20 GiB/s wrap it twenty-five times a turn."""
+    rack = make_rack(model=H100)
+    rack.driver.traffic(0, pcie_rx=20 * GIB, pcie_tx=1000)
     before = dict(rack.turn(2).gpu.pcie_bytes)
     after = dict(rack.turn(4).gpu.pcie_bytes)
     assert {name: after[name] - before[name] for name in after} == {
-        "rx": pytest.approx(20 * rx),
+        "rx": pytest.approx(20 * 20 * GIB),
         "tx": pytest.approx(20_000),
     }
+
+
+def test_a_gpu_without_gpm_has_no_pcie_bytes(make_rack):
+    rack = make_rack(model=A100)
+    rack.driver.traffic(0, pcie_rx=GIB, pcie_tx=1000)
+    assert rack.turn(3).gpu.pcie_bytes == ()

@@ -30,7 +30,6 @@ SILENCED = {
         "gpu_power_limit_watts",
         "gpu_throttle_seconds_total",
         "gpu_pcie_replays_total",
-        "gpu_pcie_bytes_total",
         "gpu_recovery_action",
     ),
     "nvmlDeviceGetTemperature": ("gpu_temperature_celsius",),
