@@ -34,6 +34,7 @@ system_test() {
     local dir=$1 missing=()
     command -v gcc >/dev/null || missing+=(gcc libc6-dev)
     command -v git >/dev/null || missing+=(git)
+    command -v openssl >/dev/null || missing+=(openssl)
     command -v shellcheck >/dev/null || missing+=(shellcheck)
     # Only root can run a Slurm whose jobs are other users'; where the tests are not root they skip those.
     if [ "$(id -u)" -eq 0 ] && ! command -v slurmctld >/dev/null; then
