@@ -16,6 +16,7 @@ import click
 
 from dutycycle_exporter.collected import DEFAULT, parse_collected
 from dutycycle_exporter.errors import ExporterError, NvmlUnavailableError, ReplayError
+from dutycycle_exporter.memory import Memory
 from dutycycle_exporter.model import Snapshot, Unavailable
 from dutycycle_exporter.pipe import PipeClosedError, send
 
@@ -46,9 +47,11 @@ def die_with_parent() -> None:
 def run(reader: Reader, pipe: int, interval: float) -> None:
     """Read and send every `interval` wall seconds until the exporter is gone. Raises what the reader raises."""
     due = time.monotonic()
+    memory = Memory()
     try:
         while True:
             send(pipe, reader.read(time.time()))
+            memory.turn()
             # Turns that were missed (a slow call, a paused machine) are not made up for.
             due = max(due + interval, time.monotonic())
             time.sleep(max(0.0, due - time.monotonic()))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dutycycle_exporter.accounting import Accounts
+from dutycycle_exporter.memory import Memory
 from dutycycle_exporter.model import GpuReading, Ownership, Snapshot
 from dutycycle_exporter.sysfs import expected_gpus
 from dutycycle_exporter.views import View
@@ -105,6 +106,7 @@ class Service:
         self._sysfs = sysfs
         self._clock = clock
         self._accounts = Accounts(hold=hold, time_scale=time_scale)
+        self._memory = Memory()
         self._lock = threading.Lock()
         self._view: View | None = None
         self._seen_at: float | None = None
@@ -141,6 +143,7 @@ class Service:
             self._counts.read_failures.update(snapshot.failures)
             self._counts.dropped.update(snapshot.dropped)
             self._counts.clamped.update(snapshot.clamped)
+        self._memory.turn()
 
     def on_loss(self, reason: str, text: str) -> None:
         """The child is gone or cannot read NVML: why."""
