@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -37,12 +37,14 @@ def eventually(condition: Callable[[], _T], what: str = "") -> _T:
 class Daemon:
     """`dutycycle-exporter` on a free port of the loopback interface. A context manager; stderr is in `log`.
 
-    `port` is for those that are told not to log which one they listen on.
+    `port` is for those that are told not to log which one they listen on; `under` is a command that starts it.
     """
 
-    def __init__(self, directory: Path, environment: Mapping[str, str], *flags: str, port: int = 0) -> None:
+    def __init__(
+        self, directory: Path, environment: Mapping[str, str], *flags: str, port: int = 0, under: Sequence[str] = ()
+    ) -> None:
         self._log = directory / "exporter.log"
-        command = [sys.executable, "-c", "from dutycycle_exporter.cli import main; main()"]
+        command = [*under, sys.executable, "-c", "from dutycycle_exporter.cli import main; main()"]
         own = (f"--web.listen-address=127.0.0.1:{port}", f"--slurm.prolog-dir={directory / 'prolog'}")
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
