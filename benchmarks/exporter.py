@@ -2,7 +2,7 @@
 
     python benchmarks/exporter.py                # nodes of 1, 8 and 16 GPUs and of 8 GPUs in 7 MIG instances; minutes
     python benchmarks/exporter.py --quick        # a few scrapes of a node of 8 GPUs
-    chrt --rr 1 python benchmarks/exporter.py    # on a machine that does other work, which lengthens the longest scrapes
+    chrt --rr 1 python benchmarks/exporter.py    # where other work on the machine lengthens the longest scrapes
 
 On each node three exporters run at the same time on the same NVML: ours with every collector on and dcgm-exporter's
 names beside its own, ours with the families that nvitop-exporter has (and nobody's jobs), and nvitop-exporter, which is
