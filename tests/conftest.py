@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,21 @@ settings.load_profile("dutycycle")
 WHOLE_STACKS = ("tests/e2e/", "tests/slurm/")
 """Tests of many processes in scaled time: they wait more than they compute, and two at once would slow each other."""
 
+_MAKES_WAY = 10
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest first, or the others would wait for them at the end."""
     root = Path(__file__).parent.parent
     items.sort(key=lambda item: not item.path.relative_to(root).as_posix().startswith(WHOLE_STACKS))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Beside whole stacks, whose time is scaled, all others make way: they only get done later."""
+    stacks = item.nodeid.startswith(WHOLE_STACKS)
+    if "PYTEST_XDIST_WORKER" in os.environ and not stacks and os.nice(0) < _MAKES_WAY:
+        os.nice(_MAKES_WAY)
 
 
 class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
