@@ -47,7 +47,6 @@ GAPS = (
         "Not read.",
         "",
     ),
-    (("DCGM_FI_DEV_ENC_UTIL", "DCGM_FI_DEV_DEC_UTIL"), "Not read.", ""),
     (
         ("DCGM_FI_DEV_PCIE_TX_THROUGHPUT", "DCGM_FI_DEV_PCIE_RX_THROUGHPUT"),
         "NVML sleeps 20 ms for each, on each GPU; given up by dcgm-exporter, too.",
@@ -112,7 +111,13 @@ GAPS = (
         "Labels there, of which only the driver's version is one here.",
         "`gpu_driver_info`",
     ),
-    (("`container`", "`err_msg`", "`vgpu`", "`dra_*`"), "Labels: pods are known, not their containers.", ""),
+    (
+        ("`container`",),
+        "A label: a GPU is shown as its pod's, not as one of the pod's containers'. Queries that group or match by "
+        "`container` find nothing.",
+        "group by `namespace` and `pod`",
+    ),
+    (("`err_msg`", "`vgpu`", "`dra_*`"), "Labels: not read.", ""),
 )
 """What dcgm-exporter can show and we do not: names, with wildcards; why; what there is instead."""
 
@@ -125,8 +130,9 @@ DIFFERENCES = (
     """**MIG.** dcgm-exporter repeats what is measured of the whole GPU (temperature, power, errors) for each of its
     instances, so that sums are wrong. Here such a measure is there once, without `GPU_I_ID` and without an owner; what
     is measured of the instances (memory, `DCGM_FI_PROF_*`) is there once for each, and not of the GPU as a whole.
-    Compute instances of one GPU instance are one, as there. On a MIG GPU `DCGM_FI_DEV_GPU_UTIL` and
-    `DCGM_FI_DEV_MEM_COPY_UTIL` are absent, since NVML does not measure them; dcgm-exporter has been seen to show 0,
+    Compute instances of one GPU instance are one, as there. On a MIG GPU `DCGM_FI_DEV_GPU_UTIL`,
+    `DCGM_FI_DEV_MEM_COPY_UTIL`, `DCGM_FI_DEV_ENC_UTIL` and `DCGM_FI_DEV_DEC_UTIL` are absent, since NVML does not
+    measure them; dcgm-exporter has been seen to show 0,
     which makes a busy instance look idle. Take `DCGM_FI_PROF_GR_ENGINE_ACTIVE`, from Hopper on.""",
     """**Absent is not 0.** What could not be read has no series. `DCGM_FI_DEV_XID_ERRORS` is absent until a first XID,
     where dcgm-exporter has 0: `> 0` works on both, `changes()` does not. It is absent again when the exporter has been

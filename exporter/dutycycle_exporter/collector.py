@@ -230,6 +230,8 @@ def _device(page: Page, block: str, device: DeviceView) -> None:
     page.add("gpu_memory_total_bytes", block, gpu.memory_total)
     page.add("gpu_memory_reserved_bytes", block, gpu.memory_reserved)
     page.add("gpu_memory_activity_ratio", block, gpu.memory_activity)
+    page.add("gpu_encoder_utilization_ratio", block, gpu.encoder_utilization)
+    page.add("gpu_decoder_utilization_ratio", block, gpu.decoder_utilization)
     page.add("gpu_power_watts", block, device.power)
     page.add("gpu_power_limit_watts", block, gpu.power_limit)
     page.add("gpu_energy_joules_total", block, gpu.energy)

@@ -137,6 +137,18 @@ SECTIONS = (
                 "Share of the last sample period in which memory was read or written.",
             ),
             Family(
+                "gpu_encoder_utilization_ratio",
+                "gauge",
+                DEVICE,
+                "Utilization of the video encoder over the last sample period.",
+            ),
+            Family(
+                "gpu_decoder_utilization_ratio",
+                "gauge",
+                DEVICE,
+                "Utilization of the video decoder over the last sample period.",
+            ),
+            Family(
                 "gpu_power_watts",
                 "gauge",
                 DEVICE,

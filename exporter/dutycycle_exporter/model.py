@@ -21,13 +21,15 @@ class Span:
 @dataclass(frozen=True, slots=True)
 class Process:
     """A compute context on a GPU. `utilization` is its share of the device's time since the previous snapshot, and
-    `memory_activity` the share in which it read or wrote the device's memory.
+    `memory_activity` the share in which it read or wrote the device's memory. `mps_client`: it works through a server of
+    MPS, which is a process on the device, too.
     """
 
     pid: int
     memory: float | None = None
     utilization: float | None = None
     memory_activity: float | None = None
+    mps_client: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,8 @@ class GpuReading:
     spans: tuple[Span, ...] = ()
     utilization: float | None = None
     memory_activity: float | None = None
+    encoder_utilization: float | None = None
+    decoder_utilization: float | None = None
     memory_used: float | None = None
     memory_total: float | None = None
     memory_reserved: float | None = None

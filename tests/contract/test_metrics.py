@@ -27,6 +27,8 @@ DESIGN = {
     "gpu_memory_total_bytes": ("gauge", DEVICE),
     "gpu_memory_reserved_bytes": ("gauge", DEVICE),
     "gpu_memory_activity_ratio": ("gauge", DEVICE),
+    "gpu_encoder_utilization_ratio": ("gauge", DEVICE),
+    "gpu_decoder_utilization_ratio": ("gauge", DEVICE),
     "gpu_power_watts": ("gauge", DEVICE),
     "gpu_power_limit_watts": ("gauge", DEVICE),
     "gpu_energy_joules_total": ("counter", DEVICE),

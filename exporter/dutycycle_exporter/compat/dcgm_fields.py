@@ -174,6 +174,8 @@ FIELDS = (
     _plain("DCGM_FI_DEV_FAN_SPEED", "%", "gpu_fan_ratio", lambda gpu: gpu.fan, 100),
     _plain("DCGM_FI_DEV_GPU_UTIL", "%", "gpu_utilization_ratio", lambda gpu: gpu.utilization, 100),
     _plain("DCGM_FI_DEV_MEM_COPY_UTIL", "%", "gpu_memory_activity_ratio", lambda gpu: gpu.memory_activity, 100),
+    _plain("DCGM_FI_DEV_ENC_UTIL", "%", "gpu_encoder_utilization_ratio", lambda gpu: gpu.encoder_utilization, 100),
+    _plain("DCGM_FI_DEV_DEC_UTIL", "%", "gpu_decoder_utilization_ratio", lambda gpu: gpu.decoder_utilization, 100),
     _plain("DCGM_FI_DEV_FB_TOTAL", "MiB", "gpu_memory_total_bytes", lambda gpu: gpu.memory_total, 1 / _MIB),
     Field(
         "DCGM_FI_DEV_FB_FREE",

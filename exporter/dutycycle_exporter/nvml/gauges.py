@@ -6,7 +6,7 @@ from typing import Any
 
 import pynvml
 
-from dutycycle_exporter.nvml.calls import Calls
+from dutycycle_exporter.nvml.calls import Calls, ratio
 from dutycycle_exporter.nvml.devices import Device
 
 _CLOCKS = (
@@ -15,6 +15,21 @@ _CLOCKS = (
     ("memory", pynvml.NVML_CLOCK_MEM),
     ("video", pynvml.NVML_CLOCK_VIDEO),
 )
+
+
+def read_encoder(device: Device, calls: Calls) -> float | None:
+    """Ratio over the driver's last sample period; None where it does not tell. Raises LostError."""
+    return _of_period(calls.ask(device.unsupported, pynvml.nvmlDeviceGetEncoderUtilization, device.handle))
+
+
+def read_decoder(device: Device, calls: Calls) -> float | None:
+    """As `read_encoder`, of the video decoder. Raises LostError."""
+    return _of_period(calls.ask(device.unsupported, pynvml.nvmlDeviceGetDecoderUtilization, device.handle))
+
+
+def _of_period(answer: Any) -> float | None:
+    """Of a percentage and the microseconds that it is of."""
+    return None if answer is None else ratio(int(answer[0]))
 
 
 def read_memory(unsupported: set[object], calls: Calls, handle: Any) -> tuple[float, float, float | None] | None:

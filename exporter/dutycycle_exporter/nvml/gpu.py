@@ -113,6 +113,8 @@ class Gpu:
             spans=spans,
             utilization=ratio(rate),
             memory_activity=ratio(None if rates is None else int(rates.memory)),
+            encoder_utilization=None if device.partitioned else gauges.read_encoder(device, calls),
+            decoder_utilization=None if device.partitioned else gauges.read_decoder(device, calls),
             memory_used=None if memory is None else memory[0],
             memory_total=None if memory is None else memory[1],
             memory_reserved=None if memory is None else memory[2],

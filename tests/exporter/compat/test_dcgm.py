@@ -34,6 +34,8 @@ EXPECTED = {
     "DCGM_FI_DEV_FAN_SPEED": ("gauge", 58),
     "DCGM_FI_DEV_GPU_UTIL": ("gauge", 57),
     "DCGM_FI_DEV_MEM_COPY_UTIL": ("gauge", 29),
+    "DCGM_FI_DEV_ENC_UTIL": ("gauge", 17),
+    "DCGM_FI_DEV_DEC_UTIL": ("gauge", 13),
     "DCGM_FI_DEV_FB_TOTAL": ("gauge", 143_771),
     "DCGM_FI_DEV_FB_FREE": ("gauge", 113_160),
     "DCGM_FI_DEV_FB_USED": ("gauge", 30_000),

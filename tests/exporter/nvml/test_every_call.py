@@ -31,6 +31,8 @@ WHOLE = (
     "nvmlDeviceGetPciInfo",
     "nvmlDeviceGetMigMode",
     "nvmlDeviceGetUtilizationRates",
+    "nvmlDeviceGetEncoderUtilization",
+    "nvmlDeviceGetDecoderUtilization",
     "nvmlDeviceGetSamples",
     "nvmlDeviceGetMemoryInfo",
     "nvmlDeviceGetFieldValues",

@@ -61,6 +61,8 @@ def test_the_graphics_activity_is_the_duty_cycle_of_an_instance_and_nothing_is_i
     assert dict(one.activity.units)["sm"] == pytest.approx(0.4)
     assert two.spans[0].utilization == 0
     assert (rack.gpu.spans, rack.gpu.utilization, rack.gpu.memory_activity) == ((), None, None)
+    assert (rack.gpu.encoder_utilization, rack.gpu.decoder_utilization) == (None, None)
+    assert rack.driver.state.calls("nvmlDeviceGetEncoderUtilization") == 0
     assert rack.gpu.activity is not None
     assert rack.gpu.power is not None
 

@@ -22,6 +22,8 @@ SILENCED = {
     "nvmlDeviceGetPciInfo": (),
     "nvmlDeviceGetMigMode": (),
     "nvmlDeviceGetUtilizationRates": ("gpu_utilization_ratio", "gpu_memory_activity_ratio"),
+    "nvmlDeviceGetEncoderUtilization": ("gpu_encoder_utilization_ratio",),
+    "nvmlDeviceGetDecoderUtilization": ("gpu_decoder_utilization_ratio",),
     "nvmlDeviceGetMemoryInfo": ("gpu_memory_used_bytes", "gpu_memory_total_bytes", "gpu_memory_reserved_bytes"),
     "nvmlDeviceGetSamples": (),
     "nvmlDeviceGetFieldValues": (
@@ -183,6 +185,17 @@ def test_a_library_without_the_newer_functions_is_read_by_the_older_ones(make_ri
     assert rig.value("gpu_processes") == 1
     assert rig.value("gpu_memory_used_bytes") >= 2**30
     assert rig.value("gpu_memory_reserved_bytes") is None
+
+
+@pytest.mark.parametrize(("percent", "shown"), [(0, 0), (37, 0.37), (100, 1), (101, None), (2**32 - 1, None)])
+@pytest.mark.parametrize("engine", ["Encoder", "Decoder"])
+def test_the_video_engines_are_ratios_and_what_cannot_be_is_not_shown(make_rig, monkeypatch, engine, percent, shown):
+    rig = make_rig(gpus=1)
+    call = f"nvmlDeviceGet{engine}Utilization"
+    monkeypatch.setattr(pynvml, call, lambda handle: [percent, 167_000])
+    rig.turn()
+    values = {name: rig.value(f"gpu_{name}_utilization_ratio") for name in ("encoder", "decoder")}
+    assert values == {"encoder": 0, "decoder": 0, engine.lower(): shown}
 
 
 def test_a_gpu_that_has_a_fan_shows_it(make_rig):
