@@ -113,8 +113,7 @@ GAPS = (
     ),
     (
         ("`container`",),
-        "A label: a GPU is shown as its pod's, not as one of the pod's containers'. Queries that group or match by "
-        "`container` find nothing.",
+        "A label: a GPU is shown as its pod's, not as a container's; queries that ask for `container` find nothing.",
         "group by `namespace` and `pod`",
     ),
     (("`err_msg`", "`vgpu`", "`dra_*`"), "Labels: not read.", ""),
