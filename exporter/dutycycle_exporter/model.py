@@ -21,8 +21,8 @@ class Span:
 @dataclass(frozen=True, slots=True)
 class Process:
     """A compute context on a GPU. `utilization` is its share of the device's time since the previous snapshot, and
-    `memory_activity` the share in which it read or wrote the device's memory. `mps_client`: it works through a server of
-    MPS, which is a process on the device, too.
+    `memory_activity` the share in which it read or wrote the device's memory. `mps_client`: it works through a server
+    of MPS, which is a process on the device, too.
     """
 
     pid: int

@@ -7,31 +7,41 @@ from collections.abc import Mapping, Sequence
 
 from dutycycle_exporter.model import Ownership, Process
 
+NOBODY = ""
+"""In the place of a workload: processes that are known to be no workload's."""
 
-def work_of(processes: tuple[Process, ...] | None, pids: Mapping[int, str]) -> dict[str, float] | None:
-    """How much each workload's processes did; None where that is not known of every process.
+
+def work_of(processes: tuple[Process, ...] | None, ownership: Ownership) -> dict[str, float] | None:
+    """How much the processes of each workload did, and nobody's; None where that is not known of every process.
 
     Where all are one workload's it did everything: NVML need not say how much each did.
     """
-    owners = {pids.get(process.pid) for process in processes or ()}
+    owners = {ownership.pids.get(process.pid) for process in processes or ()}
     if len(owners) == 1 and None not in owners:
         return {owner: 1.0 for owner in owners if owner is not None}
+    # A server of MPS is nobody's, and may work for its clients.
+    served = any(process.mps_client for process in processes or ())
     work: defaultdict[str, float] = defaultdict(float)
     for process in processes or ():
-        if process.utilization is None or (process.utilization > 0 and process.pid not in pids):
+        owner = ownership.pids.get(process.pid, NOBODY)
+        doubtful = owner == NOBODY and (served or process.pid in ownership.unresolved)
+        if process.utilization is None or (process.utilization > 0 and doubtful):
             return None
-        if process.utilization > 0:
-            work[pids[process.pid]] += process.utilization
+        work[owner] += process.utilization
     return work
 
 
 def parts(holders: Sequence[str], work: Mapping[str, float] | None) -> dict[str, float]:
-    """Each holder's part of the device's work, 1 in sum: that of its processes where it is known, else an equal one.
+    """Each holder's part of the device's work: that of its processes where it is known, else an equal one.
 
-    A holder without a process that works has 0, if others have some that do.
+    The parts are 1 in sum, or less where nobody's processes work, too. A holder without a process that works has 0, if
+    others have some that do. But the only holder, if it has no process at all there, has everything: what a container
+    does that a job started outside its cgroup cannot be told from what a stranger does, and unknown is not idle.
     """
-    done = {holder: 0.0 if work is None else work.get(holder, 0.0) for holder in holders}
-    total = sum(done.values())
+    if work is None or (len(holders) == 1 and holders[0] not in work):
+        return dict.fromkeys(holders, 1.0 / len(holders)) if holders else {}
+    done = {holder: work.get(holder, 0.0) for holder in holders}
+    total = sum(done.values()) + work.get(NOBODY, 0.0)
     return {holder: mine / total if total > 0 else 1.0 / len(holders) for holder, mine in done.items()}
 
 

@@ -186,7 +186,9 @@ def test_while_one_joins_and_another_leaves_each_has_its_share_of_each_moment():
         pytest.param((Process(30),), {}, (3, 3), id="the only one is nobody's"),
         pytest.param((Process(30),), {30: C.id}, (3, 3), id="the only one is of a workload without the GPU"),
         pytest.param((Process(10, 0, 0.4), Process(20, 0, None)), {10: A.id, 20: B.id}, (3, 3), id="one is unknown"),
-        pytest.param((Process(10, 0, 0.4), Process(20, 0, 0.2)), {10: A.id}, (3, 3), id="one is nobody's"),
+        pytest.param((Process(10, 0, 0.4), Process(30, 0, 0.2)), {10: A.id}, (4, 0), id="one is nobody's, and works"),
+        pytest.param((Process(10, 0, 0.0), Process(30, 0, 0.2)), {10: A.id}, (0, 0), id="only nobody's works"),
+        pytest.param((Process(30, 0, 0.2), Process(31, 0, 0.2)), {}, (0, 0), id="only nobody's are there"),
         pytest.param((Process(10, 0, 0.4), Process(30, 0, 0.0)), {10: A.id}, (6, 0), id="nobody's, and does nothing"),
         pytest.param((Process(10, 0, 0.0), Process(20, 0, 0.0)), {10: A.id, 20: B.id}, (3, 3), id="none worked"),
         pytest.param((), {}, (3, 3), id="no process"),
@@ -198,6 +200,23 @@ def test_work_on_a_shared_gpu_is_split_by_processes_where_all_is_known_of_them_a
     run = Run().at(T, both, processes=processes).at(T + 6, both, spans_of(T, T + 6, 1.0), processes=processes)
     assert (run.owned(A).busy, run.owned(B).busy) == pytest.approx(busy)
     assert run.owned(A).observed == run.owned(B).observed == 3
+
+
+@pytest.mark.parametrize(
+    ("processes", "busy"),
+    [
+        pytest.param((Process(10, 0, 0.6), Process(30, 0, 0.2)), 4.5, id="both work"),
+        pytest.param((Process(10, 0, 0.0), Process(30, 0, 0.2)), 0, id="only the other works"),
+        pytest.param((Process(10, 0, None), Process(30, 0, None)), 6, id="what each does is not told"),
+        pytest.param((Process(30, 0, None),), 6, id="what the only one does is not told"),
+        pytest.param((Process(30, 0, 0.2), Process(31, 0, 0.1)), 6, id="the job may be outside its cgroup"),
+        pytest.param((Process(10, 0, 0.0, mps_client=True), Process(30, 0, 0.2)), 6, id="it works through a server"),
+    ],
+)
+def test_what_a_strangers_process_does_on_a_gpu_is_not_the_only_holders_work(processes, busy):
+    alone = held_by(A, pids={10: A.id})
+    run = Run().at(T, alone, processes=processes).at(T + 6, alone, spans_of(T, T + 6, 1.0), processes=processes)
+    assert (run.owned(A).busy, run.owned(A).observed) == pytest.approx((busy, 6))
 
 
 def test_the_one_of_two_that_has_no_process_is_idle_and_is_told_so():
@@ -256,9 +275,11 @@ def test_while_it_is_not_known_whose_a_process_on_a_gpu_is_that_gpus_workloads_m
     assert [(run.owned(one).memory, run.owned(one).processes) for one in (A, B)] == [(1e9, 1), (0, 0)], "nobody's"
 
 
-def test_the_work_of_a_process_that_could_not_be_read_is_not_credited_to_the_others():
+@pytest.mark.parametrize("work", [None, 0.4])
+def test_the_work_of_a_process_that_could_not_be_read_is_not_credited_to_the_others(work):
+    """It may be of any of them: nobody knows how they share the work."""
     unresolved = replace(held_by(A, B, pids={10: A.id}), unresolved=frozenset({20}))
-    processes = (Process(10, 1e9), Process(20, 2e9))
+    processes = (Process(10, 1e9, work), Process(20, 2e9, work))
     run = Run().at(T, unresolved, processes=processes)
     run.at(T + 4, unresolved, spans_of(T, T + 4, 1.0), processes=processes)
     assert (run.owned(A).busy, run.owned(B).busy) == (2, 2)
@@ -449,7 +470,7 @@ def settled(run):
     return {owned.workload.id: owned for owned in view.owned}
 
 
-@given(UTILIZATIONS, HOLDERS, LAGS, st.lists(st.floats(0, 1), min_size=4, max_size=4))
+@given(UTILIZATIONS, HOLDERS, LAGS, st.lists(st.floats(0, 1), min_size=5, max_size=5))
 def test_whoever_holds_a_gpu_together_they_never_have_more_than_the_device(utilizations, holders, lags, work):
     processes = tuple(Process(pid, 0, share) for pid, share in enumerate(work))
     for run in play(utilizations, holders, lags, processes=processes, pids={0: A.id, 1: B.id, 2: C.id, 3: C.id}):

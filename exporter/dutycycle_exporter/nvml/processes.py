@@ -38,8 +38,8 @@ class ProcessReader:
             return None
         work = self._work(device, calls, now) if found and (self._detail or len(found) > 1) else None
         return tuple(
-            _process(pid, memory, work.get(pid, (0.0, 0.0)) if work is not None else (None, None))
-            for pid, memory in found.items()
+            _process(process, work.get(process.pid, (0.0, 0.0)) if work is not None else (None, None))
+            for process in found
         )
 
     def _work(self, device: Device, calls: Calls, now: float) -> _Work | None:
@@ -72,12 +72,11 @@ class ProcessReader:
 
 def of_instance(unsupported: set[object], calls: Calls, handle: Any) -> tuple[Process, ...] | None:
     """Of a MIG instance, by its own handle; None where not known. NVML does not tell what they do. Raises LostError."""
-    found = running(unsupported, calls, handle)
-    return None if found is None else tuple(Process(pid, memory) for pid, memory in found.items())
+    return running(unsupported, calls, handle)
 
 
-def running(unsupported: set[object], calls: Calls, handle: Any) -> dict[int, float | None] | None:
-    """Bytes of memory by pid, None where that is not told; None where the processes are not known. Raises LostError.
+def running(unsupported: set[object], calls: Calls, handle: Any) -> tuple[Process, ...] | None:
+    """Each with its memory; None where the processes are not known. Raises LostError.
 
     The clients of an MPS server have a list of their own. Where there are any, the server is in the first one.
     """
@@ -86,13 +85,15 @@ def running(unsupported: set[object], calls: Calls, handle: Any) -> dict[int, fl
         # Before driver 510.
         found = calls.ask(unsupported, pynvml.nvmlDeviceGetComputeRunningProcesses_v2, handle)
     if not found:
-        return None if found is None else {}
+        return None if found is None else ()
     clients = calls.ask(unsupported, pynvml.nvmlDeviceGetMPSComputeRunningProcesses, handle) or ()
-    return {
-        int(process.pid): None if process.usedGpuMemory is None else float(process.usedGpuMemory)
-        for process in (*found, *clients)
-    }
+    memory = {process.pid: process.usedGpuMemory for process in (*found, *clients)}
+    served = {process.pid for process in clients}
+    return tuple(
+        Process(int(pid), None if used is None else float(used), mps_client=pid in served)
+        for pid, used in memory.items()
+    )
 
 
-def _process(pid: int, memory: float | None, work: tuple[float | None, float | None]) -> Process:
-    return Process(pid, memory, utilization=work[0], memory_activity=work[1])
+def _process(process: Process, work: tuple[float | None, float | None]) -> Process:
+    return Process(process.pid, process.memory, work[0], work[1], process.mps_client)

@@ -54,6 +54,7 @@ def test_clients_of_mps_are_processes_beside_their_server(make_rack):
     rack.driver.run("clients", {0: Load(Level(0.8), clients)})
     found = {process.pid: (process.memory, process.utilization) for process in rack.turn(2).gpu.processes}
     assert found == {19: (2**25, 0.0), 20: (2 * GIB, 0.4), 21: (GIB, 0.4)}
+    assert {process.pid for process in rack.gpu.processes if process.mps_client} == {20, 21}
 
 
 def test_a_process_that_is_in_both_lists_counts_once(make_rack, monkeypatch):
