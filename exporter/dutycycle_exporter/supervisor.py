@@ -100,8 +100,9 @@ class Supervisor:
             if self._command == list(command):
                 return
             self._command = list(command)
-            if not self._released and self._order != "release":
-                self._order = "replace"
+            if self._released or self._order == "release":
+                return
+            self._order = "replace"
         self._hurry()
 
     def _hurry(self) -> None:
@@ -163,6 +164,8 @@ class Supervisor:
             gone = gone or now is None
             self._tell(self._on_silence)
             self._wake.wait(min(_DRIVER_LOOK, max(0.0, deadline - time.monotonic())))
+            # What it was set for is looked at next; left set, it would let no later wait rest.
+            self._wake.clear()
         log.info("NVML is taken up again: %s", why)
 
     def _one_child(self) -> bool:

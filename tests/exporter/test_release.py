@@ -152,6 +152,19 @@ def test_another_command_does_not_end_a_release(released):
     assert watch.pids == []
 
 
+@pytest.mark.parametrize("stir", ["replace", "_hurry"])
+def test_a_released_supervisor_rests_between_its_looks_whatever_woke_it(released, stir):
+    """A wake-up that is never done with would make it look at the driver without a pause."""
+    watch, kernel = released(OLD)
+    if stir == "replace":
+        watch.supervisor.replace([*watch.supervisor._command, "x", "--"], silence=60.0, release_timeout=600.0)
+    else:
+        watch.supervisor._hurry()
+    kernel.seen()
+    assert not watch.supervisor._wake.is_set()
+    assert watch.pids == []
+
+
 def test_a_supervisor_that_was_never_started_can_be_asked_for_anything():
     made = Supervisor(
         ["/no/such"], silence=1.0, on_snapshot=print, on_silence=lambda: None, on_loss=lambda reason, text: None
