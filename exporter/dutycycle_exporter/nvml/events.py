@@ -49,6 +49,8 @@ class XidWatch:
         self._events: deque[_Event] = deque(maxlen=_MOST)
         self._failures: deque[tuple[str, str]] = deque(maxlen=_MOST)
         self._wanted: dict[int, tuple[str, Any]] = {}
+        self._known: dict[int, str] = {}
+        """Whose each handle is that was ever registered, also of a GPU that is lost since: its XID may come later."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="xid", daemon=True)
 
@@ -110,7 +112,7 @@ class XidWatch:
                     self._failures.append(("nvmlEventSetWait", error_name(error.value)))
                     raise
                 if data.eventType == pynvml.nvmlEventTypeXidCriticalError:
-                    uuid = registered.get(_address(data.device)) or self._whose(data.device)
+                    uuid = self._known.get(_address(data.device)) or self._whose(data.device)
                     self._events.append(_Event(uuid, int(data.eventData), time.monotonic()))
         finally:
             self._call(pynvml.nvmlEventSetFree, events)
@@ -134,15 +136,20 @@ class XidWatch:
                     refused[address, uuid] = time.monotonic() + _RETRY
                     self._failures.append(("nvmlDeviceRegisterEvents", error_name(error.value)))
             else:
-                registered[address] = uuid
+                registered[address] = self._known[address] = uuid
 
     def _whose(self, handle: Any) -> str:
-        """The GPU's UUID, where an event has another handle than the one that was registered: a MIG instance's."""
-        uuid = str(self._call(pynvml.nvmlDeviceGetUUID, handle))
-        if uuid.startswith("MIG-"):
-            handle = self._call(pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, handle)
+        """The GPU's UUID, where an event has another handle than the one that was registered: a MIG instance's. Empty
+        where it does not answer: the XID counts all the same.
+        """
+        try:
             uuid = str(self._call(pynvml.nvmlDeviceGetUUID, handle))
-        return uuid
+            if not uuid.startswith("MIG-"):
+                return uuid
+            handle = self._call(pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, handle)
+            return self._known.get(_address(handle)) or str(self._call(pynvml.nvmlDeviceGetUUID, handle))
+        except pynvml.NVMLError:
+            return ""
 
     def _call(self, call: Any, *arguments: Any) -> Any:
         """One call about no device. Raises NVMLError, and counts it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import Counter
 
@@ -10,7 +11,7 @@ import pytest
 
 from dutycycle_exporter.collected import DEFAULT
 from dutycycle_exporter.nvml import events
-from tests.exporter.daemon import eventually
+from tests.exporter.daemon import PATIENCE, eventually
 from tests.fakes.nvml import RTX_3080_TI
 
 
@@ -52,12 +53,14 @@ def test_xids_are_told_in_their_order_once_and_of_the_right_gpu(make_rack):
 
 def test_the_time_of_an_xid_is_that_at_which_it_was_reported_by_the_clock_of_the_snapshots(make_rack):
     rack = registered(make_rack().turn())
+    before = time.monotonic()
     rack.driver.xid(0, 48)
     waiting = rack.reader._xids._events
     eventually(lambda: waiting)
-    time.sleep(0.05)
+    assert before <= waiting[0].t <= time.monotonic()
+    waiting[0] = dataclasses.replace(waiting[0], t=waiting[0].t - 1000)
     [xid] = rack.turn().snapshot.xids
-    assert 0.05 <= rack.clock.now - xid.t < 60
+    assert rack.clock.now - xid.t == pytest.approx(1000, abs=PATIENCE)
 
 
 def test_an_xid_of_a_mig_instance_is_its_gpu_s(make_rack):
@@ -68,20 +71,69 @@ def test_an_xid_of_a_mig_instance_is_its_gpu_s(make_rack):
     assert xids(rack, 1) == [(rack.driver.gpus[0].uuid, 94)]
 
 
-def test_an_event_with_the_handle_of_an_instance_is_its_gpu_s(make_rack, monkeypatch):
-    rack = make_rack()
-    rack.driver.set_mig(0, ["1g.10gb"])
-    told = []
+class Wait:
+    """In the place of the driver's: gives the (handle, code) that were put in, and counts how often it was called."""
 
-    def wait(events, timeout):
-        if told:
+    def __init__(self):
+        self.events, self.calls = [], 0
+
+    def __call__(self, events, timeout):
+        self.calls += 1
+        if not self.events:
             time.sleep(0.01)
             raise pynvml.NVMLError(pynvml.NVML_ERROR_TIMEOUT)
-        told.append(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(pynvml.nvmlDeviceGetHandleByIndex(0), 0))
-        return pynvml.c_nvmlEventData_t(device=told[0], eventType=pynvml.nvmlEventTypeXidCriticalError, eventData=43)
+        handle, code = self.events.pop()
+        return pynvml.c_nvmlEventData_t(device=handle, eventType=pynvml.nvmlEventTypeXidCriticalError, eventData=code)
 
+    def turn(self):
+        """Until all that was wanted before is registered, or no longer."""
+        before = self.calls
+        eventually(lambda: self.calls > before + 1)
+
+
+@pytest.fixture
+def wait(monkeypatch):
+    wait = Wait()
     monkeypatch.setattr(pynvml, "nvmlEventSetWait_v2", wait)
+    return wait
+
+
+def instance_handle():
+    return pynvml.nvmlDeviceGetMigDeviceHandleByIndex(pynvml.nvmlDeviceGetHandleByIndex(0), 0)
+
+
+def test_an_event_with_the_handle_of_an_instance_is_its_gpu_s(make_rack, wait):
+    rack = make_rack()
+    rack.driver.set_mig(0, ["1g.10gb"])
+    wait.events.append((instance_handle(), 43))
     assert xids(rack, 1) == [(rack.driver.gpus[0].uuid, 43)]
+
+
+def test_the_xid_that_tells_why_a_gpu_is_lost_is_its_own_though_it_answers_no_more(make_rack, wait):
+    """It may come after a read has found the GPU lost."""
+    rack = make_rack(gpus=2).turn()
+    wait.turn()
+    handle = pynvml.nvmlDeviceGetHandleByIndex(1)
+    rack.driver.lose(1)
+    rack.turn()
+    wait.turn()
+    wait.events.append((handle, 79))
+    assert xids(rack, 1) == [(rack.driver.gpus[1].uuid, 79)]
+
+
+def test_an_xid_counts_also_where_nobody_says_whose_it_is(make_rack, wait):
+    rack = make_rack()
+    rack.driver.set_mig(0, ["1g.10gb"])
+    call = "nvmlDeviceGetDeviceHandleFromMigDeviceHandle"
+    handle = instance_handle()
+    rack.driver.fail(call, pynvml.NVML_ERROR_GPU_IS_LOST)
+    rack.turn()
+    wait.turn()
+    wait.events.append((handle, 79))
+    eventually(lambda: rack.reader._xids._events)
+    assert [(xid.gpu_uuid, xid.code) for xid in rack.turn().snapshot.xids] == [("", 79)]
+    assert rack.snapshot.failures == {(call, "gpu_is_lost"): 1}
+    assert rack.driver.state.calls("nvmlEventSetCreate") == 1, "the others are watched on"
 
 
 def test_a_gpu_that_appears_later_is_watched_too(make_rack):
@@ -114,10 +166,18 @@ def test_a_gpu_that_was_lost_is_watched_again_when_it_is_back_and_the_others_mea
     assert xids(rack, 1) == [(rack.driver.gpus[1].uuid, 119)]
 
 
-def test_gpus_that_have_no_events_are_asked_once_and_are_no_failure(make_rack):
+def test_gpus_that_have_no_events_are_asked_once_and_are_no_failure(make_rack, monkeypatch):
+    register, turns = events.XidWatch._register, []
+
+    def counted(*arguments):
+        register(*arguments)
+        turns.append(arguments)
+
+    monkeypatch.setattr(events.XidWatch, "_register", counted)
+    monkeypatch.setattr(events, "_WAIT_MS", 10)
+    monkeypatch.setattr(events, "_RETRY", 0.0)
     rack = make_rack(gpus=2, model=RTX_3080_TI).turn()
-    eventually(lambda: rack.driver.state.calls("nvmlDeviceRegisterEvents") == 2)
-    time.sleep(0.5)
+    eventually(lambda: len(turns) > 3)
     assert rack.turn().snapshot.failures == {}
     assert rack.driver.state.calls("nvmlDeviceRegisterEvents") == 2
     assert rack.driver.state.calls("nvmlEventSetWait") == 0
