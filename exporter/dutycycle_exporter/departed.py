@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from dataclasses import dataclass
 
 from dutycycle_exporter.model import FinishedProcess, GpuReading, Ownership, ProcessOwner
 from dutycycle_exporter.views import Person
@@ -14,26 +14,50 @@ MOST = 64
 """Processes that are shown of one device at most: the last ones."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Departed:
+    told: float
+    process: FinishedProcess
+    whose: Person
+
+    @property
+    def end(self) -> float:
+        return self.process.start + self.process.seconds
+
+
 class DepartedProcesses:
-    """The processes that ended on one device not long ago."""
+    """The processes that ended on one device not long ago, each once however often it is told: a child that was
+    replaced tells all that NVML remembers.
+    """
 
     def __init__(self, time_scale: float) -> None:
         self._shown_for = SHOWN / time_scale
+        self._since: float | None = None
         self._people: dict[int, Person] = {}
-        self._departed: deque[tuple[float, FinishedProcess, Person]] = deque(maxlen=MOST)
+        self._departed: list[_Departed] = []
 
     def update(self, reading: GpuReading, ownership: Ownership, now: float) -> None:
-        """Take those that ended since the previous reading. Names are those that a process had while it ran."""
+        """Take those that ended since the device was seen first. Names are those that a process had while it ran."""
+        self._since = now if self._since is None else min(self._since, now)
+        oldest = max(self._since, now - self._shown_for)
+        known = {(one.process.pid, one.process.start) for one in self._departed}
         for process in reading.finished:
-            self._departed.append((now, process, self._people.get(process.pid, Person())))
-        while self._departed and not 0 <= now - self._departed[0][0] < self._shown_for:
-            self._departed.popleft()
+            new = _Departed(now, process, self._people.get(process.pid, Person()))
+            if new.end > oldest and (process.pid, process.start) not in known:
+                known.add((process.pid, process.start))
+                self._departed.append(new)
+        self._departed = [one for one in self._departed if 0 <= now - one.told < self._shown_for]
+        self._departed.sort(key=lambda one: one.end)
+        del self._departed[:-MOST]
         if ownership.people:
             self._people = {process.pid: person(process.pid, ownership) for process in reading.processes or ()}
 
     def shown(self) -> tuple[tuple[FinishedProcess, Person], ...]:
-        """Those that ended last, the oldest first."""
-        return tuple((process, whose) for _, process, whose in self._departed)
+        """Those that ended last, the oldest first. Of those that no label tells apart only the newest."""
+        newest: dict[tuple[int, Person], FinishedProcess] = {}
+        for one in reversed(self._departed):
+            newest.setdefault((one.process.pid, one.whose), one.process)
+        return tuple((process, whose) for (_, whose), process in reversed(newest.items()))
 
 
 def person(pid: int, ownership: Ownership) -> Person:

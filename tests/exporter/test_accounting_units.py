@@ -181,8 +181,12 @@ def test_xids_are_bounded():
 # Processes that ended
 
 
-def finished(pid, **values):
-    return FinishedProcess(pid, T, 100.0, **values)
+def finished(pid, *, start=0.0, seconds=4.0, **values):
+    return FinishedProcess(pid, T + start, seconds, **values)
+
+
+def departed(run):
+    return run.view.devices[0].departed
 
 
 def test_a_process_that_ended_keeps_the_names_that_it_had_and_is_shown_for_a_while():
@@ -190,16 +194,52 @@ def test_a_process_that_ended_keeps_the_names_that_it_had_and_is_shown_for_a_whi
     run = Run().at(0, replace(GPU, processes=(Process(50),)), ownership=ownership)
     gone = finished(50, utilization=0.4)
     nobody = Ownership(people={1: ProcessOwner()})
-    run.at(5, replace(GPU, processes=(), finished=(gone, finished(51))), ownership=nobody)
-    expected = ((gone, Person("ada", A.id, "python")), (finished(51), Person()))
-    assert run.view.devices[0].departed == expected
+    run.at(5, replace(GPU, processes=(), finished=(finished(51), gone)), ownership=nobody)
+    expected = ((finished(51), Person()), (gone, Person("ada", A.id, "python")))
+    assert departed(run) == expected
     run.at(SHOWN, replace(GPU, processes=()), ownership=nobody)
-    assert run.view.devices[0].departed == expected
+    assert departed(run) == expected
     run.at(5 + SHOWN, replace(GPU, processes=()), ownership=nobody)
-    assert run.view.devices[0].departed == ()
+    assert departed(run) == ()
 
 
 def test_of_many_processes_that_ended_the_last_are_shown():
-    many = tuple(finished(pid) for pid in range(MOST + 10))
-    run = Run().at(0, replace(GPU, finished=many), ownership=Ownership())
-    assert [process.pid for process, _ in run.view.devices[0].departed] == list(range(10, MOST + 10))
+    run = Run().at(0, GPU, ownership=Ownership())
+    many = tuple(finished(pid, seconds=pid / 100) for pid in range(1, MOST + 11))
+    run.at(5, replace(GPU, finished=many), ownership=Ownership())
+    assert [process.pid for process, _ in departed(run)] == list(range(11, MOST + 11))
+    run.at(10, replace(GPU, finished=many[:20]), ownership=Ownership())
+    assert [process.pid for process, _ in departed(run)] == list(range(11, MOST + 11)), "what is older comes too late"
+
+
+def test_a_process_that_a_replaced_child_tells_again_is_shown_once_and_not_for_longer():
+    """The child remembers whom it told, and another one tells everything that NVML remembers."""
+    run = Run().at(0, GPU, ownership=Ownership())
+    for second in (5, 10, SHOWN):
+        run.at(second, replace(GPU, finished=(finished(50),)), ownership=Ownership())
+        assert departed(run) == ((finished(50), Person()),)
+    for second in (SHOWN + 5, SHOWN + 10):
+        run.at(second, replace(GPU, finished=(finished(50),)), ownership=Ownership())
+        assert departed(run) == ()
+
+
+def test_what_ended_before_the_device_was_seen_is_not_news():
+    past = (finished(50, start=-10), finished(51, start=-1e6, seconds=1.0))
+    run = Run().at(0, replace(GPU, finished=past), ownership=Ownership())
+    run.at(5, replace(GPU, finished=(*past, finished(52, start=-1e6, seconds=1e6 + 3))), ownership=Ownership())
+    assert [process.pid for process, _ in departed(run)] == [52]
+
+
+def test_of_two_processes_that_had_the_same_pid_and_names_the_newest_is_shown():
+    """Else there would be two series with the same labels, and Prometheus would refuse the whole page."""
+    run = Run().at(0, GPU, ownership=Ownership())
+    first, second = finished(50, seconds=1.0), finished(50, start=2.0, seconds=1.0)
+    run.at(5, replace(GPU, finished=(first, finished(51), second)), ownership=Ownership())
+    assert departed(run) == ((second, Person()), (finished(51), Person()))
+
+
+def test_after_the_clock_was_set_back_processes_that_end_are_shown():
+    run = Run().at(0, GPU, ownership=Ownership()).at(-3600, GPU, ownership=Ownership())
+    run.at(-3595, GPU, ownership=Ownership())
+    run.at(-3590, replace(GPU, finished=(finished(50, start=-3595),)), ownership=Ownership())
+    assert [process.pid for process, _ in departed(run)] == [50]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import pynvml
 
@@ -13,12 +15,19 @@ from dutycycle_exporter.nvml.devices import Device
 _MOST = 64
 """Processes of a GPU that are told in one turn: those that ended last."""
 
+_MOST_CALLS = 128
+"""Processes of a GPU that NVML is asked about in one turn: its buffer holds thousands, and each is a call."""
+
+_TRIES = 3
+"""Turns in which a process is asked for that NVML names and says nothing of."""
+
 
 class FinishedProcesses:
     """Tells each process of one GPU once."""
 
     def __init__(self) -> None:
         self._told: set[int] = set()
+        self._refused: Counter[int] = Counter()
 
     def read(self, device: Device, calls: Calls, running: Iterable[int]) -> tuple[FinishedProcess, ...]:
         """Those that ended since the last turn, newest last; `running` are the pids of the others. Raises LostError."""
@@ -28,38 +37,44 @@ class FinishedProcesses:
         pids = calls.ask(device.unsupported, pynvml.nvmlDeviceGetAccountingPids, device.handle)
         if pids is None:
             return ()
-        alive = frozenset(running)
-        # NVML's buffer is a ring: what has left it is forgotten here, too. A pid may be used again.
-        self._told &= set(pids) - alive
         ended = []
-        for pid in dict.fromkeys(pids):
-            if pid in alive or pid in self._told:
-                continue
-            process = _read(device, calls, pid)
-            if process is not None:
+        for pid in self._due(pids, frozenset(running)):
+            stats = _stats(device, calls, pid)
+            if stats is None:
+                self._refused[pid] += 1
+            elif not stats.isRunning:
                 self._told.add(pid)
-                ended.append(process)
+                ended.append(_process(pid, stats))
         ended.sort(key=lambda process: process.start + process.seconds)
         return tuple(ended[-_MOST:])
 
+    def _due(self, pids: Sequence[int], alive: frozenset[int]) -> list[int]:
+        """Whom to ask for, the newest first; the others' turn comes."""
+        # NVML's buffer is a ring: what has left it is forgotten here, too. A pid may be used again.
+        past = [pid for pid in dict.fromkeys(reversed(pids)) if pid not in alive]
+        self._told.intersection_update(past)
+        self._refused = Counter({pid: self._refused[pid] for pid in past if pid in self._refused})
+        due = (pid for pid in past if pid not in self._told and self._refused[pid] < _TRIES)
+        return list(islice(due, _MOST_CALLS))
 
-def _read(device: Device, calls: Calls, pid: int) -> FinishedProcess | None:
+
+def _stats(device: Device, calls: Calls, pid: int) -> pynvml.c_nvmlAccountingStats_t | None:
     call = pynvml.nvmlDeviceGetAccountingStats
     if call in device.unsupported:
         return None
     try:
-        stats = call(device.handle, pid)
+        return call(device.handle, pid)
     except pynvml.NVMLError as error:
         # It has left the buffer meanwhile.
         if error.value != pynvml.NVML_ERROR_NOT_FOUND:
             calls.failed_with(device.unsupported, call.__name__, error.value, call)
-        return None
     except TypeError:
         # pynvml's answer to a process whose memory is not known.
         calls.note(call.__name__, "not_available")
-        return None
-    if stats.isRunning:
-        return None
+    return None
+
+
+def _process(pid: int, stats: pynvml.c_nvmlAccountingStats_t) -> FinishedProcess:
     return FinishedProcess(
         pid=pid,
         start=stats.startTime / 1e6,

@@ -66,6 +66,35 @@ def test_of_very_many_the_newest_are_told(make_rack):
     assert rack.turn().gpu.finished == ()
 
 
+def stats_calls(rack):
+    return rack.driver.state.calls("nvmlDeviceGetAccountingStats")
+
+
+def test_a_full_buffer_is_asked_for_a_part_at_a_time_the_newest_first(make_rack, monkeypatch):
+    """NVML's holds thousands, all of which are new to a child that has just begun."""
+    rack = accounted(make_rack)
+    monkeypatch.setattr(
+        pynvml, "nvmlDeviceGetAccountingPids", lambda handle: [*range(10_000, 14_000), *range(100, 140)]
+    )
+    life(rack, *range(100, 140))
+    assert {process.pid for process in rack.turn().gpu.finished} == set(range(100, 140))
+    assert stats_calls(rack) == 128
+    rack.turn(100)
+    assert stats_calls(rack) == 40 + 3 * 4000, "each is asked for until it is given up"
+
+
+def test_a_process_of_which_nothing_can_be_read_is_given_up(make_rack):
+    rack = accounted(make_rack)
+    rack.driver.fail("nvmlDeviceGetAccountingStats", pynvml.NVML_ERROR_UNKNOWN)
+    life(rack, 100)
+    failures = [sum(rack.turn().snapshot.failures.values()) for _ in range(5)]
+    assert failures == [1, 1, 1, 0, 0]
+    assert stats_calls(rack) == 3
+    rack.driver.heal("nvmlDeviceGetAccountingStats")
+    life(rack, 101)
+    assert [process.pid for process in rack.turn().gpu.finished] == [101]
+
+
 def test_without_the_mode_nothing_is_asked_and_nothing_is_a_failure(make_rack):
     rack = make_rack(collect=COLLECT)
     life(rack, 100)
