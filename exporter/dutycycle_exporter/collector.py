@@ -87,7 +87,9 @@ class ExporterCollector:
 
     def page(self, state: State) -> Page:
         """Families that have a series in a state, in the order of the contract."""
-        page = Page({**_HEADS, **dcgm.HEADS} if self.like_dcgm else _HEADS)
+        # A reload may change it meanwhile.
+        like_dcgm = self.like_dcgm
+        page = Page({**_HEADS, **dcgm.HEADS} if like_dcgm else _HEADS)
         self._exporter(page, state)
         page.add("gpu_expected", self._in_node, state.expected)
         if state.view is not None:
@@ -97,7 +99,7 @@ class ExporterCollector:
             for owned in state.view.owned:
                 self._owned(page, owned, stale=state.stale)
             self._workloads(page, state.view.ownership)
-            if self.like_dcgm:
+            if like_dcgm:
                 dcgm.add(page, state.view, node=self._node, stale=state.stale)
         return page
 

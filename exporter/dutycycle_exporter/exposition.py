@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dutycycle_exporter.contract import Family
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
 _WORDS = {"inf": "+Inf", "-inf": "-Inf", "nan": "NaN", "True": "1", "False": "0"}
 
 

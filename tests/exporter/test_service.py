@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dutycycle_exporter.attribution import Attribution
-from dutycycle_exporter.collector import ExporterCollector
+from dutycycle_exporter.collector import ExporterCollector, Operation
 from dutycycle_exporter.contract import FAMILIES
 from dutycycle_exporter.model import Allocation, GpuReading, HostReading, Ownership, Process, Snapshot, Span, Workload
 from dutycycle_exporter.service import Service
@@ -313,3 +313,17 @@ def test_dcgm_exporters_names_are_shown_beside_ours_where_that_was_asked_for(pag
     assert "DCGM_FI_DEV_GPU_UTIL" in added
     assert {name.startswith("DCGM_FI_") for name in added} == {True}
     assert ours < page.names()
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_reload_in_the_midst_of_a_page_holds_from_the_next_one_on(page, before):
+    page.snapshot()
+
+    def reload():
+        page.collector.like_dcgm = not before
+        return Operation()
+
+    page.collector._operation = reload
+    page.collector.like_dcgm = before
+    assert ("DCGM_FI_DEV_GPU_UTIL" in page.names()) is before
+    assert ("DCGM_FI_DEV_GPU_UTIL" in page.names()) is not before
