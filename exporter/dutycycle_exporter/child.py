@@ -92,9 +92,9 @@ def main(
     try:
         run(_reader(interval, time_scale, collect, replay, node, epoch), fd, interval)
     except NvmlUnavailableError as error:
-        _report(fd, Unavailable(time.time(), error.reason, str(error)))
+        _report(fd, error.last, Unavailable(time.time(), error.reason, str(error)))
     except ReplayError as error:
-        _report(fd, Unavailable(time.time(), "replay", str(error)))
+        _report(fd, None, Unavailable(time.time(), "replay", str(error)))
 
 
 def _reader(
@@ -110,8 +110,11 @@ def _reader(
     return NvmlReader(interval=interval, time_scale=time_scale, collect=collect)
 
 
-def _report(pipe: int, message: Unavailable) -> None:
+def _report(pipe: int, last: Snapshot | None, message: Unavailable) -> None:
     try:
+        if last is not None:
+            # XIDs, counts of failures and what was read are told once: they must not go with this process.
+            send(pipe, last)
         send(pipe, message)
     except PipeClosedError:
         return

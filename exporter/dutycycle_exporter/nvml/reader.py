@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pynvml
 
 from dutycycle_exporter.collected import DEFAULT
+from dutycycle_exporter.errors import NvmlUnavailableError
 from dutycycle_exporter.model import GpuReading, Snapshot
 from dutycycle_exporter.nvml.calls import Calls, LostError, unavailable
 from dutycycle_exporter.nvml.devices import Device, Devices
@@ -38,6 +39,7 @@ class NvmlReader:
         self._collect = collect
         self._calls = Calls()
         self._gpus: dict[str, Gpu] = {}
+        self._worked = False
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
@@ -66,14 +68,28 @@ class NvmlReader:
 
     def read(self, now: float) -> Snapshot:
         """Read every GPU at `now` (Unix seconds). Raises NvmlUnavailableError where NVML as a whole is gone, or where a
-        GPU is missing that a fresh process may see.
+        GPU is missing that a fresh process may see; the error has what this turn found.
         """
         began = self._timer()
+        readings: list[GpuReading] = []
+        dropped: Counter[str] = Counter()
+        try:
+            self._read_gpus(now, began, readings, dropped)
+            self._missing.watch(now, self._devices.count, self._devices.visible)
+        except NvmlUnavailableError as error:
+            found = self._snapshot(now, began, readings, dropped)
+            # A child that never worked has nothing to tell but that.
+            if self._worked and (found.gpus or found.xids or found.failures):
+                error.last = found
+            raise
+        self._worked = True
+        return self._snapshot(now, began, readings, dropped)
+
+    def _read_gpus(self, now: float, began: float, readings: list[GpuReading], dropped: Counter[str]) -> None:
+        """Add to `readings` and `dropped` what each GPU gives. Raises NvmlUnavailableError."""
         self._devices.find()
         for uuid in self._gpus.keys() - {device.uuid for device in self._devices.shown}:
             self._gpus.pop(uuid).close()
-        readings: list[GpuReading] = []
-        dropped: Counter[str] = Counter()
         for device in list(self._devices.shown):
             gpu = self._gpu(device)
             try:
@@ -83,8 +99,6 @@ class NvmlReader:
                 self._gpus.pop(device.uuid).close()
             for reasons in gpu.take_dropped():
                 dropped.update(reasons)
-        self._missing.watch(now, self._devices.count, self._devices.visible)
-        return self._snapshot(now, began, readings, dropped)
 
     def _snapshot(self, now: float, began: float, readings: list[GpuReading], dropped: Counter[str]) -> Snapshot:
         clamped: dict[str, int] = {}
