@@ -252,6 +252,25 @@ def test_a_certificate_in_the_file_itself_needs_no_disk(serve, authority):
     assert get(server, context=client_context(authority)) == (200, PAGE)
 
 
+@pytest.mark.parametrize(
+    ("preference", "chosen"),
+    [
+        ([], "ECDHE-ECDSA-AES128-GCM-SHA256"),
+        (["  prefer_server_cipher_suites: true"], "ECDHE-ECDSA-AES128-GCM-SHA256"),
+        (["  prefer_server_cipher_suites: false"], "ECDHE-ECDSA-AES256-GCM-SHA384"),
+    ],
+)
+def test_the_server_chooses_the_cipher_unless_it_is_left_to_the_client(serve, authority, preference, chosen):
+    ours = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
+    lines = ["  max_version: TLS12", f"  cipher_suites: [{ours}]", *preference]
+    server = serve(tls_file(authority.issue("server", "IP:127.0.0.1"), *lines))
+    context = client_context(authority)
+    context.set_ciphers("ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-ECDSA-AES128-GCM-SHA256")
+    connection = socket.create_connection(("127.0.0.1", server.server_port), timeout=60)
+    with context.wrap_socket(connection) as secured:
+        assert secured.cipher()[0] == chosen
+
+
 def served_name(server, authority):
     connection = socket.create_connection(("127.0.0.1", server.server_port), timeout=60)
     with client_context(authority).wrap_socket(connection) as secured:

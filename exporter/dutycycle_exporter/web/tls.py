@@ -29,6 +29,8 @@ def make_context(config: TlsConfig) -> ssl.SSLContext:
     context.minimum_version = _VERSIONS[config.min_version]
     context.maximum_version = _VERSIONS[config.max_version]
     context.verify_mode = _CLIENTS[config.clients]
+    # Python's own contexts have it set.
+    context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
     if config.prefer_server_ciphers:
         context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
     try:

@@ -1,4 +1,4 @@
-"""What a turn found is told though NVML turns out to be unusable in it: XIDs and failures are told once, by nobody else."""
+"""What a turn found is told though NVML turns out to be unusable in it: nobody else tells of its XIDs and failures."""
 
 from __future__ import annotations
 
