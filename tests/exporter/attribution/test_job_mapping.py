@@ -133,6 +133,38 @@ def test_a_job_has_begun_when_the_file_that_names_it_alone_was_written(root):
     assert [job.start for job in jobs[B]] == [None, None]
 
 
+def test_a_list_that_is_written_for_another_job_moves_no_start(root):
+    """Else every arrival and departure would look as if all the others had been requeued."""
+    directory, began = JobMappingDirectory(root), []
+    for content, modified in (
+        (b"11\n", 100),
+        (b"11\n12\n", 200),
+        (b"11\n12\n", 300),
+        (b"12\n", 400),
+        (b"", 500),
+        (b"12\n11\n", 600),
+        (b"11\n", 700),
+    ):
+        write(root, "0", content, modified)
+        began.append({job.name: job.start for job in directory.read(GPUS).jobs.get(A, ())})
+    assert began == [
+        {"11": 100},
+        {"11": 100, "12": 200},
+        {"11": 100, "12": 200},
+        {"12": 200},
+        {},
+        {"12": 600, "11": 600},
+        {"11": 600},
+    ]
+
+
+def test_of_several_that_were_there_before_the_start_stays_unknown(root):
+    directory = JobMappingDirectory(root)
+    for content in (b"11\n12\n", b"11\n"):
+        write(root, "0", content, modified=1_700_000_000 + len(content))
+        assert {job.start for job in directory.read(GPUS).jobs[A]} == {None}
+
+
 def test_files_that_others_may_write_are_refused(root):
     write(root, "0", b"123\n")
     (root / "0").chmod(0o666)
