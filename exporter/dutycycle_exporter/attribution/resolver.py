@@ -93,7 +93,8 @@ class Attribution:
         """Whose every GPU is at `now` (Unix seconds), the time at which NVML answered. Never raises for bad input.
 
         A GPU of which NVML does not tell the processes, or that it does not show any more, keeps those that it was
-        last seen with as long as they live. Failures are counted as (slurm | process | kubelet | ..., reason).
+        last seen with as long as they live. Processes allocate a GPU only where neither a file nor the kubelet says
+        whose it is. Failures are counted as (slurm | process | kubelet | ..., reason).
         """
         failures: Counter[tuple[str, str]] = Counter()
         self._reader.begin(now)
@@ -111,12 +112,15 @@ class Attribution:
             claims[pod.device, pod.workload.id] = Claim(pod.device, pod.workload, True, _past(pod.start, now))
         pids: dict[int, str] = {}
         nameless: set[int] = set()
-        for gpu, process, owner in self._owned(processes, {gpu for gpu, _ in claims}):
+        allocated = {gpu for gpu, _ in claims}
+        for gpu, process, owner in self._owned(processes, allocated):
             if owner is None:
                 nameless.add(process.pid)
                 continue
             pids[process.pid] = owner.id
-            _claim_by_process(claims, gpu, owner, process)
+            # What a process does on a GPU that is somebody else's takes nothing of it away from who was given it.
+            if gpu not in allocated or (gpu, owner.id) in claims:
+                _claim_by_process(claims, gpu, owner, process)
             if process.group is not None:
                 self._groups[owner.id] = process.group
         allocations = self._allocations.settle(claims.values())

@@ -158,13 +158,39 @@ def test_a_pod_is_known_by_its_uid(box):
     assert (workload.namespace, workload.pod, workload.user) == ("", "", "")
 
 
-def test_a_job_on_a_gpu_that_is_allocated_to_another_has_an_allocation_of_its_own(box):
+@pytest.mark.parametrize(
+    ("files", "running", "expected"),
+    [
+        ([7], [8], ["slurm/7"]),
+        ([7], [7, 8], ["slurm/7"]),
+        ([7], ["1b-2c"], ["slurm/7"]),
+        ([7, 8], [8], ["slurm/7", "slurm/8"]),
+        ([7, 8], [7, 8, 9], ["slurm/7", "slurm/8"]),
+        ([], [7, 8], ["slurm/7", "slurm/8"]),
+    ],
+    ids=["another's", "its own and another's", "a pod's", "sharers", "sharers and another's", "no file"],
+)
+def test_on_a_gpu_with_a_file_the_processes_of_others_take_nothing_away(box, files, running, expected):
+    """Whose they are is told all the same: their work is not that of the holder."""
+    for job in files:
+        box.prolog.start(job, [A], shared=True)
+    owners = {}
+    for pid, owner in enumerate(running, 50):
+        box.run(pid, slurm_task(owner) if isinstance(owner, int) else pod_container(owner, "c0ffee"))
+        owners[pid] = f"slurm/{owner}" if isinstance(owner, int) else f"k8s///{owner}"
+    ownership = box.resolve(a=list(owners))
+    assert held(ownership) == [(A, workload) for workload in expected]
+    assert ownership.pids == owners
+    assert ownership.unresolved == frozenset()
+
+
+def test_a_job_on_a_gpu_that_is_allocated_to_another_has_the_names_of_its_file(box):
     box.prolog.start(7, [A], account="physics")
     box.prolog.start(8, [B], account="art", array_job_id=6, array_task_id=1)
     box.run(50, slurm_task(8))
     ownership = box.resolve(a=[50])
-    assert held(ownership) == [(A, "slurm/6_1"), (A, "slurm/7"), (B, "slurm/6_1")]
-    assert ownership.allocations[0].workload == ownership.allocations[2].workload
+    assert held(ownership) == [(A, "slurm/7"), (B, "slurm/6_1")]
+    assert ownership.pids == {50: "slurm/6_1"}
 
 
 def test_a_process_of_no_job_on_an_allocated_gpu_has_no_allocation(workstation):
