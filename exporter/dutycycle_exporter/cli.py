@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from typing import Any
@@ -12,6 +13,7 @@ from dutycycle_exporter.child import die_with_parent
 from dutycycle_exporter.errors import ConfigError, ExporterError, NvmlUnavailableError
 from dutycycle_exporter.options import settings_options
 from dutycycle_exporter.settings import Settings
+from dutycycle_exporter.signals import Signals
 
 _NO_DRIVER = ("library_not_found", "driver_not_loaded")
 
@@ -57,10 +59,12 @@ def cli(ctx: click.Context, /, probe: bool, with_parent: bool, **values: Any) ->
     if probe:
         _probe()
         return
+    # Before the rest is even loaded: to systemd the unit runs already, and a reload must not end it.
+    signals = Signals(signal.SIGHUP, signal.SIGUSR1)
     from dutycycle_exporter.daemon import Exporter  # noqa: PLC0415 - the probe needs none of it
 
     arguments = list(ctx.obj)
-    Exporter(Settings.of(values), lambda: read_settings(arguments)).run()
+    Exporter(Settings.of(values), lambda: read_settings(arguments)).run(signals)
 
 
 def read_settings(arguments: list[str]) -> Settings:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
-import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from dutycycle_exporter.collected import COLLECTED
 from dutycycle_exporter.collector import ExporterCollector, Operation
@@ -19,6 +17,7 @@ from dutycycle_exporter.ownership import NodeOwnership
 from dutycycle_exporter.reload import Configuration
 from dutycycle_exporter.service import Service
 from dutycycle_exporter.settings import Settings
+from dutycycle_exporter.signals import Signals
 from dutycycle_exporter.supervisor import Supervisor
 from dutycycle_exporter.web import Access, Scrapes, Server, make_app
 
@@ -110,9 +109,9 @@ class Exporter:
             release_timeout=settings.release_timeout / settings.time_scale,
         )
 
-    def run(self) -> None:
-        """Serve until SIGTERM or SIGINT. SIGHUP reloads, SIGUSR1 releases NVML."""
-        signals = _signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
+    def run(self, signals: Signals) -> None:
+        """Serve until SIGTERM or SIGINT. SIGHUP reloads, SIGUSR1 releases NVML: those that came before now, too."""
+        signals.take(signal.SIGTERM, signal.SIGINT)
         self._server.start()
         self._ownership.start()
         self._supervisor.start()
@@ -127,16 +126,3 @@ class Exporter:
         self._supervisor.stop()
         self._ownership.stop()
         self._server.stop()
-
-
-def _signals(*numbers: signal.Signals) -> Iterator[int]:
-    """Signals as they come, from now on, for ever.
-
-    By a pipe: the kernel may hand a signal to any thread, and one that waits for a lock is not woken by another's.
-    """
-    read_end, write_end = os.pipe()
-    os.set_blocking(write_end, False)
-    signal.set_wakeup_fd(write_end)
-    for number in numbers:
-        signal.signal(number, lambda *_: None)
-    return (os.read(read_end, 1)[0] for _ in itertools.repeat(None))

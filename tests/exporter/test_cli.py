@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -230,6 +231,31 @@ def test_flags_reach_what_they_configure(nvml_driver, tmp_path):
         assert daemon.values("dutycycle_exporter_time_scale") == [60]
         assert daemon.values("dutycycle_exporter_replay") == [0]
         assert daemon.log == ""
+
+
+def test_a_reload_and_a_release_while_it_is_still_starting_are_obeyed_when_it_has(nvml_driver, tmp_path):
+    """`systemctl reload` does not wait for it. Here it hangs in reading a file."""
+    driver = nvml_driver()
+    driver.add_gpu()
+    web, content = tmp_path / "web.yml", tmp_path / "content.yml"
+    os.mkfifo(web)
+    content.write_text("")
+
+    def opened():
+        try:
+            return os.open(web, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            return None
+
+    daemon = Daemon(tmp_path, driver.start().environment, f"--web.config.file={web}", "--die-with-parent")
+    writer = eventually(opened, "the file is being read")
+    daemon.signal(signal.SIGHUP)
+    daemon.signal(signal.SIGUSR1)
+    content.replace(web)
+    os.close(writer)
+    with daemon:
+        eventually(lambda: "the configuration was reloaded" in daemon.log)
+        eventually(lambda: daemon.total("dutycycle_exporter_child_restarts_total", reason="released") == 1)
 
 
 def test_text_from_outside_cannot_forge_a_line_of_the_log(nvml_driver, tmp_path):
