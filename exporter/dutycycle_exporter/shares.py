@@ -34,14 +34,15 @@ def work_of(processes: tuple[Process, ...] | None, ownership: Ownership) -> dict
 def parts(holders: Sequence[str], work: Mapping[str, float] | None) -> dict[str, float]:
     """Each holder's part of the device's work: that of its processes where it is known, else an equal one.
 
-    The parts are 1 in sum, or less where nobody's processes work, too. A holder without a process that works has 0, if
-    others have some that do. But the only holder, if it has no process at all there, has everything: what a container
-    does that a job started outside its cgroup cannot be told from what a stranger does, and unknown is not idle.
+    The parts are 1 in sum, or less where nobody's processes work, too, or those of a workload that does not hold it. A
+    holder without a process that works has 0, if others have some that do. But the only holder, if it has no process at
+    all there, has everything: what a container does that a job started outside its cgroup cannot be told from what a
+    stranger does, and unknown is not idle.
     """
-    if work is None or (len(holders) == 1 and holders[0] not in work):
+    if work is None or (len(holders) == 1 and holders[0] not in work) or not work.keys() & {NOBODY, *holders}:
         return dict.fromkeys(holders, 1.0 / len(holders)) if holders else {}
     done = {holder: work.get(holder, 0.0) for holder in holders}
-    total = sum(done.values()) + work.get(NOBODY, 0.0)
+    total = sum(work.values())
     return {holder: mine / total if total > 0 else 1.0 / len(holders) for holder, mine in done.items()}
 
 

@@ -187,6 +187,7 @@ def test_while_one_joins_and_another_leaves_each_has_its_share_of_each_moment():
         pytest.param((Process(30),), {30: C.id}, (3, 3), id="the only one is of a workload without the GPU"),
         pytest.param((Process(10, 0, 0.4), Process(20, 0, None)), {10: A.id, 20: B.id}, (3, 3), id="one is unknown"),
         pytest.param((Process(10, 0, 0.4), Process(30, 0, 0.2)), {10: A.id}, (4, 0), id="one is nobody's, and works"),
+        pytest.param((Process(10, 0, 0.4), Process(30, 0, 0.2)), {10: A.id, 30: C.id}, (4, 0), id="C works without it"),
         pytest.param((Process(10, 0, 0.0), Process(30, 0, 0.2)), {10: A.id}, (0, 0), id="only nobody's works"),
         pytest.param((Process(30, 0, 0.2), Process(31, 0, 0.2)), {}, (0, 0), id="only nobody's are there"),
         pytest.param((Process(10, 0, 0.4), Process(30, 0, 0.0)), {10: A.id}, (6, 0), id="nobody's, and does nothing"),
