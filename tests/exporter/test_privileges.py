@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -13,6 +12,7 @@ from tests.exporter.daemon import Daemon, eventually
 from tests.fakes.kubelet import FakeKubelet, pod
 from tests.fakes.node import FakeNode
 from tests.fakes.nvml import Level
+from tests.required import lacking
 
 # A mount namespace of its own, whose root is read-only, and then uid 0 without any capability, now or ever.
 CONFINED = (
@@ -23,11 +23,11 @@ CONFINED = (
 
 
 @pytest.fixture
-def root():
-    if os.geteuid() != 0:
-        pytest.skip("only root can take capabilities and writing away from a process")
+def confined(root):
+    """Only root can take capabilities and writing away from a process."""
     if missing := [program for program in ("unshare", "setpriv") if shutil.which(program) is None]:
-        pytest.fail(f"{missing} of util-linux is missing")
+        lacking(", ".join(missing))
+    return CONFINED
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def memory():
     shutil.rmtree(directory)
 
 
-def test_uid_0_without_capabilities_on_a_read_only_root_shows_everything(root, memory, nvml_libraries, tmp_path):
+def test_uid_0_without_capabilities_on_a_read_only_root_shows_everything(confined, memory, nvml_libraries, tmp_path):
     """As on Kubernetes: the kubelet's socket is in a directory that only uid 0 may enter."""
     with (
         FakeNode(memory / "fake", nvml_libraries, gpus=2, time_scale=10) as node,
@@ -50,7 +50,7 @@ def test_uid_0_without_capabilities_on_a_read_only_root_shows_everything(root, m
         node.start()
         flags = [f"--path.{name}={path}" for name, path in node.paths.items()]
         flags += ["--time-scale=10", "--series-hold=10s", f"--kubernetes.socket={kubelet.path}"]
-        with Daemon(tmp_path, node.environment, *flags, under=CONFINED) as daemon:
+        with Daemon(tmp_path, node.environment, *flags, under=confined) as daemon:
             eventually(lambda: daemon.total("workload_gpu_busy_seconds_total", job_id="7") > 0, "the job's GPU is busy")
             eventually(lambda: daemon.values("gpu_allocation", pod="train") == [1], "the pod has its GPU")
             eventually(lambda: daemon.total("workload_cpu_seconds_total", workload="slurm/7") > 0, "CPU time is read")

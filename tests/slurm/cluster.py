@@ -209,20 +209,24 @@ class Cluster:
                 accounting="cgroup" if self.cgroups else "none",
             ),
         )
-        self._write(
-            "prolog.conf",
-            f"node={self.directory}/nodes/$SLURMD_NODENAME\ndirectory=$node/prolog\nnvidia=$node/gpus\nmap=$node/gpus.map\n"
+        for node in NODES:
+            own = self.directory / "nodes" / node
             # GresTypes has shards, which only one node has.
-            f"[[ $SLURMD_NODENAME == {SHARED_NODE} ]] || sharing=no\n",
-        )
+            sharing = "auto" if node == SHARED_NODE else "no"
+            self._write(
+                f"nodes/{node}/prolog.conf",
+                f"directory={own}/prolog\nnvidia={own}/gpus\nmap={own}/gpus.map\nsharing={sharing}\n",
+            )
         for what in ("prolog", "epilog"):
             script = ROOT / f"manifests/slurm/{what}.d/dutycycle.sh"
+            settings = f"{self.directory}/nodes/$SLURMD_NODENAME/prolog.conf"
             unless = f"[ -e {self.directory}/without-{what} ] && exit 0"
-            self._write(what, f'#!/bin/sh\n{unless}\nexec "{script}" "{self.directory}/prolog.conf"\n')
+            self._write(what, f'#!/bin/sh\n{unless}\nexec "{script}" "{settings}"\n')
             (self.directory / what).chmod(0o755)
 
     def _write(self, name: str, text: str) -> None:
         (self.directory / name).write_text(text)
+        (self.directory / name).chmod(0o644)
 
     def _stop(self) -> None:
         with suppress(Exception):

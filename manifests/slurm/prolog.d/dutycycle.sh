@@ -1,8 +1,9 @@
 #!/bin/bash -p
 # Slurm prolog: writes down whose each GPU of the job is, for the exporter on this node (docs/slurm.md).
 #
-# Needs bash 4.2 and mv; starts one process, whatever the number of GPUs. Never fails a job: what goes wrong is logged,
-# and the exit code is always 0. Settings: the file named as first argument, else /etc/dutycycle/prolog.conf.
+# Needs bash 4.2 and coreutils; starts one process, whatever the number of GPUs, and one more for each of the site's
+# files, where it has any. Never fails a job: what goes wrong is logged, and the exit code is always 0. Settings: the
+# file named as first argument, else /etc/dutycycle/prolog.conf.
 
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 LC_ALL=C
@@ -28,17 +29,31 @@ stop() {
     exit 0
 }
 
-# A settings file is run as root, so nobody else may have written it. -O: owned by whoever runs this, which is root.
-settings=${1:-/etc/dutycycle/prolog.conf}
-if [[ -f $settings ]]; then
-    if [[ -O $settings && ! -L $settings ]]; then
-        # shellcheck source=/dev/null
-        . "$settings"
-    else
-        log "$settings is not used: it is a link, or not owned by the user that runs the prolog"
-    fi
-fi
+# A file of the site's: whoever may write it decides whose the GPUs are and where root writes. Of its mode bash itself
+# cannot tell enough.
+trusted() {
+    local mode
+    [[ -f $1 && -O $1 && ! -L $1 ]] && mode=$(stat -c %a -- "$1") && (((8#$mode & 8#022) == 0))
+}
 
+# Lines of a name, = and a value, which may be in quotes; read, never run.
+a_setting=$'^([a-z_]+)=("([^"$`\\\\]*)"|\'([^\']*)\'|([^[:blank:]"\'$`\\\\#;&|<>()]*))([[:blank:]]+#.*)?$'
+read_settings() {
+    local line number=0 value
+    while read -r line || [[ -n $line ]]; do
+        number=$((number + 1))
+        [[ -z $line || $line == '#'* ]] && continue
+        [[ $line =~ $a_setting ]] || stop "$1 is not used, nor is anything written down: line $number is no setting"
+        value=${BASH_REMATCH[3]}${BASH_REMATCH[4]}${BASH_REMATCH[5]}
+        case ${BASH_REMATCH[1]}=$value in
+            directory=/* | map=/* | nvidia=/* | boot_id=/* | order=auto | order=minor | order=pci | \
+                sharing=auto | sharing=yes | sharing=no) printf -v "${BASH_REMATCH[1]}" %s "$value" ;;
+            *) stop "$1 is not used, nor is anything written down: there is no ${BASH_REMATCH[1]}=$value" ;;
+        esac
+    done < "$1"
+}
+
+not_ours='it is no plain file, not owned by the user that runs the prolog, or others may write to it'
 whole_number='^[0-9]{1,10}$'
 a_uuid='^(GPU|MIG)-[0-9A-Za-z-]+$'
 
@@ -52,6 +67,12 @@ user_id=${SLURM_JOB_UID:-}
 [[ -n ${SLURM_JOB_GPUS:-} || ${CUDA_VISIBLE_DEVICES:-} == *-* ]] || exit 0
 [[ $job =~ $whole_number && $user_id =~ $whole_number ]] || stop 'SLURM_JOB_ID or SLURM_JOB_UID is not a number'
 job=$((10#$job))
+
+settings=${1:-/etc/dutycycle/prolog.conf}
+if [[ -e $settings || -L $settings ]]; then
+    trusted "$settings" || stop "$settings is not used, nor is anything written down: $not_ours"
+    read_settings "$settings"
+fi
 
 # The UUIDs of this node's GPUs in the order in which Slurm counts them: of minor numbers, or of PCI addresses.
 uuids=()
@@ -123,7 +144,13 @@ find_gpus() {
         fi
     done
     [[ ${#gpus[@]} -gt 0 ]] && return
-    if [[ -f $map ]]; then read_map; else read_driver; fi
+    if [[ -e $map || -L $map ]]; then
+        # Without it an index would mean something else.
+        trusted "$map" || stop "$map is not used, nor is anything written down: $not_ours"
+        read_map
+    else
+        read_driver
+    fi
     split "${SLURM_JOB_GPUS:-}"
     for index in "${words[@]}"; do
         if [[ $index =~ $whole_number ]] && is_uuid "${uuids[10#$index]:-}"; then

@@ -16,7 +16,7 @@ from tests.fakes.slurm_prolog import PrologWriter
 A, B = "GPU-aaaaaaaa-0000-0000-0000-000000000000", "GPU-bbbbbbbb-0000-0000-0000-000000000000"
 MINIMAL = {"job_id": 7, "uid": 1000}
 BOOT, EARLIER = "8f0f8c3e-0d9b-4a53-8f39-0c1ac5be1e3d", "11111111-0d9b-4a53-8f39-0c1ac5be1e3d"
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+as_root = pytest.mark.usefixtures("root")
 
 
 @pytest.fixture

@@ -29,9 +29,14 @@ class Machine:
         paths = {"directory": self.directory, "nvidia": self.gpus, "map": self.map, "boot_id": root / "boot_id"}
         self.settings = root / "prolog.conf"
         self.settings.write_text("".join(f"{name}='{path}'\n" for name, path in paths.items()) + "\n".join(settings))
+        self.settings.chmod(0o644)
 
     def boot(self, boot_id):
         (self.root / "boot_id").write_text(f"{boot_id}\n")
+
+    def write_map(self, text):
+        self.map.write_text(text)
+        self.map.chmod(0o644)
 
     def add_gpu(self, bus_id, minor, text=None):
         entry = self.gpus / bus_id

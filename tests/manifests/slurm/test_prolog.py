@@ -93,6 +93,30 @@ def test_the_site_can_say_what_an_index_counts(tmp_path, order, first):
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        *("order=pci", 'order="pci"', "order='pci'", "  order=pci  ", "order=pci # as everywhere here"),
+        *("order=minor\norder=pci\n", "# order=minor\n\norder=pci\n\n#", "sharing=no\norder=pci\nsharing=auto"),
+    ],
+)
+def test_settings_are_read_however_they_are_written(tmp_path, line):
+    machine = Machine(tmp_path, line)
+    assert machine.prolog(gpus="0") == ""
+    assert list(machine.jobs()) == [uuid(3)]
+
+
+@pytest.mark.parametrize("quote", ["", "'", '"'])
+def test_prolog_and_epilog_read_the_same_directory(tmp_path, quote):
+    directory = tmp_path / ("jobs" if not quote else "its jobs")
+    machine = Machine(tmp_path, f"directory={quote}{directory}{quote} # ours")
+    machine.directory = directory
+    assert machine.prolog() == ""
+    assert machine.files() == [f"{uuid(0)}.7.json"]
+    assert machine.epilog() == ""
+    assert machine.files() == []
+
+
+@pytest.mark.parametrize(
     ("gres", "first"),
     [
         ("AutoDetect=nvml\n", 3),
@@ -112,13 +136,13 @@ def test_slurm_that_detects_gpus_by_nvml_counts_pci_addresses(machine, gres, fir
 
 
 def test_a_map_of_the_site_goes_before(machine):
-    machine.map.write_text(f"# index, UUID\n0 {uuid(2)}\n1 MIG-bbbb-1 # 1g.10gb\n\nx y\n08 {uuid(0)}\n2 $(touch x)\n")
+    machine.write_map(f"# index, UUID\n0 {uuid(2)}\n1 MIG-bbbb-1 # 1g.10gb\n\nx y\n08 {uuid(0)}\n2 $(touch x)\n")
     machine.prolog(7, "0,1,8")
     assert machine.files() == sorted([f"{uuid(0)}.7.json", f"{uuid(2)}.7.json", "MIG-bbbb-1.7.json"])
 
 
 def test_uuids_that_slurm_knows_go_before_all(machine):
-    machine.map.write_text(f"0 {uuid(2)}\n")
+    machine.write_map(f"0 {uuid(2)}\n")
     machine.prolog(7, "0,1", CUDA_VISIBLE_DEVICES=f"{uuid(9)},MIG-cccc-2")
     assert machine.files() == [f"{uuid(9)}.7.json", "MIG-cccc-2.7.json"]
 

@@ -23,6 +23,7 @@ def unit(tmp_path):
 
 def run(*command):
     if shutil.which(command[0]) is None:
+        # Also in CI: a container has no systemd, and the other tests do not need it.
         pytest.skip(f"no {command[0]} here")
     return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, timeout=60)
 
