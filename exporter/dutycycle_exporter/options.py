@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from dutycycle_exporter import config_file
-from dutycycle_exporter.parameters import Duration, Finite, Names
+from dutycycle_exporter.parameters import Duration, Finite, Names, Text
 from dutycycle_exporter.settings import COMPATIBLE, SWITCHES
 
 PREFIX = "DUTYCYCLE_EXPORTER"
@@ -79,11 +79,12 @@ def _options() -> Iterator[Callable[[Callable[..., None]], Callable[..., None]]]
     yield _option(
         "--node-name",
         "node_name",
+        type=Text(),
         default=socket.gethostname,
         show_default="host name",
         help="Label `node`; in Slurm the node's name there.",
     )
-    yield _option("--cluster", "cluster", default="", help="Label `cluster` of ownership series.")
+    yield _option("--cluster", "cluster", type=Text(), default="", help="Label `cluster` of ownership series.")
     yield _option(
         "--sample-interval",
         "sample_interval",

@@ -36,6 +36,21 @@ class Finite(click.FloatRange):
         return number
 
 
+class Text(click.ParamType[str]):
+    """A text that can be the value of a label."""
+
+    name = "text"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """As it is; in Unicode, which arguments and variables need not be."""
+        text = str(value)
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            self.fail(f"{text!r} is not valid UTF-8", param, ctx)
+        return text
+
+
 class Names(click.ParamType[tuple[str, ...]]):
     """Several words, separated by commas; with `choices`, each one of them."""
 

@@ -117,6 +117,8 @@ def test_what_is_no_duration_is_refused_with_an_example(flag, text):
     [
         *(("--time-scale", text) for text in ("0", "-1", "nan", "inf", "1e9", "fast", "")),
         *(("--replay.epoch", text) for text in ("nan", "inf", "now", "")),
+        ("--node-name", os.fsdecode(b"n\xff1")),
+        ("--cluster", os.fsdecode(b"n\xff1")),
         ("--log-level", "loud"),
         ("--compat", "dgcm"),
         ("--path.procfs", __file__),
@@ -127,6 +129,14 @@ def test_a_bad_value_is_wrong_usage_that_names_the_flag(flag, text):
     done = CliRunner().invoke(cli, [f"{flag}={text}"])
     assert done.exit_code == 2
     assert flag in done.output
+
+
+@pytest.mark.parametrize("name", ["NODE_NAME", "CLUSTER"])
+def test_a_label_that_is_not_utf8_is_refused_at_the_start_and_not_at_each_scrape(name):
+    done = command(**{f"DUTYCYCLE_EXPORTER_{name}": os.fsdecode(b"n\xff1")})
+    assert done.returncode == 2
+    assert f"Invalid value for '--{name.lower().replace('_', '-')}'" in done.stderr
+    assert "is not valid UTF-8" in done.stderr
 
 
 @pytest.mark.parametrize(

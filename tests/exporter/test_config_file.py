@@ -150,6 +150,7 @@ def test_the_file_itself_can_be_named_by_a_variable(written, monkeypatch):
         ("path.procfs: " + __file__, "path.procfs: Directory"),
         ("cluster:", "cluster: has no value; leave the key out for its default"),
         ("node-name: 007", "node-name: expected a text; put it in quotes"),
+        ('cluster: "\\ud800"', "cluster: '\\ud800' is not valid UTF-8"),
         ("cluster: a\ncluster: b", "exporter.yaml:2: the key cluster is given twice"),
         ("- cluster", "expected keys and values at the top level"),
         ("cluster: [", "exporter.yaml:1:11: not YAML"),
