@@ -76,7 +76,7 @@ GAPS = (
     (
         ("DCGM_EXP_XID_ERRORS_COUNT",),
         "A count over a window that the exporter chooses.",
-        "`increase(gpu_xid_errors_total[5m])`",
+        "`increase(gpu_xid_errors_total[5m]) > 0`; `time() - gpu_xid_last_timestamp_seconds < 300` tells of it sooner",
     ),
     (
         ("DCGM_FI_DEV_POWER_USAGE_INSTANT", "DCGM_FI_DEV_POWER_MGMT_LIMIT*"),

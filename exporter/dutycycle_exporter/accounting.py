@@ -55,6 +55,15 @@ class _Device:
         return self.reading.slices * tenure.share
 
 
+@dataclass(slots=True)
+class _Errors:
+    """How often a GPU reported an XID; `created` is when its series began."""
+
+    created: float
+    count: int = 0
+    last: float = 0.0
+
+
 class Accounts:
     """All counters. `hold` is in wall seconds; `time_scale` divides the bounds of idle gaps."""
 
@@ -62,7 +71,7 @@ class Accounts:
         self.hold = hold
         self._time_scale = time_scale
         self._devices: dict[str, _Device] = {}
-        self._xids: dict[tuple[str, int], XidView] = {}
+        self._xids: dict[tuple[str, int], _Errors] = {}
         self._previous: float | None = None
 
     def update(self, snapshot: Snapshot, ownership: Ownership) -> View:
@@ -86,11 +95,13 @@ class Accounts:
                 self._settle(device, now)
             self._forget_instances(readings)
             self._previous = now
-        self._count(snapshot.xids)
+        self._count(snapshot.xids, now)
         return self._view(snapshot, ownership)
 
     def _set_back(self, now: float) -> None:
         self._previous = now
+        for errors in self._xids.values():
+            errors.created = min(errors.created, now)
         for device in self._devices.values():
             device.measured_until = device.active_until = now
             device.energy.forget()
@@ -160,13 +171,13 @@ class Accounts:
         for key in gone:
             del self._devices[key]
 
-    def _count(self, xids: Iterable[Xid]) -> None:
+    def _count(self, xids: Iterable[Xid], now: float) -> None:
         for xid in xids:
             key = xid.gpu_uuid, xid.code
-            before = self._xids.get(key)
-            if before is not None or len(self._xids) < _MOST_XIDS:
-                count = 0 if before is None else before.count
-                self._xids[key] = XidView(xid.gpu_uuid, xid.code, count + 1, xid.t)
+            if key in self._xids or len(self._xids) < _MOST_XIDS:
+                errors = self._xids.setdefault(key, _Errors(created=now))
+                errors.count += 1
+                errors.last = xid.t
 
     def _view(self, snapshot: Snapshot, ownership: Ownership) -> View:
         shown = {reading.key for reading in snapshot.gpus}
@@ -190,7 +201,11 @@ class Accounts:
                 for device in self._devices.values()
                 for owned in device.owned.values()
             ),
-            xids=tuple(self._xids.values()),
+            xids=tuple(
+                # As a workload's new series this one is at 0 at first, or PromQL's increase() would miss the first XID.
+                XidView(gpu_uuid, code, 0 if snapshot.t - errors.created < self.hold else errors.count, errors.last)
+                for (gpu_uuid, code), errors in self._xids.items()
+            ),
         )
 
 

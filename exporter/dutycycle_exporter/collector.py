@@ -15,6 +15,7 @@ from dutycycle_exporter.contract import (
     NODE,
     OWNERSHIP,
     PROCESS,
+    RESTART_REASONS,
     UTILIZATION_BUCKETS,
     WORKLOAD,
     xid_class,
@@ -118,7 +119,8 @@ class ExporterCollector:
             page.add("dutycycle_exporter_collector_duration_seconds", block, run.duration)
             if run.last_success is not None:
                 page.add("dutycycle_exporter_collector_age_seconds", block, max(0.0, state.now - run.last_success))
-        page.add_each("dutycycle_exporter_child_restarts_total", "", "reason", state.restarts.items())
+        restarts = {**dict.fromkeys(RESTART_REASONS, 0), **state.restarts}
+        page.add_each("dutycycle_exporter_child_restarts_total", "", "reason", restarts.items())
         for key, count in state.read_failures.items():
             page.add("dutycycle_exporter_read_failures_total", labels(("call", "error"), key), count)
         page.add_each("dutycycle_exporter_samples_dropped_total", "", "reason", state.dropped.items())

@@ -70,6 +70,22 @@ def xid_class(code: int) -> str:
     return "application" if code in XID_APPLICATION else "other"
 
 
+RESTART_REASONS = (
+    "exit",
+    "hang",
+    "garbled",
+    "start",
+    "stuck",
+    "released",
+    "reload",
+    "gpu_lost",
+    "uninitialized",
+    "driver_not_loaded",
+    "library_not_found",
+    "lib_rm_version_mismatch",
+)
+"""Why an NVML child is replaced: the reasons that are known, shown at 0 from the start. NVML may give others."""
+
 GAP_LENGTHS = ("lt2", "2to30", "30to600", "ge600")
 """Values of `length`: under 2 s, 2 to 30 s, 30 to 600 s, 600 s and more, before division by the time scale."""
 
@@ -260,7 +276,9 @@ SECTIONS = (
                 "gpu_xid_errors_total",
                 "counter",
                 (*DEVICE, "xid", "class"),
-                "Errors that the driver reported (XID), since the exporter started.",
+                "Errors that the driver reported (XID), since the exporter started. A new series is shown at 0 for "
+                "`--series-hold`, so that `increase` sees the first one, too; to hear of it at once, alert on "
+                "`time() - gpu_xid_last_timestamp_seconds`.",
             ),
             Family(
                 "gpu_xid_last_timestamp_seconds", "gauge", (*DEVICE, "xid", "class"), "When the XID was last reported."
@@ -331,13 +349,15 @@ SECTIONS = (
                 "workload_gpu_observed_seconds_total",
                 "counter",
                 OWNERSHIP,
-                "Share x time for which the duty cycle was measured.",
+                "Share x time for which the duty cycle was measured. While k workloads hold a GPU, one's busy time may "
+                "be up to k times its observed time; added up over them it is not more.",
             ),
             Family(
                 "workload_gpu_busy_seconds_total",
                 "counter",
                 OWNERSHIP,
-                "Busy time of this workload; on a shared GPU by per-process utilization.",
+                "Busy time of this workload. On a shared GPU it is divided by per-process utilization, and evenly "
+                "where that is not known; processes that are nobody's take theirs away.",
             ),
             Family(
                 "workload_gpu_active_seconds_total",
@@ -349,13 +369,14 @@ SECTIONS = (
                 "workload_gpu_idle_gap_seconds_total",
                 "counter",
                 (*OWNERSHIP, "length"),
-                "Time in idle gaps (samples of 5 % or less) by the gap's length, credited when it ends.",
+                "Time in idle gaps (samples of 5 % or less) by the gap's length, credited when it ends; on a shared "
+                "GPU the device's.",
             ),
             Family(
                 "workload_gpu_utilization_samples",
                 "histogram",
                 OWNERSHIP,
-                "Seconds by utilization: each sample weighs the time it stands for.",
+                "Seconds by utilization: each sample weighs the time it stands for; on a shared GPU the device's.",
             ),
             Family("workload_gpu_energy_joules_total", "counter", OWNERSHIP, "Share of the device's energy."),
             Family(
@@ -477,7 +498,10 @@ SECTIONS = (
                 "Files of jobs and processes that could not be used.",
             ),
             Family(
-                "dutycycle_exporter_child_restarts_total", "counter", ("reason",), "Times the NVML child was replaced."
+                "dutycycle_exporter_child_restarts_total",
+                "counter",
+                ("reason",),
+                "Times the NVML child was replaced; by reason, the known ones at 0 from the start.",
             ),
         ),
     ),

@@ -18,7 +18,9 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class XidView:
-    """How often a GPU reported an XID since the exporter started, and when it did last."""
+    """How often a GPU reported an XID since the exporter started, and when it did last. `count` is 0 while the series
+    is new.
+    """
 
     gpu_uuid: str
     code: int

@@ -37,8 +37,8 @@ def held(device, *workloads, **known):
 class Run:
     """Accounts, told what a GPU's devices say."""
 
-    def __init__(self, time_scale=1.0):
-        self.accounts = Accounts(hold=0.0, time_scale=time_scale)
+    def __init__(self, time_scale=1.0, hold=0.0):
+        self.accounts = Accounts(hold=hold, time_scale=time_scale)
         self.view = None
 
     def at(self, seconds, *gpus, ownership, **fields):
@@ -171,6 +171,28 @@ def test_every_occurrence_of_an_xid_counts():
     assert {(xid.code, xid.count, xid.last - T) for xid in run.view.xids} == {(79, 3, 4), (31, 1, 4)}
     run.at(10, ownership=Ownership())
     assert len(run.view.xids) == 2, "also of a GPU that is lost since"
+
+
+def test_a_new_xid_is_shown_at_0_for_the_hold_time_and_its_instant_at_once():
+    """Else PromQL's increase() would never see the first XID of a GPU, which is often the last."""
+    run = Run(hold=30).at(0, GPU, ownership=Ownership())
+
+    def shown(seconds, *xids):
+        run.at(seconds, GPU, ownership=Ownership(), xids=tuple(Xid("GPU-0", code, T + seconds - 1) for code in xids))
+        return {xid.code: (xid.count, xid.last - T) for xid in run.view.xids}
+
+    assert shown(5, 79) == {79: (0, 4)}
+    assert shown(30, 79, 31) == {79: (0, 29), 31: (0, 29)}
+    assert shown(35) == {79: (2, 29), 31: (0, 29)}
+    assert shown(40, 79) == {79: (3, 39), 31: (0, 29)}
+    assert shown(60) == {79: (3, 39), 31: (1, 29)}
+
+
+def test_a_clock_that_was_set_back_does_not_hold_an_xid_for_ever():
+    run = Run(hold=30).at(0, GPU, ownership=Ownership(), xids=(Xid("GPU-0", 79, T),))
+    for second in (-3600, -3580, -3560):
+        run.at(second, GPU, ownership=Ownership())
+    assert [xid.count for xid in run.view.xids] == [1]
 
 
 def test_xids_are_bounded():

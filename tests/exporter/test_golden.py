@@ -188,7 +188,6 @@ def test_together_they_show_every_family_that_there_is():
     assert missing == {
         "workload_label",
         "dutycycle_exporter_attribution_failures_total",
-        "dutycycle_exporter_child_restarts_total",
         "dutycycle_exporter_read_failures_total",
         "dutycycle_exporter_samples_dropped_total",
     }

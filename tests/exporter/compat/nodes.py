@@ -108,7 +108,7 @@ def state_of(
 ) -> State:
     """What the exporter knows after a snapshot of these GPUs. `xids` are (GPU's UUID, code, time after the first)."""
     clock = FakeClock()
-    service = Service(_Nobody(), interval=5.0, hold=30.0, sysfs=tmp_path, clock=clock)
+    service = Service(_Nobody(), interval=5.0, hold=0.0, sysfs=tmp_path, clock=clock)
     allocations = tuple(Allocation(gpu.key, workload) for gpu, workload in held)
     events = tuple(Xid(uuid, code, clock.now + after) for uuid, code, after in xids)
     service.on_snapshot(
