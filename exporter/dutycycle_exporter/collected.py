@@ -4,29 +4,27 @@ always read: without them there is no telling whose a GPU is and whether it work
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dutycycle_exporter.errors import ExporterError
 
-COLLECTED = (
-    "memory",
-    "power",
-    "temperature",
-    "clocks",
-    "throttle",
-    "ecc",
-    "pcie",
-    "nvlink",
-    "gpm",
-    "xid",
-    "processes",
-    "accounting",
-)
-"""`ecc` is all of a GPU's health, `temperature` with its fan, `clocks` with its performance state, `processes` what
-each of them does."""
+COLLECTED: Mapping[str, tuple[bool, str]] = {
+    "memory": (True, "Memory in use and its activity."),
+    "power": (True, "Power, its limit, and energy."),
+    "temperature": (True, "Temperatures and fans."),
+    "clocks": (True, "Clocks and the performance state."),
+    "throttle": (True, "Time for which clocks were held down, by reason."),
+    "ecc": (True, "ECC errors, remapped rows, retired pages."),
+    "pcie": (True, "Bytes and replays on PCIe."),
+    "nvlink": (True, "Bytes on NVLink."),
+    "gpm": (True, "SM, tensor and memory activity, on Hopper and later."),
+    "xid": (True, "XID errors as they happen."),
+    "processes": (False, "A series for each process on a GPU."),
+    "accounting": (False, "Lifetime utilization of processes that ended; accounting mode must be on."),
+}
+"""Whether each is read by default, and what it gives. What is not has a series for each life of a process."""
 
-ON_DEMAND = frozenset({"processes", "accounting"})
-"""What is read only when it is asked for: its series have a life of a process each."""
-
-DEFAULT = frozenset(COLLECTED) - ON_DEMAND
+DEFAULT = frozenset(name for name, (default, _) in COLLECTED.items() if default)
 
 
 def parse_collected(text: str) -> frozenset[str]:

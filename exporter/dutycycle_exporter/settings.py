@@ -7,20 +7,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
+from dutycycle_exporter.collected import COLLECTED
+
 SWITCHES: Mapping[str, tuple[bool, str]] = {
-    "memory": (True, "Memory in use and its activity."),
-    "power": (True, "Power, its limit, and energy."),
-    "temperature": (True, "Temperatures and fans."),
-    "clocks": (True, "Clocks and the performance state."),
-    "throttle": (True, "Time for which clocks were held down, by reason."),
-    "ecc": (True, "ECC errors, remapped rows, retired pages."),
-    "pcie": (True, "Bytes and replays on PCIe."),
-    "nvlink": (True, "Bytes on NVLink."),
-    "gpm": (True, "SM, tensor and memory activity, on Hopper and later."),
-    "xid": (True, "XID errors as they happen."),
+    **COLLECTED,
     "host": (True, "CPU time, limit and pressure of a workload's cgroup."),
-    "processes": (False, "A series for each process on a GPU."),
-    "accounting": (False, "Lifetime utilization of processes that ended; accounting mode must be on."),
 }
 """Collectors that `--collect.NAME` switches: whether they are on by default, and what they give."""
 

@@ -231,5 +231,7 @@ def test_the_example_is_what_holds_without_a_file():
 
 
 def test_every_switch_is_one_that_the_child_or_attribution_knows_with_the_same_default():
-    assert set(SWITCHES) == {*COLLECTED, "host"}
+    assert set(SWITCHES) - set(COLLECTED) == {"host"}
+    assert all(SWITCHES[name] is COLLECTED[name] for name in COLLECTED), "there is one list"
     assert {name for name, (default, _) in SWITCHES.items() if default} == DEFAULT | {"host"}
+    assert set(DEFAULT) == set(COLLECTED) - {"processes", "accounting"}
