@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 import threading
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from dutycycle_exporter import supervisor
+from dutycycle_exporter.contract import RESTART_REASONS
+from dutycycle_exporter.nvml.calls import _FATAL, error_name
 from dutycycle_exporter.supervisor import Supervisor
 from tests.exporter.daemon import alive, eventually
 
@@ -84,6 +87,24 @@ def test_every_end_of_a_child_is_told_by_its_reason_and_another_is_started(code,
         assert len(set(watch.pids)) == len(watch.pids)
     assert not any(alive(pid) for pid in watch.pids)
     capfd.readouterr()
+
+
+GIVEN = re.compile(
+    r"""_lose\(\s*"(\w+)"|return heard, "(\w+)"|NvmlUnavailableError\(\s*"(\w+)"|Unavailable\(time\.time\(\), "(\w+)\""""
+)
+"""Where the source of the supervisor and its child gives a reason."""
+
+
+def test_the_documentation_explains_every_reason_that_the_code_gives_and_no_other():
+    package = Path(supervisor.__file__).parent
+    sources = [package / "supervisor.py", package / "child.py", *(package / "nvml").glob("*.py")]
+    given = {reason for path in sources for found in GIVEN.findall(path.read_text()) for reason in found if reason}
+    assert {"hang", "released", "gpu_lost", "replay"} <= given, "they are found in the source"
+    table = (Path(__file__).parents[2] / "docs" / "exporter.md").read_text().partition("| reason |")[2]
+    rows = [row.split("|")[1] for row in table.partition("\n\n")[0].splitlines()[2:]]
+    explained = {reason for row in rows for reason in re.findall(r"`(\w+)`", row)}
+    assert explained == given | {error_name(code) for code in _FATAL} | {"no_permission"}
+    assert explained - {"replay", "no_permission"} == set(RESTART_REASONS)
 
 
 @pytest.mark.parametrize(
