@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dutycycle_exporter.attribution import Attribution
+from dutycycle_exporter.attribution.hosts import CgroupFiles
 from dutycycle_exporter.attribution.kubernetes import ApiServer, KubernetesPods, Naming, Pace, Selection
 from dutycycle_exporter.errors import ExporterError
 from dutycycle_exporter.model import GpuReading, Ownership
@@ -80,6 +81,7 @@ def _pods(settings: Settings) -> KubernetesPods | None:
         selection=_selection(settings),
         naming=_naming(settings),
         pace=_pace(settings.time_scale),
+        has_cgroup=CgroupFiles(settings.cgroup).has_pod,
     )
 
 

@@ -104,6 +104,29 @@ def test_of_two_that_share_a_gpu_each_has_what_its_processes_did(kubernetes):
     assert "NaN" not in page
 
 
+def workloads(daemon):
+    return {
+        sample.labels["workload"]
+        for family in text_string_to_metric_families(daemon.get("/metrics")[1])
+        for sample in family.samples
+        if sample.name == "gpu_allocation"
+    }
+
+
+def test_a_pod_that_is_made_anew_under_its_name_is_another_and_a_completed_one_is_over(kubernetes):
+    """Without the API server, while the kubelet lists the name all the time."""
+    node, kubelet, daemon, _ = kubernetes
+    kubelet.pods = [pod("worker-0", "ml", {"nvidia.com/gpu": [node.driver.gpus[0].uuid]})]
+    first = node.pod(UID, {0: Level(0.8)})
+    eventually(lambda: workloads(daemon) == {f"k8s/ml/worker-0/{UID}"}, "the first is known")
+    first.stop()
+    second = node.pod(OTHER_UID, {0: Level(0.8)})
+    eventually(lambda: workloads(daemon) == {f"k8s/ml/worker-0/{OTHER_UID}"}, "the second has its name and the GPU")
+    eventually(lambda: set(held(daemon).values()) == {1}, "and all of it")
+    second.stop()
+    eventually(lambda: not held(daemon), "nobody has it any more")
+
+
 @pytest.mark.parametrize("trouble", ["restart", "hang", "nonsense"])
 def test_an_allocation_does_not_end_on_a_kubelet_in_trouble(kubernetes, trouble):
     node, kubelet, daemon, _ = kubernetes

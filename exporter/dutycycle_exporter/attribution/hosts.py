@@ -68,6 +68,14 @@ class CgroupFiles:
                     return Group("k8s", uid, found)
         return None
 
+    def has_pod(self, uid: str) -> bool | None:
+        """Whether a pod's group is where a kubelet usually puts it; None where no kubelet's groups are to be seen."""
+        if self.find_pod(uid) is not None:
+            return True
+        mounts = (self._unified(), *(self._root / mount for mounts in _V1_MOUNTS.values() for mount in mounts))
+        seen = any(_is_directory(mount / top) for mount in mounts for top in ("kubepods.slice", "kubepods"))
+        return False if seen else None
+
     def _scopes_by_node(self) -> Iterator[str]:
         above = PurePosixPath(SLURM_SCOPE).parent
         for name in _entries(self._unified() / above.relative_to("/")):

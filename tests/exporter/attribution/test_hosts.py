@@ -152,3 +152,27 @@ def test_a_directory_in_place_of_a_file_is_no_answer(root):
     write(root, PATH, cpu__stat="usage_usec 1\n")
     (root / PATH[1:] / "io.pressure").mkdir()
     assert CgroupFiles(root).read(JOB, GROUP).io_pressure is None
+
+
+UID = "1b-2c"
+
+
+@pytest.mark.parametrize(
+    ("groups", "there"),
+    [
+        (["kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1b_2c.slice"], True),
+        (["kubepods.slice/kubepods-pod1b_2c.slice"], True),
+        (["kubepods/besteffort/pod1b-2c"], True),
+        (["cpu,cpuacct/kubepods/pod1b-2c"], True),
+        (["kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod9_9.slice"], False),
+        (["kubepods"], False),
+        (["cpuset/kubepods.slice"], False),
+        (["system.slice"], None),
+        ([], None),
+    ],
+)
+def test_whether_a_pod_has_a_group_is_known_only_where_a_kubelets_groups_are_seen(root, groups, there):
+    for group in groups:
+        write(root, group)
+    assert CgroupFiles(root).has_pod(UID) is there
+    assert CgroupFiles(root / "nowhere").has_pod(UID) is None

@@ -6,6 +6,8 @@ is over. Either may be away, and neither's silence ends an allocation:
 - A pod that the kubelet does not list ends with the second answer in a row that lacks it. One that lists no pod at all,
   as a kubelet's that is starting, ends none that the API server says is running.
 - While the kubelet does not answer, a pod ends when the API server says that it is over, or lacks it twice.
+- Of a pod that the API server has said nothing of, a cgroup that was there and has gone is the end, though the kubelet
+  goes on listing the pod, as older ones do; and so is another pod's process, where only its own belong.
 - When neither has answered for `stale` seconds nothing is known, and nothing is claimed.
 
 A workload's id and names are settled once and stay as long as the pod does: `k8s/<namespace>/<pod>/<uid>`, the uid from
@@ -16,14 +18,15 @@ within `patience` seconds the last part stays empty.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dutycycle_exporter.model import GpuReading, Workload
 
 from .devices import DeviceTable, Held, Key, Selection
 from .messages import PodResources
-from .records import PodRecord, is_pod_name
+from .pod_cgroups import PodCgroups
+from .records import PodRecord, is_pod_name, workload
 
 APART = 2.0
 """Least time between the two answers of the kubelet that end a pod: one that is starting lists none for a second."""
@@ -50,6 +53,8 @@ class _Holder:
     seen: float
     start: float | None
     missing: float | None = None
+    returned: bool = False
+    """Whether an answer that had others once lacked it: a pod that took its name may be listed now."""
     unrecorded: int = 0
     over: bool = False
     uid: str = ""
@@ -77,11 +82,20 @@ class _Answers:
 
 
 class Holders:
-    """Not thread-safe. `api` tells whether there is an API server to wait for."""
+    """Not thread-safe. With `api` there is an API server to wait for. `has_cgroup` is as for PodCgroups."""
 
-    def __init__(self, selection: Selection, *, api: bool, patience: float = 15.0, stale: float = 600.0) -> None:
+    def __init__(
+        self,
+        selection: Selection,
+        *,
+        api: bool,
+        patience: float = 15.0,
+        stale: float = 600.0,
+        has_cgroup: Callable[[str], bool | None] = lambda _: None,
+    ) -> None:
         self.selection = selection
         self._api = api
+        self._cgroups = PodCgroups(has_cgroup)
         self._patience = patience
         self._stale = stale
         self._holders: dict[_Name, _Holder] = {}
@@ -89,6 +103,7 @@ class Holders:
         self._table = DeviceTable()
         self._answers = _Answers()
         self._begun = False
+        self._clock_offset: float | None = None
 
     def listed(self, pods: Sequence[PodResources], now: float, wall: float) -> Mapping[str, int]:
         """The kubelet's answer; `wall` is the Unix time. Returns how many pods could not be used, by reason."""
@@ -103,19 +118,21 @@ class Holders:
                 failures["bad_name"] += 1
         for name, held in found.items():
             holder = self._holders.get(name)
-            if holder is None:
+            if holder is None or (holder.over and holder.returned):
                 # Pods of the first answer that has any began nobody knows when.
                 self._holders[name] = _Holder(held, now, wall if self._begun else None)
             else:
                 holder.held, holder.missing, holder.unrecorded = held, None, 0
         for name in self._holders.keys() - found.keys():
             holder = self._holders[name]
+            holder.returned = holder.returned or bool(pods)
             if holder.missing is None:
                 holder.missing = now
             elif now - holder.missing >= APART and (pods or not self._runs(holder)):
                 del self._holders[name]
         self._begun = self._begun or bool(pods)
         self._answers.listed = now
+        self._clock_offset = wall - now
         return failures
 
     def recorded(self, records: Iterable[PodRecord], asked: float) -> None:
@@ -155,7 +172,8 @@ class Holders:
             found += [self._table.claim(claim, pools) for claim in holder.held.claims]
             unknown += sum(not keys for keys in found)
             devices[name] = frozenset(key for keys in found for key in keys)
-        self._learn(devices, processes)
+        self._learn(devices, processes, now)
+        self._end_by_cgroup(now)
         for name, holder in self._holders.items():
             self._settle(name, holder, now)
             if holder.workload is not None and not holder.over:
@@ -172,7 +190,7 @@ class Holders:
         if stranger.workload is None:
             record = self._answers.records.get(uid)
             if record is not None:
-                stranger.workload = _workload(record.namespace, record.name, uid, record)
+                stranger.workload = workload(record.namespace, record.name, uid, record)
             elif now - stranger.seen >= self._patience or not self._awaited(stranger):
                 stranger.workload = Workload(f"k8s///{uid}", "k8s")
         return stranger.workload
@@ -233,25 +251,49 @@ class Holders:
             if holder.workload is None:
                 holder.start = record.start or holder.start
 
-    def _learn(self, devices: Mapping[_Name, frozenset[Key]], processes: Mapping[Key, Collection[str]]) -> None:
-        """Finds the uid of a pod that is the only one without, among the uids that are nobody's, on its devices."""
+    def _learn(
+        self, devices: Mapping[_Name, frozenset[Key]], processes: Mapping[Key, Collection[str]], now: float
+    ) -> None:
+        """Finds the uid of a pod that is the only one without, among the uids that are nobody's, on its devices.
+
+        So it is done where a pod may have taken another's name: the uid was that of processes, of which none is left.
+        """
         known = {holder.uid for holder in self._holders.values()} | self._answers.records.keys()
-        nameless = [name for name, holder in self._holders.items() if not holder.uid and not holder.over]
-        for name in nameless:
-            mine = devices[name]
-            uids = {uid for key in mine for uid in processes.get(key, ()) if uid not in known}
-            rivals = any(mine & devices[other] for other in nameless if other != name)
+        present = {name: {uid for key in keys for uid in processes.get(key, ())} for name, keys in devices.items()}
+        lacking = [name for name, holder in self._holders.items() if self._lacks_uid(holder, present[name])]
+        for name in lacking:
+            holder, uids = self._holders[name], present[name] - known
+            rivals = [
+                other
+                for other in lacking
+                if other != name and devices[name] & devices[other] and (holder.uid or not self._holders[other].uid)
+            ]
             if len(uids) == 1 and not rivals:
-                [self._holders[name].uid] = uids
+                if holder.uid:
+                    holder = self._holders[name] = self._successor(holder, now)
+                [holder.uid] = uids
+
+    def _lacks_uid(self, holder: _Holder, present: Collection[str]) -> bool:
+        if holder.record is not None or not holder.uid:
+            return not holder.uid and not holder.over
+        return holder.uid not in present and not self._cgroups.there(holder.uid)
+
+    def _successor(self, holder: _Holder, now: float) -> _Holder:
+        """The pod that has taken a holder's name, and was not seen to begin."""
+        return _Holder(holder.held, now, None if self._clock_offset is None else self._clock_offset + now)
+
+    def _end_by_cgroup(self, now: float) -> None:
+        """Ends pods whose cgroup has gone, where nobody else may tell of their end."""
+        self._cgroups.forget_but({holder.uid for holder in self._holders.values()})
+        for name, holder in list(self._holders.items()):
+            if holder.record is None and holder.uid and not holder.over and self._cgroups.gone(holder.uid, now):
+                holder.over = True
+                if holder.returned and holder.missing is None:
+                    self._holders[name] = self._successor(holder, now)
 
     def _settle(self, name: _Name, holder: _Holder, now: float) -> None:
         if holder.workload is not None or holder.over:
             return
         waited = now - holder.seen >= self._patience
         if holder.record is not None or waited or (holder.uid and not self._api):
-            holder.workload = _workload(*name, holder.uid, holder.record)
-
-
-def _workload(namespace: str, name: str, uid: str, record: PodRecord | None) -> Workload:
-    user = namespace if record is None else record.user
-    return Workload(f"k8s/{namespace}/{name}/{uid}", "k8s", namespace=namespace, pod=name, user=user)
+            holder.workload = workload(*name, holder.uid, holder.record)

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -72,7 +72,10 @@ class Pace:
 
 
 class KubernetesPods:
-    """Thread-safe. `node` is this node's name in Kubernetes; without `api`, uids come from cgroups alone."""
+    """Thread-safe. `node` is this node's name in Kubernetes; without `api`, uids come from cgroups alone.
+
+    `has_cgroup` tells whether a pod of this uid has a cgroup, None where that cannot be seen.
+    """
 
     def __init__(
         self,
@@ -83,6 +86,7 @@ class KubernetesPods:
         selection: Selection | None = None,
         naming: Naming | None = None,
         pace: Pace | None = None,
+        has_cgroup: Callable[[str], bool | None] = lambda _: None,
     ) -> None:
         self._node = node
         self._socket = socket
@@ -90,7 +94,11 @@ class KubernetesPods:
         self._naming = naming or Naming()
         self._pace = pace or Pace()
         self._holders = Holders(
-            selection or Selection(), api=api is not None, patience=self._pace.patience, stale=self._pace.stale
+            selection or Selection(),
+            api=api is not None,
+            patience=self._pace.patience,
+            stale=self._pace.stale,
+            has_cgroup=has_cgroup,
         )
         self._lock = threading.Lock()
         self._failures: Counter[tuple[str, str]] = Counter()

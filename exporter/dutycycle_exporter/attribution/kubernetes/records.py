@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from dutycycle_exporter.attribution.errors import UnusableError
 from dutycycle_exporter.attribution.text import is_name
+from dutycycle_exporter.model import Workload
 
 _HEAVY = frozenset({"spec", "managedFields", "conditions", "containerStatuses", "initContainerStatuses"})
 _STATIC_POD = "kubernetes.io/config.hash"
@@ -41,6 +42,12 @@ class PodRecord:
     start: float | None = None
     user: str = ""
     labels: tuple[tuple[str, str], ...] = ()
+
+
+def workload(namespace: str, name: str, uid: str, record: PodRecord | None) -> Workload:
+    """What a pod is called. Without the API server's word its namespace is the user."""
+    user = namespace if record is None else record.user
+    return Workload(f"k8s/{namespace}/{name}/{uid}", "k8s", namespace=namespace, pod=name, user=user)
 
 
 def parse_pods(body: bytes, naming: Naming) -> tuple[tuple[PodRecord, ...], int]:
