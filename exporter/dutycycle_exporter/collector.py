@@ -6,32 +6,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from dutycycle_exporter import device_series
 from dutycycle_exporter.compat import dcgm
 from dutycycle_exporter.contract import (
-    ACTIVITY,
     DEVICE,
     FAMILIES,
     GAP_LENGTHS,
     NODE,
     OWNERSHIP,
-    PROCESS,
     RESTART_REASONS,
     UTILIZATION_BUCKETS,
     WORKLOAD,
     xid_class,
 )
-from dutycycle_exporter.departed import person
 from dutycycle_exporter.exposition import Page, extended, heads, labels
-from dutycycle_exporter.model import GpuReading, HostReading, Ownership, Process
+from dutycycle_exporter.model import HostReading, Ownership
 from dutycycle_exporter.service import Service, State
-from dutycycle_exporter.views import DeviceView, OwnedView, Person, View, XidView
-
-MOST_PROCESSES = 64
-"""Processes of one device that are shown one by one."""
+from dutycycle_exporter.views import OwnedView, View, XidView
 
 _HEADS = heads(FAMILIES.values())
 _BOUNDS = tuple(map(str, UTILIZATION_BUCKETS))
-_ACTIVITY = {unit: f"gpu_{unit}_ratio" if unit == "sm_occupancy" else f"gpu_{unit}_active_ratio" for unit in ACTIVITY}
 
 
 def _version() -> str:
@@ -137,17 +131,9 @@ class ExporterCollector:
             page.add("gpu_driver_info", extended(self._in_node, *zip(names, versions, strict=True)), 1)
         for device in view.devices:
             block = self._device_labels(device.reading.index, device.reading.uuid, device.reading.mig)
-            _device(page, block, device)
-            _health(page, block, device.reading)
-            _activity(page, block, device.reading)
+            device_series.add(page, block, device)
             if self.processes:
-                _processes(page, block, device.reading, view.ownership)
-            for process, whose in device.departed:
-                lifetime = _process_labels(block, process.pid, whose)
-                page.add("gpu_process_lifetime_seconds", lifetime, process.seconds)
-                page.add("gpu_process_lifetime_utilization_ratio", lifetime, process.utilization)
-                page.add("gpu_process_lifetime_memory_activity_ratio", lifetime, process.memory_activity)
-                page.add("gpu_process_lifetime_max_memory_bytes", lifetime, process.max_memory)
+                device_series.add_processes(page, block, device.reading, view.ownership)
 
     def _xids(self, page: Page, view: View) -> None:
         indexes = {device.reading.uuid: device.reading.index for device in view.devices}
@@ -214,84 +200,6 @@ class ExporterCollector:
         page.add("workload_cpu_limit_cores", block, host.cpu_limit)
         pressures = (("cpu", host.cpu_pressure), ("io", host.io_pressure), ("memory", host.memory_pressure))
         page.add_each("workload_pressure_seconds_total", block, "resource", pressures)
-
-
-def _device(page: Page, block: str, device: DeviceView) -> None:
-    gpu = device.reading
-    identity = (
-        ("model", gpu.model),
-        ("minor", "" if gpu.minor is None else str(gpu.minor)),
-        ("pci_bus_id", gpu.pci_bus_id),
-        ("mig_mode", gpu.mig_mode),
-        ("mig_profile", gpu.mig_profile),
-    )
-    page.add("gpu_info", extended(block, *identity), 1)
-    page.add("gpu_utilization_ratio", block, gpu.utilization)
-    page.add("gpu_busy_seconds_total", block, device.busy)
-    page.add("gpu_observed_seconds_total", block, device.observed)
-    page.add("gpu_last_busy_timestamp_seconds", block, device.last_busy)
-    page.add("gpu_memory_used_bytes", block, gpu.memory_used)
-    page.add("gpu_memory_total_bytes", block, gpu.memory_total)
-    page.add("gpu_memory_reserved_bytes", block, gpu.memory_reserved)
-    page.add("gpu_memory_activity_ratio", block, gpu.memory_activity)
-    page.add("gpu_encoder_utilization_ratio", block, gpu.encoder_utilization)
-    page.add("gpu_decoder_utilization_ratio", block, gpu.decoder_utilization)
-    page.add("gpu_power_watts", block, device.power)
-    page.add("gpu_power_limit_watts", block, gpu.power_limit)
-    page.add("gpu_energy_joules_total", block, gpu.energy)
-    page.add_each("gpu_temperature_celsius", block, "sensor", gpu.temperatures)
-    page.add("gpu_fan_ratio", block, gpu.fan)
-    page.add_each("gpu_clock_hertz", block, "domain", gpu.clocks)
-    page.add("gpu_performance_state", block, gpu.performance_state)
-    page.add("gpu_processes", block, None if gpu.processes is None else len(gpu.processes))
-
-
-def _health(page: Page, block: str, gpu: GpuReading) -> None:
-    for name, label, values in (
-        ("gpu_throttle_seconds_total", "reason", gpu.throttle),
-        ("gpu_pcie_bytes_total", "direction", gpu.pcie_bytes),
-        ("gpu_nvlink_bytes_total", "direction", gpu.nvlink_bytes),
-        ("gpu_ecc_errors_total", "type", gpu.ecc_errors),
-        ("gpu_remapped_rows", "type", gpu.remapped_rows),
-        ("gpu_retired_pages", "type", gpu.retired_pages),
-        ("gpu_cycles_total", "unit", gpu.cycles),
-    ):
-        page.add_each(name, block, label, values)
-    page.add("gpu_pcie_replays_total", block, gpu.pcie_replays)
-    page.add("gpu_row_remap_pending", block, gpu.remap_pending)
-    page.add("gpu_row_remap_failed", block, gpu.remap_failed)
-    page.add("gpu_recovery_action", block, gpu.recovery_action)
-
-
-def _activity(page: Page, block: str, gpu: GpuReading) -> None:
-    if gpu.activity is None:
-        return
-    for unit, ratio in gpu.activity.units:
-        page.add(_ACTIVITY[unit], block, ratio)
-    page.add_each("gpu_pcie_bytes_per_second", block, "direction", gpu.activity.pcie)
-    page.add_each("gpu_nvlink_bytes_per_second", block, "direction", gpu.activity.nvlink)
-
-
-def _processes(page: Page, block: str, gpu: GpuReading, ownership: Ownership) -> None:
-    """Those with the most memory, and how many there are beside them."""
-    if gpu.processes is None:
-        return
-    shown = sorted(gpu.processes, key=_by_memory)[:MOST_PROCESSES]
-    for process in shown:
-        one = _process_labels(block, process.pid, person(process.pid, ownership))
-        page.add("gpu_process_memory_bytes", one, process.memory)
-        page.add("gpu_process_utilization_ratio", one, process.utilization)
-        page.add("gpu_process_memory_activity_ratio", one, process.memory_activity)
-    page.add("gpu_processes_hidden", block, len(gpu.processes) - len(shown))
-
-
-def _by_memory(process: Process) -> tuple[float, int]:
-    return -(process.memory or 0.0), process.pid
-
-
-def _process_labels(block: str, pid: int, whose: Person) -> str:
-    values = (str(pid), whose.user, whose.workload, whose.command)
-    return extended(block, *zip(PROCESS[-len(values) :], values, strict=True))
 
 
 def _pod_labels(ownership: Ownership) -> list[tuple[str, str, str, str]]:
