@@ -5,8 +5,11 @@ reload.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import TypedDict
 
 from dutycycle_exporter.attribution import Attribution
 from dutycycle_exporter.attribution.hosts import CgroupFiles
@@ -24,7 +27,11 @@ class NodeOwnership:
         """Raises ExporterError."""
         self._settings = settings
         self._pods = _pods(settings)
-        self._attribution = _attribution(settings, self._pods)
+        self._attribution = Attribution(
+            procfs=settings.procfs, cgroup=settings.cgroup, pods=self._pods, **_changeable(settings)
+        )
+        # A reload waits until a snapshot has been resolved.
+        self._resolving = threading.Lock()
 
     def start(self) -> None:
         """Begin to ask those who have to be asked over a socket."""
@@ -38,7 +45,8 @@ class NodeOwnership:
 
     def resolve(self, gpus: Sequence[GpuReading], now: float) -> Ownership:
         """Allocations and the owners of processes at `now` (Unix seconds)."""
-        return self._attribution.resolve(gpus, now)
+        with self._resolving:
+            return self._attribution.resolve(gpus, now)
 
     def health(self) -> Mapping[str, CollectorRun]:
         """Of the sources that are asked over a socket, by name."""
@@ -50,24 +58,32 @@ class NodeOwnership:
         }
 
     def apply(self, settings: Settings) -> None:
-        """Go on by other settings. Pods go on being known; files are read and processes known anew."""
+        """Go on by other settings. What is known of jobs, pods and processes goes on being known."""
         if settings == self._settings:
             return
         if self._pods is not None:
             self._pods.apply(_selection(settings), _naming(settings))
-        self._attribution, self._settings = _attribution(settings, self._pods), settings
+        with self._resolving:
+            self._attribution.apply(**_changeable(settings))
+        self._settings = settings
 
 
-def _attribution(settings: Settings, pods: KubernetesPods | None) -> Attribution:
-    return Attribution(
+class _Changeable(TypedDict):
+    slurm_prolog_dir: Path
+    job_mapping_dir: Path | None
+    local: bool
+    people: bool
+    hosts: bool
+
+
+def _changeable(settings: Settings) -> _Changeable:
+    """What a reload may change of the attribution."""
+    return _Changeable(
         slurm_prolog_dir=settings.prolog_dir,
         job_mapping_dir=settings.job_mapping_dir,
-        procfs=settings.procfs,
-        cgroup=settings.cgroup,
         local=settings.local,
         people="processes" in settings.collect or "accounting" in settings.collect,
         hosts="host" in settings.collect,
-        pods=pods,
     )
 
 

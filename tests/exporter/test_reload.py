@@ -9,9 +9,13 @@ import pytest
 
 from dutycycle_exporter.cli import read_settings
 from dutycycle_exporter.errors import ConfigError
+from dutycycle_exporter.model import GpuReading, Process
+from dutycycle_exporter.ownership import NodeOwnership
 from dutycycle_exporter.reload import Configuration
 from tests.exporter.daemon import Daemon, eventually
+from tests.fakes.cgroup import slurm_task
 from tests.fakes.clock import FakeClock
+from tests.fakes.proc import FakeProcess, ProcTree
 from tests.fakes.slurm_prolog import PrologWriter
 
 
@@ -71,6 +75,95 @@ def test_what_cannot_be_used_changes_nothing_until_it_is_mended(course, caplog, 
     course.configuration.reload()
     assert course.configuration.state.successful
     assert course.configuration.settings.cluster == "alps"
+
+
+NOW = 1_700_001_000.0
+A, B = "GPU-aaaaaaaa-0000-0000-0000-000000000000", "GPU-bbbbbbbb-0000-0000-0000-000000000000"
+
+
+class Node:
+    """A shell job on GPU A whose first process has ended, a Slurm job on GPU B, and who has them by the settings."""
+
+    def __init__(self, tmp_path):
+        self.flags = [
+            "--no-kubernetes",
+            "--attribution.local",
+            *(f"--path.{name}={tmp_path / name}" for name in ("procfs", "cgroup")),
+            f"--slurm.prolog-dir={tmp_path / 'prolog'}",
+        ]
+        self.processes = ProcTree(tmp_path / "procfs")
+        self.processes.add(FakeProcess(100, NOW - 500, pgid=100))
+        self.processes.add(FakeProcess(101, NOW - 400, pgid=100))
+        self.processes.add(FakeProcess(200, NOW - 400, slurm_task(7)))
+        self.ownership = NodeOwnership(read_settings(self.flags))
+        self.now = NOW
+        assert self.held(a=[101], b=[200]) == self.first
+        self.processes.remove(100)
+
+    first = ((A, "local/100-1700000500"), (B, "slurm/7"))
+
+    def resolve(self, **pids):
+        """GPUs that are not named do not answer."""
+        self.now += 5
+        gpus = {"a": A, "b": B}
+        return self.ownership.resolve(
+            [GpuReading(gpus[gpu], 0, "H100", processes=tuple(map(Process, pids[gpu]))) for gpu in pids], self.now
+        )
+
+    def held(self, **pids):
+        return tuple((one.device, one.workload.id) for one in self.resolve(**pids).allocations)
+
+    def reload(self, *flags):
+        self.ownership.apply(read_settings([*self.flags, *flags]))
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--log-level=debug",
+        "--cluster=other",
+        "--collect.processes",
+        "--no-collect.host",
+        "--slurm.job-mapping-dir=/nonexistent",
+        "--slurm.prolog-dir=/nonexistent",
+    ],
+)
+def test_owners_keep_their_names_and_their_gpus_whatever_is_changed(tmp_path, flag):
+    """Also on a GPU that has fallen off the bus, and where the process is gone by which a workload is called."""
+    node = Node(tmp_path)
+    for flags in ((flag,), ()):
+        node.reload(*flags)
+        for _ in range(3):
+            assert node.held(a=[101]) == node.first
+
+
+def test_an_allocation_outlives_an_empty_answer_right_after_a_reload(tmp_path):
+    node = Node(tmp_path)
+    node.reload("--log-level=debug")
+    assert node.held(a=[101], b=[]) == node.first
+    assert node.held(a=[101], b=[]) == node.first[:1]
+
+
+def test_what_is_told_of_owners_changes_with_a_reload(tmp_path):
+    node = Node(tmp_path)
+    assert not node.resolve(a=[101], b=[200]).people
+    node.reload("--collect.processes")
+    assert node.resolve(a=[101], b=[200]).people.keys() == {101, 200}
+    node.reload("--no-attribution.local")
+    assert node.resolve(a=[101], b=[200]).pids == {200: "slurm/7"}
+    PrologWriter(tmp_path / "other").start(9, [A])
+    node.reload(f"--slurm.prolog-dir={tmp_path / 'other'}")
+    assert node.held(a=[101], b=[200]) == ((A, "slurm/9"), (B, "slurm/7"))
+    mapping = tmp_path / "mapping"
+    mapping.mkdir(mode=0o755)
+    (mapping / B).write_text("11\n")
+    (mapping / B).chmod(0o644)
+    node.reload(f"--slurm.job-mapping-dir={mapping}")
+    node.resolve(a=[101], b=[200])
+    assert dict(node.held(a=[101], b=[200]))[B] == "slurm/11"
+    node.reload()
+    node.resolve(a=[101], b=[200])
+    assert dict(node.held(a=[101], b=[200]))[B] == "slurm/7"
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ class JobMappingDirectory:
     """Reads the directory again and again."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self._files = TrustedFiles(path, concerns=lambda name: _NAME.fullmatch(name) is not None, parse=parse)
         self._keys: dict[str, tuple[str, ...]] = {}
         self._starts: Mapping[str, Mapping[str, float | None]] = {}

@@ -28,6 +28,7 @@ class PrologDirectory:
     """
 
     def __init__(self, path: Path, boot_id: str | None = None) -> None:
+        self.path = path
         self._files = TrustedFiles(
             path,
             concerns=lambda name: name.endswith(".json"),

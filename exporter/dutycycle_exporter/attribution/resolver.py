@@ -74,20 +74,41 @@ class Attribution:
         users: Callable[[int], str] | None = None,
         pods: Pods | None = None,
     ) -> None:
-        users = users or UserNames()
-        self._prolog = PrologDirectory(slurm_prolog_dir, read_boot_id(procfs))
-        self._mapping = JobMappingDirectory(job_mapping_dir) if job_mapping_dir is not None else None
+        self._users = users or UserNames()
+        self._boot_id = read_boot_id(procfs)
         self._reader = ProcessReader(procfs)
         self._cgroups = CgroupFiles(cgroup)
-        self._owners = Owners(users)
-        self._local = LocalWorkloads(self._reader, users) if local else None
+        self._owners = Owners(self._users)
         self._pods = pods
         self._allocations = SteadyAllocations()
-        self._users = users
-        self._people = people
-        self._with_hosts = hosts
+        self._prolog = PrologDirectory(slurm_prolog_dir, self._boot_id)
+        self._mapping: JobMappingDirectory | None = None
+        self._local: LocalWorkloads | None = None
         self._last_seen: dict[str, tuple[HostProcess, ...]] = {}
         self._groups: dict[str, Group] = {}
+        self.apply(
+            slurm_prolog_dir=slurm_prolog_dir,
+            job_mapping_dir=job_mapping_dir,
+            local=local,
+            people=people,
+            hosts=hosts,
+        )
+
+    def apply(
+        self, *, slurm_prolog_dir: Path, job_mapping_dir: Path | None, local: bool, people: bool, hosts: bool
+    ) -> None:
+        """Go on by these settings. What is known of jobs and processes, and what they are called, stays."""
+        if self._prolog.path != slurm_prolog_dir:
+            self._prolog = PrologDirectory(slurm_prolog_dir, self._boot_id)
+        if job_mapping_dir is None:
+            self._mapping = None
+        elif self._mapping is None or self._mapping.path != job_mapping_dir:
+            self._mapping = JobMappingDirectory(job_mapping_dir)
+        if not local:
+            self._local = None
+        elif self._local is None:
+            self._local = LocalWorkloads(self._reader, self._users)
+        self._people, self._with_hosts = people, hosts
 
     def resolve(self, gpus: Sequence[GpuReading], now: float) -> Ownership:
         """Whose every GPU is at `now` (Unix seconds), the time at which NVML answered. Never raises for bad input.
@@ -121,7 +142,7 @@ class Attribution:
             # What a process does on a GPU that is somebody else's takes nothing of it away from who was given it.
             if gpu not in allocated or (gpu, owner.id) in claims:
                 _claim_by_process(claims, gpu, owner, process)
-            if process.group is not None:
+            if process.group is not None and self._with_hosts:
                 self._groups[owner.id] = process.group
         allocations = self._allocations.settle(claims.values())
         return Ownership(
