@@ -138,7 +138,7 @@ class Accounts:
         device.departed.update(reading, ownership, now)
         _credit_energy(device, now)
         _credit_throttle(device, now)
-        work = work_of(reading.processes, ownership)
+        work = work_of(reading.processes, ownership, device.owned)
         for span in _after(reading.spans, device.measured_until):
             device.busy += span.utilization * (span.end - span.start)
             device.observed += span.end - span.start

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from dutycycle_exporter.model import Ownership, Process
 
 NOBODY = ""
 """In the place of a workload: processes that are known to be no workload's."""
 
+OTHERS = "others"
+"""In the place of workloads that do not hold the device."""
 
-def work_of(processes: tuple[Process, ...] | None, ownership: Ownership) -> dict[str, float] | None:
-    """How much the processes of each workload did, and nobody's; None where that is not known of every process.
+
+def work_of(
+    processes: tuple[Process, ...] | None, ownership: Ownership, holders: Container[str]
+) -> dict[str, float] | None:
+    """How much the processes of each holder did, nobody's and others'; None where that is not known of every process.
 
     Where all are one workload's it did everything: NVML need not say how much each did.
     """
-    owners = {ownership.pids.get(process.pid) for process in processes or ()}
-    if len(owners) == 1 and None not in owners:
-        return {owner: 1.0 for owner in owners if owner is not None}
+    owners = {ownership.pids.get(process.pid, NOBODY) for process in processes or ()}
+    if len(owners) == 1 and NOBODY not in owners:
+        return {owner if owner in holders else OTHERS: 1.0 for owner in owners}
     # A server of MPS is nobody's, and may work for its clients.
     served = any(process.mps_client for process in processes or ())
     work: defaultdict[str, float] = defaultdict(float)
@@ -27,22 +32,23 @@ def work_of(processes: tuple[Process, ...] | None, ownership: Ownership) -> dict
         doubtful = owner == NOBODY and (served or process.pid in ownership.unresolved)
         if process.utilization is None or (process.utilization > 0 and doubtful):
             return None
-        work[owner] += process.utilization
+        work[owner if owner in holders or owner == NOBODY else OTHERS] += process.utilization
     return work
 
 
 def parts(holders: Sequence[str], work: Mapping[str, float] | None) -> dict[str, float]:
     """Each holder's part of the device's work: that of its processes where it is known, else an equal one.
 
-    The parts are 1 in sum, or less where nobody's processes work, too, or those of a workload that does not hold it. A
-    holder without a process that works has 0, if others have some that do. But the only holder, if it has no process at
-    all there, has everything: what a container does that a job started outside its cgroup cannot be told from what a
-    stranger does, and unknown is not idle.
+    The parts are 1 in sum, or less where those work, too, who do not hold the device. A holder without a process that
+    works has 0, if others have some that do. But the only holder, if it has no process at all there, has nobody's work:
+    what a container does that a job started outside its cgroup cannot be told from what a stranger does, and unknown is
+    not idle.
     """
-    if work is None or (len(holders) == 1 and holders[0] not in work) or not work.keys() & {NOBODY, *holders}:
-        return dict.fromkeys(holders, 1.0 / len(holders)) if holders else {}
+    work = work or {}
     done = {holder: work.get(holder, 0.0) for holder in holders}
-    total = sum(work.values())
+    total = sum(work.get(one, 0.0) for one in (*holders, NOBODY, OTHERS))
+    if len(holders) == 1 and holders[0] not in work:
+        done[holders[0]] = work.get(NOBODY, 0.0)
     return {holder: mine / total if total > 0 else 1.0 / len(holders) for holder, mine in done.items()}
 
 

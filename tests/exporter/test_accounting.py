@@ -184,7 +184,7 @@ def test_while_one_joins_and_another_leaves_each_has_its_share_of_each_moment():
         pytest.param((Process(10), Process(11)), {10: A.id, 11: A.id}, (6, 0), id="all are of one"),
         pytest.param((Process(10), Process(30)), {10: A.id}, (3, 3), id="one is nobody's, and nothing is told"),
         pytest.param((Process(30),), {}, (3, 3), id="the only one is nobody's"),
-        pytest.param((Process(30),), {30: C.id}, (3, 3), id="the only one is of a workload without the GPU"),
+        pytest.param((Process(30),), {30: C.id}, (0, 0), id="the only one is of a workload without the GPU"),
         pytest.param((Process(10, 0, 0.4), Process(20, 0, None)), {10: A.id, 20: B.id}, (3, 3), id="one is unknown"),
         pytest.param((Process(10, 0, 0.4), Process(30, 0, 0.2)), {10: A.id}, (4, 0), id="one is nobody's, and works"),
         pytest.param((Process(10, 0, 0.4), Process(30, 0, 0.2)), {10: A.id, 30: C.id}, (4, 0), id="C works without it"),
@@ -211,11 +211,14 @@ def test_work_on_a_shared_gpu_is_split_by_processes_where_all_is_known_of_them_a
         pytest.param((Process(10, 0, None), Process(30, 0, None)), 6, id="what each does is not told"),
         pytest.param((Process(30, 0, None),), 6, id="what the only one does is not told"),
         pytest.param((Process(30, 0, 0.2), Process(31, 0, 0.1)), 6, id="the job may be outside its cgroup"),
+        pytest.param((Process(40),), 0, id="the only one is of another workload"),
+        pytest.param((Process(10, 0, 0.4), Process(40, 0, 0.2)), 4, id="another workload works, too"),
+        pytest.param((Process(30, 0, 0.1), Process(40, 0, 0.2)), 2, id="one of another workload, one of nobody"),
         pytest.param((Process(10, 0, 0.0, mps_client=True), Process(30, 0, 0.2)), 6, id="it works through a server"),
     ],
 )
 def test_what_a_strangers_process_does_on_a_gpu_is_not_the_only_holders_work(processes, busy):
-    alone = held_by(A, pids={10: A.id})
+    alone = held_by(A, pids={10: A.id, 40: C.id})
     run = Run().at(T, alone, processes=processes).at(T + 6, alone, spans_of(T, T + 6, 1.0), processes=processes)
     assert (run.owned(A).busy, run.owned(A).observed) == pytest.approx((busy, 6))
 
