@@ -23,7 +23,6 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from dutycycle_exporter.attribution import Attribution
-from dutycycle_exporter.attribution.kubernetes.devices import Selection
 from dutycycle_exporter.attribution.kubernetes.holders import Holders, PodClaim
 from dutycycle_exporter.attribution.kubernetes.messages import ContainerDevices, ContainerResources, PodResources
 from dutycycle_exporter.collector import ExporterCollector
@@ -39,6 +38,7 @@ from dutycycle_exporter.model import (
     Xid,
 )
 from dutycycle_exporter.service import Service
+from tests.exporter.attribution.kubernetes.usual import SELECTION
 from tests.fakes.cgroup import pod_container, slurm_task
 from tests.fakes.proc import FakeProcess, ProcTree
 
@@ -54,7 +54,7 @@ class ListedPods:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self._holders = Holders(Selection(), api=False)
+        self._holders = Holders(SELECTION, api=False)
 
     def list(self, *pods: PodResources, ago: float = 0.0) -> None:
         """An answer of the kubelet, so many seconds ago."""

@@ -17,8 +17,7 @@ from dutycycle_exporter.model import GpuReading
 
 from .messages import ClaimResource, PodResources
 
-DEFAULT_RESOURCES = ("nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*")
-DEFAULT_DRIVERS = ("gpu.nvidia.com",)
+_DRIVERS = ("gpu.nvidia.com",)
 
 _UUID = r"[0-9A-Za-z]{4,16}(?:-[0-9A-Za-z]{2,16}){1,6}"
 _DEVICE = re.compile(rf"(?:GPU|MIG)-{_UUID}", re.ASCII)
@@ -47,8 +46,8 @@ class Held:
 class Selection:
     """Which of a pod's devices are GPUs: patterns of device plugin resources and of DRA drivers."""
 
-    resources: tuple[str, ...] = DEFAULT_RESOURCES
-    drivers: tuple[str, ...] = DEFAULT_DRIVERS
+    resources: tuple[str, ...]
+    drivers: tuple[str, ...] = _DRIVERS
 
     def of(self, pod: PodResources) -> Held:
         """The GPUs that any container of the pod holds."""

@@ -27,7 +27,6 @@ from .records import Naming, parse_pods, parse_slices
 
 log = logging.getLogger(__name__)
 
-DEFAULT_SOCKET = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
 LARGEST_REPLY = 64 * 2**20
 """Bytes that are taken of the kubelet, and of the API server: ten times what the largest node has to say."""
 
@@ -81,9 +80,9 @@ class KubernetesPods:
         self,
         *,
         node: str,
-        socket: Path = DEFAULT_SOCKET,
+        socket: Path,
+        selection: Selection,
         api: ApiServer | None = None,
-        selection: Selection | None = None,
         naming: Naming | None = None,
         pace: Pace | None = None,
         has_cgroup: Callable[[str], bool | None] = lambda _: None,
@@ -94,7 +93,7 @@ class KubernetesPods:
         self._naming = naming or Naming()
         self._pace = pace or Pace()
         self._holders = Holders(
-            selection or Selection(),
+            selection,
             api=api is not None,
             patience=self._pace.patience,
             stale=self._pace.stale,

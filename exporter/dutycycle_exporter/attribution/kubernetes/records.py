@@ -26,7 +26,7 @@ class Naming:
     `labels` are patterns of label names.
     """
 
-    user_annotation: str = "dutycycle.io/user"
+    user_annotation: str = ""
     user_label: str = ""
     labels: tuple[str, ...] = ()
 

@@ -10,8 +10,9 @@ import pytest
 
 from dutycycle_exporter.attribution.errors import UnusableError
 from dutycycle_exporter.attribution.kubernetes.api_server import ApiServer
-from dutycycle_exporter.attribution.kubernetes.records import Naming, parse_pods
+from dutycycle_exporter.attribution.kubernetes.records import parse_pods
 from dutycycle_exporter.errors import ExporterError
+from tests.exporter.attribution.kubernetes.usual import NAMING
 from tests.fakes.kubelet import FakeApiServer
 from tests.fakes.kubelet.recorded import Recordings
 
@@ -37,7 +38,7 @@ def test_the_nodes_pods_over_tls_with_the_service_accounts_token(tls: tuple[Path
         fake.add("a", "u-1")
         fake.add("b", "u-2", node="elsewhere")
         server = ApiServer(fake.url, token, tls[0])
-        records, _ = parse_pods(server.get(PODS, timeout=20, limit=2**20), Naming())
+        records, _ = parse_pods(server.get(PODS, timeout=20, limit=2**20), NAMING)
         assert [record.uid for record in records] == ["u-1"]
         assert fake.requests == [PODS]
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dutycycle_exporter.attribution.kubernetes.devices import DeviceTable, Held, Selection
 from dutycycle_exporter.attribution.kubernetes.messages import ClaimResource, decode_pods
 from dutycycle_exporter.model import GpuReading
+from tests.exporter.attribution.kubernetes.usual import SELECTION
 from tests.fakes.kubelet import claim, list_reply, pod
 from tests.fakes.kubelet.recorded import Recordings
 
@@ -134,7 +135,7 @@ def test_only_gpu_resources_are_taken_and_entries_are_merged() -> None:
         claims=[claim("gpu-0"), claim("x", driver="dra.example.com")],
     )
     [read] = decode_pods(list_reply(message))
-    held = Selection().of(read)
+    held = SELECTION.of(read)
     assert held.ids == {A, B, M0, f"{C}::1"}
     assert {one.device_name for one in held.claims} == {"gpu-0"}
     assert Selection(resources=("rdma/*",), drivers=("dra.*",)).of(read) == Held(
@@ -150,7 +151,7 @@ def test_the_recorded_node(recordings: Recordings) -> None:
     table = DeviceTable.of((reading(old_place, 5, 5), reading(old_place, 5, 5, mig, (3, 0))))
     reply = recordings["04-shared-and-mig-list"].reply
     assert reply is not None
-    held = {one.name: Selection().of(one) for one in decode_pods(reply)}
+    held = {one.name: SELECTION.of(one) for one in decode_pods(reply)}
     assert not held["r-plain"]
     assert {name: {key for one in found.ids for key in table.plugin(one)} for name, found in held.items() if found} == {
         "r-multi": {"GPU-00000000-aaaa-4000-8000-000000000000", "GPU-00000001-aaaa-4000-8000-000000000001"},

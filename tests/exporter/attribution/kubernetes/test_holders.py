@@ -9,7 +9,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from dutycycle_exporter.attribution.kubernetes.devices import Selection
 from dutycycle_exporter.attribution.kubernetes.holders import Holders
 from dutycycle_exporter.attribution.kubernetes.messages import (
     ClaimResource,
@@ -19,6 +18,7 @@ from dutycycle_exporter.attribution.kubernetes.messages import (
 )
 from dutycycle_exporter.attribution.kubernetes.records import PodRecord
 from dutycycle_exporter.model import GpuReading, Workload
+from tests.exporter.attribution.kubernetes.usual import SELECTION
 
 A, B, C = (f"GPU-0000000{n}-aaaa-4000-8000-00000000000{n}" for n in range(3))
 WALL = 1_800_000_000.0
@@ -44,7 +44,7 @@ class Node:
     def __init__(self, *, api: bool = True) -> None:
         self.cgroups: set[str] | None = None
         self.holders = Holders(
-            Selection(),
+            SELECTION,
             api=api,
             patience=15,
             stale=600,

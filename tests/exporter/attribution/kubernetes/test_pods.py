@@ -10,15 +10,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dutycycle_exporter.attribution.kubernetes import ApiServer, KubernetesPods, Naming, Pace
+from dutycycle_exporter.attribution.kubernetes import ApiServer, KubernetesPods, Pace
 from dutycycle_exporter.attribution.kubernetes.loop import Loop, Pause
 from dutycycle_exporter.attribution.kubernetes.pods import API, KUBELET, SLICES
 from dutycycle_exporter.model import GpuReading, Workload
+from tests.exporter.attribution.kubernetes.usual import NAMING, SELECTION
 from tests.fakes.kubelet import FakeApiServer, FakeKubelet, Fault, Reply, claim, pod
 from tests.fakes.kubelet.recorded import Recordings
 
@@ -48,7 +50,7 @@ def asking(
     token = path.parent.parent / "token"
     token.write_text("good")
     server = None if api is None else ApiServer(api.url, token)
-    pods = KubernetesPods(node=NODE, socket=path, api=server, pace=pace, **options)
+    pods = KubernetesPods(node=NODE, socket=path, selection=SELECTION, api=server, pace=pace, **options)
     pods.start()
     try:
         yield pods
@@ -66,7 +68,7 @@ def held(pods: KubernetesPods, **processes: list[str]) -> dict[str, str]:
 def test_pods_are_named_by_both_together(socket_path: Path) -> None:
     with FakeKubelet(socket_path, holding("a", A), DAEMON) as kubelet, FakeApiServer() as api:
         api.add("a", "u-a", annotations={"dutycycle.io/user": "ada"}, labels={"app": "x", "secret": "y"})
-        with asking(socket_path, api, naming=Naming(labels=("app",))) as pods:
+        with asking(socket_path, api, naming=replace(NAMING, labels=("app",))) as pods:
             assert eventually(lambda: held(pods)) == {"k8s/ml/a/u-a": A}
             [only] = pods.allocations((), {})
             assert only.workload == Workload("k8s/ml/a/u-a", "k8s", namespace="ml", pod="a", user="ada")
@@ -161,7 +163,7 @@ def test_asking_never_waits_for_a_kubelet_that_hangs(socket_path: Path) -> None:
 
 def test_a_node_without_a_kubelet_is_no_failure_until_there_was_one(socket_path: Path) -> None:
     """A Slurm node has none, and takes no memory for one. One that comes late is found."""
-    pods = KubernetesPods(node=NODE, socket=socket_path, pace=PACE)
+    pods = KubernetesPods(node=NODE, socket=socket_path, selection=SELECTION, pace=PACE)
     assert pods._ask_kubelet() == Pause(PACE.interval)
     assert (pods.take_failures(), pods.health(), held(pods)) == ({}, {}, {})
     with FakeKubelet(socket_path, holding("a", A), DAEMON):
@@ -183,8 +185,8 @@ def test_h2_is_loaded_only_where_there_is_a_kubelet() -> None:
     code = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from dutycycle_exporter.attribution.kubernetes import KubernetesPods\n"
-        "KubernetesPods(node='n', socket=Path('/nonexistent/kubelet.sock'))._ask_kubelet()\n"
+        "from dutycycle_exporter.attribution.kubernetes import KubernetesPods, Selection\n"
+        "KubernetesPods(node='n', socket=Path('/nonexistent'), selection=Selection(()))._ask_kubelet()\n"
         "assert not {'h2', 'hpack', 'hyperframe'} & sys.modules.keys()\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -193,7 +195,7 @@ def test_h2_is_loaded_only_where_there_is_a_kubelet() -> None:
 def test_a_kubelet_that_rejects_is_asked_less(socket_path: Path) -> None:
     with FakeKubelet(socket_path) as kubelet:
         kubelet.answer = lambda *_: Reply(code=8, text="rejected by rate limit")  # type: ignore[method-assign]
-        pods = KubernetesPods(node=NODE, socket=socket_path, pace=PACE)
+        pods = KubernetesPods(node=NODE, socket=socket_path, selection=SELECTION, pace=PACE)
         gaps = [pods._ask_kubelet().least for _ in range(14)]
         assert gaps[:3] == [0.1, 0.2, 0.4]
         assert gaps[-1] == 60
@@ -252,7 +254,7 @@ def test_questions_to_an_api_server_that_fails_come_ever_less_often(socket_path:
     with FakeKubelet(socket_path, holding("a", A)), FakeApiServer() as api:
         (socket_path.parent.parent / "token").write_text("good")
         server = ApiServer(api.url, socket_path.parent.parent / "token")
-        pods = KubernetesPods(node=NODE, socket=socket_path, api=server)
+        pods = KubernetesPods(node=NODE, socket=socket_path, selection=SELECTION, api=server)
         pods._ask_kubelet()
         api.status = 500
         assert [pods._ask_api().least for _ in range(8)] == [2, 4, 8, 16, 32, 60, 60, 60]
@@ -302,7 +304,7 @@ def test_items_that_are_no_pods_are_counted(socket_path: Path) -> None:
 
 
 def test_a_source_that_fails_is_logged_once(socket_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    pods = KubernetesPods(node=NODE, socket=socket_path, pace=PACE)
+    pods = KubernetesPods(node=NODE, socket=socket_path, selection=SELECTION, pace=PACE)
     with caplog.at_level(logging.INFO):
         for _ in range(2):
             with FakeKubelet(socket_path):

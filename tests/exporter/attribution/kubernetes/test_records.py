@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dutycycle_exporter.attribution.errors import UnusableError
 from dutycycle_exporter.attribution.kubernetes.records import Naming, PodRecord, parse_pods, parse_slices
+from tests.exporter.attribution.kubernetes.usual import NAMING
 from tests.fakes.kubelet.recorded import Recordings
 
 
@@ -24,7 +25,7 @@ def item(**metadata: Any) -> dict[str, Any]:
 
 
 def one(naming: Naming | None = None, **metadata: Any) -> PodRecord:
-    [record], bad = parse_pods(pods(item(**metadata)), naming or Naming())
+    [record], bad = parse_pods(pods(item(**metadata)), naming or NAMING)
     assert bad == 0
     return record
 
@@ -49,7 +50,7 @@ def test_a_recorded_list_of_a_nodes_pods(recordings: Recordings) -> None:
 )
 def test_recorded_pods_of_each_phase(name: str, over: bool, recordings: Recordings) -> None:
     pod = json.loads(recordings.http(f"09-podresources/{name}"))
-    [record], _ = parse_pods(pods(pod), Naming())
+    [record], _ = parse_pods(pods(pod), NAMING)
     assert record.over is over
     assert record.uid == pod["metadata"]["uid"]
     if name == "k8s-pod-running":
@@ -60,13 +61,13 @@ def test_recorded_pods_of_each_phase(name: str, over: bool, recordings: Recordin
 @pytest.mark.parametrize(
     ("naming", "metadata", "user"),
     [
-        (Naming(), {}, "ml"),
-        (Naming(), {"annotations": {"dutycycle.io/user": "ada"}}, "ada"),
-        (Naming(), {"annotations": {"dutycycle.io/user": ""}}, "ml"),
-        (Naming(), {"annotations": {"dutycycle.io/user": "a\u202eb"}}, "ml"),
-        (Naming(), {"annotations": {"dutycycle.io/user": "x" * 300}}, "ml"),
-        (Naming(), {"annotations": {"dutycycle.io/user": 7}}, "ml"),
-        (Naming(), {"annotations": None, "labels": []}, "ml"),
+        (NAMING, {}, "ml"),
+        (NAMING, {"annotations": {"dutycycle.io/user": "ada"}}, "ada"),
+        (NAMING, {"annotations": {"dutycycle.io/user": ""}}, "ml"),
+        (NAMING, {"annotations": {"dutycycle.io/user": "a\u202eb"}}, "ml"),
+        (NAMING, {"annotations": {"dutycycle.io/user": "x" * 300}}, "ml"),
+        (NAMING, {"annotations": {"dutycycle.io/user": 7}}, "ml"),
+        (NAMING, {"annotations": None, "labels": []}, "ml"),
         (Naming("who", "owner"), {"annotations": {"who": "ada"}, "labels": {"owner": "bob"}}, "ada"),
         (Naming("who", "owner"), {"annotations": {"else": "ada"}, "labels": {"owner": "bob"}}, "bob"),
         (Naming("", ""), {"annotations": {"": "ada"}}, "ml"),
@@ -121,7 +122,7 @@ def test_a_start_that_is_none_is_not_known() -> None:
     ],
 )
 def test_an_item_that_is_no_pod_is_counted_and_the_others_are_read(broken: object) -> None:
-    records, bad = parse_pods(pods(item(name="good"), broken, item(name="fine")), Naming())
+    records, bad = parse_pods(pods(item(name="good"), broken, item(name="fine")), NAMING)
     assert [record.name for record in records] == ["good", "fine"]
     assert bad == 1
 
@@ -143,14 +144,14 @@ def test_an_item_that_is_no_pod_is_counted_and_the_others_are_read(broken: objec
     ],
 )
 def test_what_is_no_list_is_refused(body: bytes) -> None:
-    for parse in (lambda text: parse_pods(text, Naming()), parse_slices):
+    for parse in (lambda text: parse_pods(text, NAMING), parse_slices):
         with pytest.raises(UnusableError, match="protocol"):
             parse(body)
 
 
 def test_an_empty_list() -> None:
-    assert parse_pods(b'{"kind":"PodList","items":null}', Naming()) == ((), 0)
-    assert parse_pods(pods(), Naming()) == ((), 0)
+    assert parse_pods(b'{"kind":"PodList","items":null}', NAMING) == ((), 0)
+    assert parse_pods(pods(), NAMING) == ((), 0)
 
 
 _JSON = st.recursive(
