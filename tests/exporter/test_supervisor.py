@@ -90,7 +90,7 @@ def test_every_end_of_a_child_is_told_by_its_reason_and_another_is_started(code,
 
 
 GIVEN = re.compile(
-    r"""_lose\(\s*"(\w+)"|return heard, "(\w+)"|NvmlUnavailableError\(\s*"(\w+)"|Unavailable\(time\.time\(\), "(\w+)\""""
+    r'_lose\(\s*"(\w+)"|return heard, "(\w+)"|NvmlUnavailableError\(\s*"(\w+)"|Unavailable\(time\.time\(\), "(\w+)"'
 )
 """Where the source of the supervisor and its child gives a reason."""
 
