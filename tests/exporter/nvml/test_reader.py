@@ -227,12 +227,24 @@ def test_of_two_jobs_on_a_gpu_the_one_without_a_process_is_idle(make_rig):
     """NVML is not asked what the only process does: all that the GPU does is its."""
     rig = make_rig(gpus=1, hold=0.0)
     rig.node.slurm_job(1, {0: Level(0.9)})
+    first = rig.allocate(0, 1)
+    first.rename(first.with_name(f"{first.stem}.1.json"))
     rig.allocate(0, 2)
     before = rig.turn(2).value("workload_gpu_busy_seconds_total", workload="slurm/1")
     after = rig.turn(4).value("workload_gpu_busy_seconds_total", workload="slurm/1")
     assert after - before == pytest.approx(18)
     assert rig.values("gpu_allocation") == [0.5, 0.5]
     assert rig.value("workload_gpu_busy_seconds_total", workload="slurm/2") == 0
+
+
+def test_what_a_job_does_on_the_gpu_of_another_is_not_that_ones_work(make_rig):
+    rig = make_rig(gpus=1, hold=0.0)
+    rig.node.slurm_job(1, {0: Level(0.9)})
+    rig.allocate(0, 2)
+    rig.turn(4)
+    assert rig.value("gpu_allocation", workload="slurm/2") == 1
+    assert rig.value("workload_gpu_observed_seconds_total", workload="slurm/2") == pytest.approx(20, abs=5)
+    assert rig.values("workload_gpu_busy_seconds_total") == [0]
 
 
 def test_a_job_whose_process_cannot_be_read_is_not_told_to_have_none(make_rig):
