@@ -1,5 +1,5 @@
-"""What the NVML child can be told to read, by name. The duty cycle, also of the video engines, the processes on a GPU and
-the MIG instances are always read: without them there is no telling whose a GPU is and whether it works.
+"""What the NVML child can be told to read, by name. Always read are the duty cycle, also of the video engines, the
+processes on a GPU and the MIG instances: without them there is no telling whose a GPU is and whether it works.
 """
 
 from __future__ import annotations
