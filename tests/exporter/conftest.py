@@ -48,7 +48,7 @@ def make_rig(
             node = stack.enter_context(FakeNode(tmp_path / "node", nvml_libraries, clock=clock, **options))
             monkeypatch.setenv("NVML_DOUBLE_STATE", node.environment["NVML_DOUBLE_STATE"])
             rig = Rig(node, clock, tmp_path / "prolog", interval=interval, hold=hold, local=local, collect=collect)
-            stack.callback(rig.reader.close)
+            stack.callback(rig.close)
             return rig
 
         yield make

@@ -64,6 +64,10 @@ class Rig:
             self.snapshot()
         return self
 
+    def close(self) -> None:
+        """Lets go of the reader that it has now: a test may have put another in its place."""
+        self.reader.close()
+
     def snapshot(self) -> None:
         self.service.on_snapshot(self.reader.read(self.clock.now))
 

@@ -134,8 +134,12 @@ class Attribution:
         pids: dict[int, str] = {}
         nameless: set[int] = set()
         allocated = {gpu for gpu, _ in claims}
+        anonymous = {
+            gpu for (gpu, name), claim in claims.items() if claim.workload.scheduler == "k8s" and name.endswith("/")
+        }
         for gpu, process, owner in self._owned(processes, allocated):
-            if owner is None:
+            # Of pods whose uid is not known, any may be the one in whose cgroup the process is.
+            if owner is None or (_in_pod(process) and (gpu, owner.id) not in claims and gpu in anonymous):
                 nameless.add(process.pid)
                 continue
             pids[process.pid] = owner.id
@@ -268,6 +272,10 @@ class Attribution:
                     self._groups[name] = group
         readings = (self._cgroups.read(workloads[name], group) for name, group in sorted(self._groups.items()))
         return tuple(reading for reading in readings if reading is not None)
+
+
+def _in_pod(process: HostProcess) -> bool:
+    return process.group is not None and process.group.scheduler == "k8s"
 
 
 def _claim_by_process(claims: _Claims, gpu: str, workload: Workload, process: HostProcess) -> None:

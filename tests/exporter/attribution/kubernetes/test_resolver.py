@@ -183,3 +183,13 @@ def test_a_pod_whose_cgroup_is_not_found_has_no_host_reading(box):
     nameless = Workload("k8s/ml/train/", "k8s", namespace="ml", pod="train")
     box.pods.claims = [PodClaim(A, TRAIN), PodClaim(B, nameless)]
     assert box.resolve().hosts == ()
+
+
+def test_processes_on_a_gpu_of_pods_without_uids_may_be_any_pods(box):
+    """Neither pod's, and not a stranger's: whose work it is stays unknown, and unknown is not idle."""
+    nameless = [Workload(f"k8s/ml/{name}/", "k8s", namespace="ml", pod=name) for name in ("a", "b")]
+    box.pods.claims = [PodClaim(A, workload, None) for workload in nameless]
+    box.run(10, UID)
+    ownership = box.resolve(a=[10])
+    assert held(ownership) == [(A, "k8s/ml/a/"), (A, "k8s/ml/b/")]
+    assert (dict(ownership.pids), ownership.unresolved) == ({}, {10})
