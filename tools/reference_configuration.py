@@ -19,7 +19,7 @@ from pydantic_core import to_jsonable_python
 from dutycycle_alerter import settings
 from tools.markdown import code, heading, paragraph, table
 
-_SOURCE = "alerter/dutycycle_alerter/settings.py"
+_SOURCE = "alerter/dutycycle_alerter/settings"
 _WIDTH = 100
 _NAMED = {
     settings.Duration: "duration",

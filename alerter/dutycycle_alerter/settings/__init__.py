@@ -1,0 +1,113 @@
+"""The configuration: what it may contain, and its defaults. A module for each subject; here they come together.
+
+Durations are written as Prometheus writes them. `Settings.scaled` is the only place where the time scale is applied to
+them.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from dutycycle_alerter.settings.job_rules import Grace, Idle, PartiallyIdle, Stalled, Underused, Uneven
+from dutycycle_alerter.settings.judging import Judging, Rules
+from dutycycle_alerter.settings.matching import JobMatch, KindMatch
+from dutycycle_alerter.settings.scrape import COARSEST, ScrapeSource
+from dutycycle_alerter.settings.types import (
+    LONGEST,
+    SHORTEST,
+    WINDOWS,
+    Duration,
+    Number,
+    Ratio,
+    RealDuration,
+    Section,
+    Window,
+    divided,
+)
+
+__all__ = [
+    "COARSEST",
+    "LONGEST",
+    "SHORTEST",
+    "WINDOWS",
+    "Costs",
+    "Duration",
+    "Grace",
+    "Idle",
+    "JobMatch",
+    "Judging",
+    "KindMatch",
+    "Number",
+    "PartiallyIdle",
+    "Ratio",
+    "RealDuration",
+    "Rules",
+    "Schedule",
+    "ScrapeSource",
+    "Section",
+    "Settings",
+    "Stalled",
+    "Underused",
+    "Uneven",
+    "Web",
+    "Window",
+]
+
+
+class Schedule(Section):
+    """When the alerter works."""
+
+    pass_interval: Duration = 60
+    """Time between two passes of judging."""
+    housekeeping_interval: Duration = 3600
+    """Time between two deletions of what is older than its retention."""
+
+
+class Costs(Section):
+    """What a wasted GPU-hour means in money and carbon. Without a figure it is not shown."""
+
+    gpu_hour: Number | None = Field(default=None, ge=0)
+    """Price of a GPU-hour."""
+    currency: str = Field(default="USD", max_length=8)
+    """Its currency."""
+    co2_grams_per_kwh: Number | None = Field(default=None, ge=0)
+    """Carbon intensity of the site's electricity."""
+
+
+class Web(Section):
+    """The page and its API."""
+
+    listen_address: str = "127.0.0.1:9837"
+    """[HOST]:PORT of the page and its API."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Host names under which a proxy serves the page, beside localhost and the listen address."""
+
+
+class Settings(Section):
+    """The whole configuration of the alerter."""
+
+    time_scale: Number = Field(default=1, gt=0, le=3600)
+    """Every duration is divided by this; 1 in production, more for tests, replays and the demo."""
+    database: str = "sqlite:///dutycycle.sqlite3"
+    """SQLAlchemy URL of the store."""
+    source: ScrapeSource = ScrapeSource()
+    schedule: Schedule = Schedule()
+    judging: Judging = Judging()
+    kinds: tuple[KindMatch, ...] = ()
+    """Which jobs are interactive or serving; all others are batch."""
+    uneven_by_design: tuple[JobMatch, ...] = ()
+    """Jobs whose ranks differ on purpose: the rule `uneven` leaves them alone."""
+    costs: Costs = Costs()
+    web: Web = Web()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.source.resolution < self.source.interval:
+            raise ValueError("source.resolution must not be shorter than source.interval")
+        return self
+
+    def scaled(self) -> Settings:
+        """The same settings with every duration in wall seconds: divided by `time_scale`. Idempotent it is not."""
+        return divided(self, self.time_scale)

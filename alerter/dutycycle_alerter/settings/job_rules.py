@@ -1,0 +1,133 @@
+"""The rules on jobs: every number with the default that DESIGN section 5 gives."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import model_validator
+
+from dutycycle_alerter.settings.types import Duration, Ratio, Section, Window
+
+
+class Grace(Section):
+    """How long a young job is left alone, counted from its first process, else from its allocation."""
+
+    batch: Duration = 600
+    """A batch or serving job."""
+    loading: Duration = 1200
+    """The same, at most, while the job's GPU memory still grows."""
+    interactive: Duration = 3600
+    """Notebooks and shells."""
+
+
+class Idle(Section):
+    """Every GPU of the job does nothing."""
+
+    RISING = (("below", "clear_above"),)
+
+    enabled: bool = True
+    """Whether the rule is judged at all."""
+    below: Ratio = 0.005
+    """Utilization at or under this is idle."""
+    window: Window = 1800
+    """What the rule looks at; it is judged once all of it lies after grace."""
+    critical_window: Window = 7200
+    """Critical when it also holds over this long."""
+    serving_window: Window = 86400
+    """The window for serving jobs."""
+    clear_above: Ratio = 0.02
+    """It clears when some GPU was above this over the clearing window."""
+    clear_window: Window = 900
+    """The clearing window."""
+
+
+class PartiallyIdle(Section):
+    """Some GPUs of the job do nothing while another works."""
+
+    RISING = (("below", "clear_above"), ("below", "busiest_at_least"))
+
+    enabled: bool = True
+    """Whether the rule is judged at all."""
+    below: Ratio = 0.005
+    """A GPU at or under this is idle."""
+    busiest_at_least: Ratio = 0.15
+    """The busiest GPU of the job must reach this."""
+    window: Window = 1800
+    """What the rule looks at; it is judged once all of it lies after grace."""
+    clear_above: Ratio = 0.02
+    """It clears when every GPU is above this."""
+
+
+class Stalled(Section):
+    """The GPUs wait, again and again, for something that feeds them."""
+
+    RISING = (
+        ("at_least", "below"),
+        ("below", "clear_above"),
+        ("clear_gap_share", "gap_share"),
+        ("clear_cpu_of_limit", "cpu_of_limit"),
+        ("clear_pressure", "pressure"),
+    )
+
+    enabled: bool = True
+    """Whether the rule is judged at all."""
+    at_least: Ratio = 0.05
+    """Mean utilization from which on the rule looks."""
+    below: Ratio = 0.70
+    """Mean utilization from which on a job is not stalled."""
+    gap_share: Ratio = 0.20
+    """Time in idle gaps of up to 30 s, as a share of the measured time."""
+    cpu_of_limit: Ratio = 0.90
+    """CPU use as a share of the job's limit, on the node where it is highest."""
+    pressure: Ratio = 0.20
+    """Share of time in which some task waited for I/O or a CPU (PSI), the higher of both."""
+    window: Window = 900
+    """What the rule looks at; it is judged once all of it lies after grace."""
+    clear_above: Ratio = 0.80
+    """It clears above this mean utilization, or when every signal that is known lies under its bound below."""
+    clear_gap_share: Ratio = 0.12
+    """Clearing bound of `gap_share`."""
+    clear_cpu_of_limit: Ratio = 0.80
+    """Clearing bound of `cpu_of_limit`."""
+    clear_pressure: Ratio = 0.12
+    """Clearing bound of `pressure`."""
+
+
+class Uneven(Section):
+    """Some GPUs or nodes of the job work much less than others."""
+
+    RISING = (("clear_spread", "spread"),)
+
+    enabled: bool = True
+    """Whether the rule is judged at all."""
+    spread: Ratio = 0.40
+    """1 - min/max, over the job's GPUs and over its nodes' means."""
+    busiest_at_least: Ratio = 0.30
+    """The busiest GPU or node must reach this."""
+    window: Window = 1800
+    """What the rule looks at; it is judged once all of it lies after grace."""
+    clear_spread: Ratio = 0.30
+    """It clears under this spread."""
+
+
+class Underused(Section):
+    """The GPUs work little, and no other rule says why."""
+
+    RISING = (("below", "clear_above"),)
+
+    enabled: bool = True
+    """Whether the rule is judged at all."""
+    below: Ratio = 0.25
+    """Mean utilization of the job under this."""
+    critical_below: Ratio = 0.15
+    """Critical under this."""
+    window: Window = 1800
+    """What the rule looks at; it is judged once all of it lies after grace."""
+    clear_above: Ratio = 0.32
+    """It clears above this."""
+
+    @model_validator(mode="after")
+    def _critical_within(self) -> Self:
+        if self.critical_below > self.below:
+            raise ValueError("critical_below must not be higher than below")
+        return self

@@ -1,0 +1,35 @@
+"""All rules together, and what holds for every one of them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from dutycycle_alerter.settings.job_rules import Grace, Idle, PartiallyIdle, Stalled, Underused, Uneven
+from dutycycle_alerter.settings.types import Duration, Ratio, Section
+
+
+class Rules(Section):
+    """Every rule, in the order of precedence: a job's first open rule is its incident's primary one."""
+
+    ORDER: ClassVar[tuple[str, ...]] = ("idle", "partially_idle", "stalled", "uneven", "underused")
+    RESIDUAL: ClassVar[str] = "underused"
+    """The rule that has something to say only where no other has."""
+
+    idle: Idle = Idle()
+    partially_idle: PartiallyIdle = PartiallyIdle()
+    stalled: Stalled = Stalled()
+    uneven: Uneven = Uneven()
+    underused: Underused = Underused()
+
+
+class Judging(Section):
+    """What holds for every rule."""
+
+    grace: Grace = Grace()
+    coverage: Ratio = 0.80
+    """A GPU that was measured for less of the window than this is unknown."""
+    lost_after: Duration = 86400
+    """An incident about which nothing has been known for this long is resolved as lost."""
+    reopen_within: Duration = 7200
+    """A condition that returns within this time reopens its incident instead of opening another."""
+    rules: Rules = Rules()
