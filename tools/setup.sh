@@ -47,22 +47,26 @@ system_test() {
     fi
     [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}"
     [ -z "$own" ] || "$dir/bin/playwright" install --with-deps chromium
-    [ -x "$dir/bin/promtool" ] || promtool "$dir"
+    unpacked "$dir" prometheus prometheus promtool
+    unpacked "$dir" victoria-metrics victoria-metrics
 }
 
-# Taken out of its package: installed as one, it would bring a Prometheus that runs as a service.
-promtool() {
-    local dir=$1 scratch
-    command -v apt-get >/dev/null || fail "promtool is missing. There is no apt-get here; put it into $dir/bin."
+# `unpacked DIR PACKAGE PROGRAM...` takes programs out of a package: installed as one, it would bring a service that runs.
+unpacked() {
+    local dir=$1 package=$2 program missing=() scratch
+    shift 2
+    for program; do [ -x "$dir/bin/$program" ] || missing+=("$program"); done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    command -v apt-get >/dev/null || fail "missing: ${missing[*]}. There is no apt-get here; put them into $dir/bin."
     scratch=$(mktemp -d)
-    echo "setup: fetching promtool"
-    apt-cache show prometheus >/dev/null 2>&1 || apt_install
+    echo "setup: fetching ${missing[*]}"
+    apt-cache show "$package" >/dev/null 2>&1 || apt_install
     (
         cd "$scratch"
-        apt-get download -qq -o APT::Sandbox::User=root prometheus
-        dpkg --fsys-tarfile prometheus_*.deb | tar -xf - ./usr/bin/promtool
+        apt-get download -qq -o APT::Sandbox::User=root "$package"
+        dpkg --fsys-tarfile "$package"_*.deb | tar -xf - "${missing[@]/#/./usr/bin/}"
     )
-    install -m 755 "$scratch/usr/bin/promtool" "$dir/bin/promtool"
+    install -m 755 "${missing[@]/#/$scratch/usr/bin/}" "$dir/bin/"
     rm -rf "$scratch"
 }
 

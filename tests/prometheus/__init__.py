@@ -1,0 +1,1 @@
+"""Real PromQL engines on this machine, for tests and benchmarks."""
