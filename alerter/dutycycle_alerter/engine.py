@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from dutycycle_alerter.incidents.lifecycle import advance, lose
 from dutycycle_alerter.incidents.model import Event, Incident
-from dutycycle_alerter.model import JobEvidence
+from dutycycle_alerter.model import Evidence
 from dutycycle_alerter.rules import Judgement, Outcome, judge
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.store import incidents, ledger
@@ -28,8 +28,8 @@ log = logging.getLogger(__name__)
 class Source(Protocol):
     """Where a pass gets its evidence from."""
 
-    def evidence(self, at: float) -> AbstractContextManager[list[JobEvidence]]:
-        """Every known job; leaving the block without an error tells that the pass was committed."""
+    def evidence(self, at: float) -> AbstractContextManager[Evidence]:
+        """All that is known; leaving the block without an error tells that the pass was committed."""
         ...
 
     def targets(self) -> tuple[TargetStatus, ...]:
@@ -54,11 +54,11 @@ class Engine:
         """Judge everything once. Nothing is changed unless all of it is. Raises StoreError."""
         now = self._clock()
         with self._source.evidence(now) as evidence:
-            judgements = [judge(item, self._settings.judging) for item in evidence]
+            judgements = [judge(item, self._settings.judging) for item in evidence.jobs]
             status = self._status(now, judgements)
             with self._database.write() as connection:
                 self._fold(connection, judgements, now)
-                used = [(item.job, part) for item in evidence for part in item.recent]
+                used = [(item.job, part) for item in evidence.jobs for part in item.recent]
                 ledger.add(connection, now, used, hour=ledger.HOUR / self._settings.time_scale)
                 set_meta(connection, WATERMARK, now)
                 save_status(connection, status, stale_after=3 * self._settings.source.interval)

@@ -6,7 +6,7 @@ and None is "not measured", which is never the same as zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -40,7 +40,8 @@ class Job:
     """What people know as a job: a Slurm job, a pod (later its owner), a shell job on a workstation.
 
     `start` is when the allocation began; `first_process` when a process of it first held a GPU (None: none yet, or not
-    known).
+    known). What only a scheduler knows is empty or None without one: `name` (anybody's text), `qos`, `time_limit`
+    (seconds), `cpus` and `memory` (bytes) as requested for the whole job, `labels` of pods.
     """
 
     id: str
@@ -57,6 +58,12 @@ class Job:
     pod: str = ""
     job_id: str = ""
     expect_uneven: bool = False
+    name: str = ""
+    qos: str = ""
+    time_limit: float | None = None
+    cpus: float | None = None
+    memory: float | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -81,7 +88,9 @@ class Usage:
     `share` is the job's share of the GPU (1 for a whole one). `allocated`, `observed` and `busy` are share x time;
     `observed` is the part for which the duty cycle was measured. `gap_*` are seconds spent in idle gaps by the gap's
     length (2, 30, 600 s are the bounds). `memory_used` (bytes) and `processes` are the window's maxima; `energy` is
-    joules.
+    joules. `sm`, `tensor` and `dram` are seconds in which that unit worked, from GPM; `throttle_thermal` (heat or power
+    brake) and `throttle_power` (power cap) seconds with the clocks held down; all share x time. `link_bytes` went over
+    NVLink, or PCIe where there is none. `power_limit` and `idle_power` are watts; the latter is learned per model.
     """
 
     allocated: float
@@ -96,6 +105,14 @@ class Usage:
     memory_total: float | None = None
     processes: float | None = None
     share: float = 1.0
+    sm: float | None = None
+    tensor: float | None = None
+    dram: float | None = None
+    throttle_thermal: float | None = None
+    throttle_power: float | None = None
+    link_bytes: float | None = None
+    power_limit: float | None = None
+    idle_power: float | None = None
 
     @property
     def utilization(self) -> float | None:
@@ -149,15 +166,78 @@ class JobEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Consumption:
-    """GPU-seconds and joules of one job on GPUs of one model since the previous pass, for ledger and incidents."""
+    """GPU-seconds and joules of one job on GPUs of one model since the previous pass, for ledger and incidents.
+
+    `at` is an instant of the time that it belongs to; None for that of the pass.
+    """
 
     model: str
     allocated: float
     observed: float
     busy: float
     energy: float | None = None
+    at: float | None = None
 
     @property
     def wasted(self) -> float:
         """GPU-seconds that were measured and not busy."""
         return max(0.0, self.observed - self.busy)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceWindow:
+    """What a GPU itself was like over a window, whoever held it. None is not known.
+
+    `memory_used` is the least memory in use (bytes), `processes` the most processes, `allocated` whether any workload
+    held it at any time; `throttle_thermal` and `throttle_power` are shares of the time, 0..1.
+    """
+
+    length: float
+    memory_used: float | None = None
+    processes: float | None = None
+    allocated: bool | None = None
+    throttle_thermal: float | None = None
+    throttle_power: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuEvidence:
+    """One GPU's health at the instant `at`.
+
+    `visible` tells whether its exporter answers and shows it: without that nothing else is known. `xids` are the times
+    at which XIDs were last reported, by number. `recovery_action` is NVML's (0: none); `remap_failed` whether a row of
+    memory could not be replaced. `memory_used` is the present reading, `memory_baseline` what a free GPU of the model
+    shows as used (learned; None where no free one was seen). `jobs` are those that hold it now.
+    """
+
+    gpu: Gpu
+    at: float
+    window: Callable[[float], DeviceWindow] = field(repr=False, compare=False)
+    visible: bool = True
+    watched_from: float = 0.0
+    xids: Mapping[int, float] = field(default_factory=dict)
+    recovery_action: float | None = None
+    remap_failed: bool | None = None
+    memory_used: float | None = None
+    memory_total: float | None = None
+    memory_baseline: float | None = None
+    jobs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEvidence:
+    """One node's GPUs at the instant `at`: how many the PCI bus shows and how many NVML shows; None is not known."""
+
+    node: str
+    at: float
+    expected: float | None = None
+    visible: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that a source knows at one instant."""
+
+    jobs: Sequence[JobEvidence] = ()
+    gpus: Sequence[GpuEvidence] = ()
+    nodes: Sequence[NodeEvidence] = ()

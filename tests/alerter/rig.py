@@ -64,8 +64,8 @@ class Rig:
 
     def evidence(self) -> dict[str, JobEvidence]:
         """What a pass would read and commit."""
-        with self.source.evidence(self.clock()) as items:
-            return {item.job.id: item for item in items}
+        with self.source.evidence(self.clock()) as evidence:
+            return {item.job.id: item for item in evidence.jobs}
 
     def gpus(self) -> list[GpuNow]:
         return list(self.reader.gpus())

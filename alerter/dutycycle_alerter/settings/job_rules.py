@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
-from dutycycle_alerter.settings.types import Duration, Ratio, Section, Window
+from dutycycle_alerter.settings.types import Duration, Number, Ratio, Section, Window
 
 
 class Grace(Section):
@@ -18,6 +18,25 @@ class Grace(Section):
     """The same, at most, while the job's GPU memory still grows."""
     interactive: Duration = 3600
     """Notebooks and shells."""
+
+
+class Hung(Section):
+    """The GPUs spin without working, or wait for one that does: a collective that never returns."""
+
+    RISING = (("idle_below", "spinning_at_least"),)
+
+    enabled: bool = True
+    """Whether the rule is judged at all."""
+    spinning_at_least: Ratio = 0.95
+    """Utilization from which on a GPU may be spinning."""
+    power_share: Ratio = 0.15
+    """It spins where its power is at most this far between idle power and power limit."""
+    idle_below: Ratio = 0.005
+    """A GPU at or under this waits."""
+    active_below: Ratio = 0.02
+    """Tensor cores, memory bandwidth and links at or under this share confirm a hang."""
+    window: Window = 900
+    """What the rule looks at; it is judged once all of it lies after grace."""
 
 
 class Idle(Section):
@@ -110,6 +129,23 @@ class Uneven(Section):
     """It clears under this spread."""
 
 
+class LowSmActivity(Section):
+    """The GPUs are busy, and most of their multiprocessors are not: kernels that are too small, or too few."""
+
+    RISING = (("below", "clear_above"),)
+
+    enabled: bool = True
+    """Whether the rule is judged at all."""
+    at_least: Ratio = 0.50
+    """Mean utilization from which on the rule looks."""
+    below: Ratio = 0.25
+    """Active multiprocessor time under this share of busy time."""
+    window: Window = 1800
+    """What the rule looks at; it is judged once all of it lies after grace."""
+    clear_above: Ratio = 0.35
+    """It clears at this share or above."""
+
+
 class Underused(Section):
     """The GPUs work little, and no other rule says why."""
 
@@ -131,3 +167,48 @@ class Underused(Section):
         if self.critical_below > self.below:
             raise ValueError("critical_below must not be higher than below")
         return self
+
+
+class MemoryUnderused(Section):
+    """Report only, at the job's end: much more GPU memory than the job needed."""
+
+    enabled: bool = True
+    """Whether it is judged at all."""
+    peak_below: Ratio = 0.25
+    """The most memory in use on any GPU, as a share of it, was under this."""
+    utilization_below: Ratio = 0.50
+    """Mean utilization under this."""
+
+
+class MemoryPressure(Section):
+    """Report only, at the job's end: GPU memory nearly full while the GPU was not busy."""
+
+    enabled: bool = True
+    """Whether it is judged at all."""
+    peak_at_least: Ratio = 0.95
+    """The most memory in use on any GPU, as a share of it, reached this."""
+    utilization_below: Ratio = 0.70
+    """Mean utilization under this."""
+
+
+class Overallocated(Section):
+    """Report only, at the job's end: CPUs, host memory, time or a GPU model far above what was used."""
+
+    enabled: bool = True
+    """Whether it is judged at all."""
+    cpu_used_below: Ratio = 0.25
+    """Mean busy cores under this share of the requested ones."""
+    memory_used_below: Ratio = 0.25
+    """Peak host memory under this share of the requested."""
+    time_used_below: Ratio = 0.25
+    """Run time under this share of the time limit."""
+    strong_models: tuple[str, ...] = ("*A100*", "*H100*", "*H200*", "*B200*", "*GB200*")
+    """Patterns of GPU models that a small job does not need."""
+    gpu_utilization_below: Ratio = 0.15
+    """A strong GPU was not needed at a mean utilization up to this,"""
+    gpu_memory_below_bytes: Number = Field(default=10e9, ge=0)
+    """with at most this much GPU memory in use on any GPU,"""
+    host_memory_below_bytes: Number = Field(default=32e9, ge=0)
+    """and at most this much host memory, where it is known."""
+    shortest: Duration = 3600
+    """Jobs that ran shorter than this are not reported."""

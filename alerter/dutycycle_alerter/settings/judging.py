@@ -4,22 +4,45 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dutycycle_alerter.settings.job_rules import Grace, Idle, PartiallyIdle, Stalled, Underused, Uneven
+from dutycycle_alerter.settings.device_rules import GpuFault, LeakedMemory, Throttled
+from dutycycle_alerter.settings.job_rules import (
+    Grace,
+    Hung,
+    Idle,
+    LowSmActivity,
+    MemoryPressure,
+    MemoryUnderused,
+    Overallocated,
+    PartiallyIdle,
+    Stalled,
+    Underused,
+    Uneven,
+)
 from dutycycle_alerter.settings.types import Duration, Ratio, Section
 
 
 class Rules(Section):
-    """Every rule, in the order of precedence: a job's first open rule is its incident's primary one."""
+    """Every rule. `ORDER` are those on jobs, in the order of precedence: a job's first open rule is its incident's
+    primary one.
+    """
 
     ORDER: ClassVar[tuple[str, ...]] = ("idle", "partially_idle", "stalled", "uneven", "underused")
     RESIDUAL: ClassVar[str] = "underused"
     """The rule that has something to say only where no other has."""
 
+    gpu_fault: GpuFault = GpuFault()
+    leaked_memory: LeakedMemory = LeakedMemory()
+    throttled: Throttled = Throttled()
+    hung: Hung = Hung()
     idle: Idle = Idle()
     partially_idle: PartiallyIdle = PartiallyIdle()
     stalled: Stalled = Stalled()
     uneven: Uneven = Uneven()
+    low_sm_activity: LowSmActivity = LowSmActivity()
     underused: Underused = Underused()
+    memory_underused: MemoryUnderused = MemoryUnderused()
+    memory_pressure: MemoryPressure = MemoryPressure()
+    overallocated: Overallocated = Overallocated()
 
 
 class Judging(Section):

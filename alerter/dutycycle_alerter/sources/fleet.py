@@ -210,10 +210,14 @@ class Fleet:
             first_process=min(first, default=None),
             kind=kind,
             expect_uneven=any(match.matches(labels) for match in self.uneven_by_design),
-            **{
-                name: labels.get(name, "")
-                for name in ("cluster", "scheduler", "user", "account", "partition", "namespace", "pod", "job_id")
-            },
+            cluster=labels.get("cluster", ""),
+            scheduler=labels.get("scheduler", ""),
+            user=labels.get("user", ""),
+            account=labels.get("account", ""),
+            partition=labels.get("partition", ""),
+            namespace=labels.get("namespace", ""),
+            pod=labels.get("pod", ""),
+            job_id=labels.get("job_id", ""),
         )
 
     def _sees(self, node: str, at: float) -> bool:

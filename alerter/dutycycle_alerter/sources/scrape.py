@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from dutycycle_alerter.errors import SourceError
-from dutycycle_alerter.model import JobEvidence
+from dutycycle_alerter.model import Evidence
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.exposition import Exposition, parse
 from dutycycle_alerter.sources.fetch import Fetcher
@@ -111,12 +111,12 @@ class ScrapeSource:
             self._save_now(answers)
 
     @contextmanager
-    def evidence(self, at: float) -> Iterator[list[JobEvidence]]:
-        """Every known job's evidence; nothing changes within the block. Leaving it without an error tells that the
+    def evidence(self, at: float) -> Iterator[Evidence]:
+        """All that is known; nothing changes within the block. Leaving it without an error tells that the
         pass is in the store, and that its consumption is accounted for.
         """
         with self._lock:
-            yield self._fleet.evidence(at)
+            yield Evidence(self._fleet.evidence(at))
             self._fleet.committed(at)
 
     def targets(self) -> tuple[TargetStatus, ...]:
