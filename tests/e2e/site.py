@@ -117,7 +117,8 @@ class Alerter(Process):
         self, targets: Iterable[str], directory: Path, time_scale: float, settings: dict[str, Any] | None = None
     ) -> None:
         self.port = free_port()
-        self.database = f"sqlite:///{directory / 'dutycycle.sqlite3'}"
+        self.store = directory / "dutycycle.sqlite3"
+        self.database = f"sqlite:///{self.store}"
         config = directory / "alerter.yaml"
         config.write_text(
             yaml.safe_dump(
