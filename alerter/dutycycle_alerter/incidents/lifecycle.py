@@ -177,7 +177,7 @@ class _Folding:
         rules = self._open_rules(incident.rules, note=True)
         self._change(rules=rules)
         if not rules:
-            self._resolve(Resolution.CLEARED, "the condition cleared")
+            self._resolve(*self._left_by(incident.rules))
             return
         self._choose_primary(rules)
         self._raise_severity(rules)
@@ -221,6 +221,14 @@ class _Folding:
                 if note:
                     self._note(EventKind.RULE_CLEARED, _left(verdict), rule=verdict.rule)
         return tuple(sorted(rules.values(), key=lambda rule: _ORDER.get(rule.rule, len(_ORDER))))
+
+    def _left_by(self, rules: tuple[OpenRule, ...]) -> tuple[Resolution, str]:
+        """How an incident ends whose rules all left in this pass: excluded where a policy took out every one."""
+        open_rules = {rule.rule for rule in rules}
+        verdicts = [verdict for verdict in self.judgement.verdicts if verdict.rule in open_rules]
+        if verdicts and all(verdict.outcome is Outcome.EXCLUDED for verdict in verdicts):
+            return Resolution.EXCLUDED, verdicts[0].reason or "excluded"
+        return Resolution.CLEARED, "the condition cleared"
 
     def _choose_primary(self, rules: tuple[OpenRule, ...]) -> None:
         """The first open rule becomes primary once it has held for half of its own window, and fires right now.
@@ -291,7 +299,11 @@ class _Folding:
         self.events.append(Event(at=self.now, kind=kind, text=text, data=dict(data)))
 
     def _diagnose(self, rule: str) -> Diagnosis:
-        return diagnose(self.judgement, rule, self.settings, time_scale=self.time_scale)
+        diagnosis = diagnose(self.judgement, rule, self.settings, time_scale=self.time_scale)
+        verdict = self.judgement.verdict(rule)
+        if verdict.outcome is Outcome.FIRING and verdict.reason:
+            return replace(diagnosis, evidence=(*diagnosis.evidence, verdict.reason))
+        return diagnosis
 
     def _span(self, seconds: float) -> str:
         return format_duration(seconds * self.time_scale)
@@ -322,4 +334,6 @@ def _highest(rules: tuple[OpenRule, ...]) -> Severity:
 def _left(verdict: Verdict) -> str:
     if verdict.outcome is Outcome.CLEAR:
         return f"{rule_name(verdict.rule)} no longer holds"
+    if verdict.outcome is Outcome.EXCLUDED:
+        return f"{rule_name(verdict.rule)} is {verdict.reason or verdict.outcome.value}"
     return f"{rule_name(verdict.rule)} can no longer be judged: {verdict.reason or verdict.outcome.value}"

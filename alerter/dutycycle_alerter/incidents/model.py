@@ -43,6 +43,7 @@ class Resolution(StrEnum):
     ENDED = "ended"
     LOST = "lost"
     OPERATOR = "operator"
+    EXCLUDED = "excluded"
 
 
 class Cause(StrEnum):

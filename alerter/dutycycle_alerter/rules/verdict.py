@@ -15,7 +15,8 @@ class Outcome(StrEnum):
 
     Firing opens or keeps; clear closes; holding lies between the two and changes nothing. Waiting (too young), unknown
     (not measured well enough) change nothing either. Not evaluable (a kind of evidence that this GPU or node does not
-    give) and not applicable (a rule that this kind of job is exempt from) count as not firing.
+    give) and not applicable (a rule that this kind of job is exempt from) count as not firing, and so does excluded (a
+    policy of the site, or the job's own wish where the site allows it, takes the job out).
     """
 
     FIRING = "firing"
@@ -25,11 +26,12 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"
     NOT_EVALUABLE = "not evaluable"
     NOT_APPLICABLE = "not applicable"
+    EXCLUDED = "excluded"
 
     @property
     def closes(self) -> bool:
         """Whether an open rule ends with this answer."""
-        return self in (Outcome.CLEAR, Outcome.NOT_EVALUABLE, Outcome.NOT_APPLICABLE)
+        return self in (Outcome.CLEAR, Outcome.NOT_EVALUABLE, Outcome.NOT_APPLICABLE, Outcome.EXCLUDED)
 
     @property
     def informed(self) -> bool:
@@ -41,8 +43,8 @@ class Outcome(StrEnum):
 class Verdict:
     """One rule on one job. `gpus` are those concerned; `figures` the numbers that decided, ratios 0..1.
 
-    `until` is the instant of the first possible verdict while waiting; `reason` says why it is unknown or not
-    evaluable.
+    `until` is the instant of the first possible verdict while waiting; `reason` says why it is unknown, not evaluable
+    or excluded, and what else is to be known of a firing one.
     """
 
     rule: str
