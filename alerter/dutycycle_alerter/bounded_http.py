@@ -1,0 +1,185 @@
+"""HTTP exchanges that end: bounded in time as a whole and in size, redirects not followed, connections kept."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+
+import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import HTTPError, ProtocolError
+
+from dutycycle_alerter.errors import SourceError
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server said, whatever its status. Header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Connections:
+    """Connections kept between requests, to as many hosts as `hosts`, `per_host` to each. Thread-safe.
+
+    `timeout` is in seconds and for a whole exchange. `tls` is what a server's certificate is judged by (the system's
+    authorities by default), `server_name` the name in it where that is not the URL's.
+    """
+
+    def __init__(
+        self,
+        timeout: float,
+        *,
+        hosts: int = 1,
+        per_host: int = 2,
+        tls: ssl.SSLContext | None = None,
+        server_name: str | None = None,
+    ) -> None:
+        self._timeout = timeout
+        self._pool = urllib3.PoolManager(
+            max(1, hosts),
+            retries=False,
+            timeout=urllib3.Timeout(total=timeout),
+            maxsize=per_host,
+            ssl_context=tls,
+            server_hostname=server_name,
+        )
+        self._pool.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
+
+    def request(
+        self, method: str, url: str, *, headers: Mapping[str, str], max_bytes: int, body: bytes | None = None
+    ) -> Answer:
+        """The answer. Raises SourceError; takes no longer than the time-out, even of a sender that drips.
+
+        `max_bytes` bounds the unpacked body. The request must be one that may be sent twice: a kept connection that
+        the server closes in the same moment is no failure.
+        """
+        deadline = time.monotonic() + self._timeout
+        try:
+            try:
+                return self._once(deadline, method, url, headers, max_bytes, body)
+            except ProtocolError as error:
+                if not _unanswered(error) or time.monotonic() > deadline:
+                    raise
+                return self._once(deadline, method, url, headers, max_bytes, body)
+        except (HTTPError, OSError, ValueError) as error:
+            reason = self._late if time.monotonic() > deadline else error
+            raise SourceError(f"{url}: {reason}") from error
+
+    def close(self) -> None:
+        """Close every connection that is not in use."""
+        self._pool.clear()
+
+    def _once(
+        self, deadline: float, method: str, url: str, headers: Mapping[str, str], max_bytes: int, body: bytes | None
+    ) -> Answer:
+        response = self._pool.request(
+            method,
+            url,
+            body=body,
+            headers=dict(headers),
+            redirect=False,
+            preload_content=False,
+            timeout=urllib3.Timeout(total=max(0.001, deadline - time.monotonic())),
+        )
+        try:
+            with cut_off(deadline - time.monotonic(), response.shutdown):
+                content = _read(response, max_bytes)
+        except BaseException:
+            response.close()  # a connection with an unread rest cannot be used again
+            raise
+        response.release_conn()
+        if time.monotonic() > deadline:
+            # A body without a length ends where the connection does, also where it was cut off.
+            raise SourceError(f"{url}: {self._late}")
+        return Answer(response.status, {name.lower(): value for name, value in response.headers.items()}, content)
+
+    @property
+    def _late(self) -> str:
+        return f"no complete answer within {self._timeout:g} s"
+
+
+def _unanswered(error: ProtocolError) -> bool:
+    """Whether the connection was closed before a byte of the answer came."""
+    cause = error.args[1] if len(error.args) > 1 else None
+    return isinstance(cause, ConnectionResetError | BrokenPipeError)
+
+
+def _read(response: urllib3.BaseHTTPResponse, max_bytes: int) -> bytes:
+    chunks, size = [], 0
+    for chunk in response.stream(2**16, decode_content=True):
+        size += len(chunk)
+        chunks.append(chunk)
+        if size > max_bytes:
+            raise ValueError(f"the answer is larger than {max_bytes / 2**20:g} MiB")
+    return b"".join(chunks)
+
+
+class _HTTPConnection(HTTPConnection):
+    def getresponse(self) -> urllib3.HTTPResponse:  # type: ignore[override]  # as in urllib3
+        with cut_off(self.timeout, partial(self.sock.shutdown, socket.SHUT_RD)):
+            return super().getresponse()
+
+
+class _HTTPSConnection(HTTPSConnection):
+    _opened: socket.socket | None = None
+
+    def connect(self) -> None:
+        try:
+            # The handshake is an exchange too, and may drip.
+            with cut_off(self.timeout, self._shut):
+                super().connect()
+        finally:
+            if self._opened is not None:
+                self._opened.close()
+
+    def getresponse(self) -> urllib3.HTTPResponse:  # type: ignore[override]  # as in urllib3
+        with cut_off(self.timeout, partial(self.sock.shutdown, socket.SHUT_RD)):
+            return super().getresponse()
+
+    def _new_conn(self) -> socket.socket:
+        made = super()._new_conn()
+        self._opened = made.dup()  # wrapping it in TLS takes the connection away from the object
+        return made
+
+    def _shut(self) -> None:
+        if self._opened is not None:
+            self._opened.shutdown(socket.SHUT_RDWR)
+
+
+class _HTTPPool(HTTPConnectionPool):
+    ConnectionCls = _HTTPConnection
+
+
+class _HTTPSPool(HTTPSConnectionPool):
+    ConnectionCls = _HTTPSConnection
+
+
+@contextmanager
+def cut_off(seconds: float | None, shutdown: Callable[[], None]) -> Iterator[None]:
+    """Shut the connection down if the block lasts longer.
+
+    A socket's own time-out starts anew with every byte that arrives, so a sender of one byte a second never exceeds it.
+    """
+
+    def cut() -> None:
+        with suppress(OSError, ValueError, RuntimeError):  # it has just ended by itself
+            shutdown()
+
+    timer = threading.Timer(max(0.0, seconds or 0.0), cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()

@@ -1,0 +1,1 @@
+"""The one place that touches a PromQL engine's HTTP API."""
