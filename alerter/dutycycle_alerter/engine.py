@@ -41,27 +41,54 @@ class Source(Protocol):
         ...
 
 
-class Engine:
-    """Runs passes. `settings` are scaled (wall seconds); `clock` gives wall time."""
+STEPS = ("begun", "read", "judged", "opened", "folded", "accounted", "written", "committed", "done")
+"""What a pass has reached, in order: evidence read, all of it judged, a transaction opened, incidents in it, the
+ledger, the status, the transaction committed, the source told.
+"""
 
-    def __init__(self, settings: Settings, source: Source, database: Database, clock: Callable[[], float]) -> None:
+
+class Engine:
+    """Runs passes. `settings` are scaled (wall seconds); `clock` gives wall time.
+
+    `reached` is told each of `STEPS`: a test that kills the process there sees whether anything is lost.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        source: Source,
+        database: Database,
+        clock: Callable[[], float],
+        *,
+        reached: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._settings = settings
         self._source = source
         self._database = database
         self._clock = clock
+        self._reached = reached
 
     def run_pass(self) -> None:
         """Judge everything once. Nothing is changed unless all of it is. Raises StoreError."""
         now = self._clock()
+        self._reached("begun")
         with self._source.evidence(now) as evidence:
+            self._reached("read")
             judgements = [judge(item, self._settings.judging) for item in evidence.jobs]
             status = self._status(now, judgements)
+            self._reached("judged")
             with self._database.write() as connection:
+                self._reached("opened")
                 self._fold(connection, judgements, now)
+                self._reached("folded")
                 used = [(item.job, part) for item in evidence.jobs for part in item.recent]
                 ledger.add(connection, now, used, hour=ledger.HOUR / self._settings.time_scale)
                 set_meta(connection, WATERMARK, now)
+                self._reached("accounted")
                 save_status(connection, status, stale_after=3 * self._settings.source.interval)
+                self._reached("written")
+            self._reached("committed")
+        self._reached("done")
 
     def _fold(self, connection: sa.Connection, judgements: list[Judgement], now: float) -> None:
         judging, scale = self._settings.judging, self._settings.time_scale
