@@ -15,13 +15,13 @@ HOUR = 3600.0
 
 
 def add(connection: sa.Connection, at: float, items: Iterable[tuple[Job, Consumption]], *, hour: float = HOUR) -> None:
-    """Add what jobs consumed since the previous pass to the hour that `at` lies in.
+    """Add what jobs consumed since the previous pass to the hour that it belongs to, else to that of `at`.
 
     Runs in the transaction that also moves the watermark up to which consumption is counted, so that nothing is added
     twice. `hour` is 3600 s divided by the time scale.
     """
-    start = floor(at / hour) * hour
     for job, used in items:
+        start = floor((at if used.at is None else used.at) / hour) * hour
         key = sa.and_(usage_hour.c.hour == start, usage_hour.c.job == job.id, usage_hour.c.model == used.model)
         added = {name: usage_hour.c[name] + getattr(used, name) for name in ("allocated", "observed", "busy")}
         if used.energy is not None:
