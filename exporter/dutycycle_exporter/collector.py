@@ -17,12 +17,12 @@ from dutycycle_exporter.contract import (
     RESTART_REASONS,
     UTILIZATION_BUCKETS,
     WORKLOAD,
-    xid_class,
 )
 from dutycycle_exporter.exposition import Page, extended, heads, labels
 from dutycycle_exporter.model import HostReading, Ownership
 from dutycycle_exporter.service import Service, State
 from dutycycle_exporter.views import OwnedView, View, XidView
+from dutycycle_exporter.xid import xid_class
 
 _HEADS = heads(FAMILIES.values())
 _BOUNDS = tuple(map(str, UTILIZATION_BUCKETS))

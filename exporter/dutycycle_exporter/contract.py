@@ -54,22 +54,6 @@ INTEGRATED = ("sm", "tensor", "dram", "fp64", "fp32", "fp16")
 CYCLES = ("sm_elapsed", "sm_active", "tensor_active")
 """Raw counters of GPM, which newer drivers have: their quotients are exact means over any range."""
 
-XID_CRITICAL = frozenset({48, 62, 64, 74, 79, 95, 119, 120})
-XID_WARNING = frozenset({94})
-XID_APPLICATION = frozenset({13, 31, 43, 63})
-"""Classes of XIDs by NVIDIA's guide (https://docs.nvidia.com/deploy/xid-errors): the GPU or its node must be looked
-after; contained; the program's own fault, or news of a repair."""
-
-
-def xid_class(code: int) -> str:
-    """`critical`, `warning` or `application`; `other` for those that the guide does not sort."""
-    if code in XID_CRITICAL:
-        return "critical"
-    if code in XID_WARNING:
-        return "warning"
-    return "application" if code in XID_APPLICATION else "other"
-
-
 RESTART_REASONS = (
     "exit",
     "hang",
