@@ -7,54 +7,18 @@ import gzip
 import itertools
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
 from dutycycle_alerter.errors import SourceError
 from dutycycle_alerter.sources import fetch
 from dutycycle_alerter.sources.fetch import Fetcher
+from tests.alerter.raw_http import OK, Behaviour, answering, dripping, endless, hanging, server, whole
 
-Behaviour = Callable[[socket.socket, threading.Event], None]
-OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 IMPATIENT = 0.5
 PATIENT = 60.0
-
-
-@contextmanager
-def server(behave: Behaviour) -> Iterator[str]:
-    """Answers every connection, once its request has come, by `behave`; the event is set when the test is over."""
-    over, connections, threads = threading.Event(), [], []
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def handle(connection: socket.socket) -> None:
-        with connection, suppress(OSError):
-            if connection.recv(65536):
-                behave(connection, over)
-
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = listener.accept()
-                connections.append(connection)
-                threads.append(threading.Thread(target=handle, args=(connection,)))
-                threads[-1].start()
-
-    acceptor = threading.Thread(target=accept)
-    acceptor.start()
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}/metrics"
-    finally:
-        over.set()
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        acceptor.join()
-        for connection in connections:
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-        for thread in threads:
-            thread.join()
 
 
 @contextmanager
@@ -64,41 +28,6 @@ def fetcher(timeout: float = PATIENT) -> Iterator[Fetcher]:
         yield made
     finally:
         made.close()
-
-
-def answering(*parts: bytes) -> Behaviour:
-    """Sends these bytes and closes."""
-
-    def behave(connection: socket.socket, over: threading.Event) -> None:
-        for part in parts:
-            connection.sendall(part)
-
-    return behave
-
-
-def dripping(head: bytes, drop: bytes = b"x") -> Behaviour:
-    """Sends a beginning, and then a little again and again, for ever."""
-
-    def behave(connection: socket.socket, over: threading.Event) -> None:
-        connection.sendall(head)
-        while not over.wait(0.02):
-            connection.sendall(drop)
-
-    return behave
-
-
-def hanging(head: bytes) -> Behaviour:
-    """Sends a beginning and then nothing."""
-
-    def behave(connection: socket.socket, over: threading.Event) -> None:
-        connection.sendall(head)
-        over.wait()
-
-    return behave
-
-
-def whole(body: bytes, status: str = "200 OK", extra: bytes = b"") -> bytes:
-    return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n".encode() + extra + b"\r\n" + body
 
 
 @pytest.mark.parametrize(
@@ -195,15 +124,6 @@ def test_a_broken_answer_is_an_error_that_names_the_url(behave: Behaviour, why: 
         assert why in str(error.value)
 
 
-def endless(block: bytes) -> Behaviour:
-    def behave(connection: socket.socket, over: threading.Event) -> None:
-        connection.sendall(OK + b"\r\n")
-        while not over.is_set():
-            connection.sendall(block)
-
-    return behave
-
-
 def test_an_endless_body_is_left_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "MAX_BYTES", 2**20)
     with (
@@ -269,6 +189,27 @@ def test_tls_towards_a_server_without_it_is_an_error() -> None:
 def test_a_tls_handshake_that_hangs_is_left_at_the_time_out() -> None:
     with server(hanging(b"")) as url, fetcher(IMPATIENT) as source, pytest.raises(SourceError):
         source.get(url.replace("http:", "https:"))
+
+
+def test_a_tls_handshake_that_drips_is_left_at_the_time_out() -> None:
+    record = b"\x16\x03\x03\x40\x00"  # of 16 KiB, which take five minutes at this pace
+    with server(dripping(record)) as url, fetcher(IMPATIENT) as source, pytest.raises(SourceError, match="within"):
+        source.get(url.replace("http:", "https:"))
+
+
+def test_a_connection_that_ends_without_a_word_is_tried_once_more() -> None:
+    """A server may close a kept connection in the very moment in which it is used again."""
+    connections: list[socket.socket] = []
+
+    def behave(connection: socket.socket, over: threading.Event) -> None:
+        connections.append(connection)
+        if len(connections) == 2:
+            connection.sendall(whole(b"up 1\n"))
+
+    with server(behave) as url, fetcher() as source:
+        assert source.get(url) == "up 1\n"
+    with server(answering()) as url, fetcher() as source, pytest.raises(SourceError):
+        source.get(url)
 
 
 def test_a_server_that_recovers_is_read_again() -> None:
