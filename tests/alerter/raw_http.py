@@ -53,7 +53,10 @@ def _requested(connection: socket.socket) -> bool:
         length = re.search(rb"\r\ncontent-length: (\d+)", head, re.IGNORECASE)
         if ended and len(body) >= int(length[1] if length else 0):
             break
-        request += connection.recv(65536) or b""
+        more = connection.recv(65536)
+        if not more:
+            return False
+        request += more
     return bool(request)
 
 

@@ -49,7 +49,7 @@ def parse_matcher(text: str) -> Matcher:
         raise ValueError('a matcher is written like cluster="a" or node=~"gpu0.*", with =, !=, =~ or !~')
     value = found["double"] if found["double"] is not None else found["single"]
     operator: Operator = found["operator"]  # type: ignore[assignment]  # one of the four, by the expression
-    return Matcher(found["label"], operator, re.sub(r"\\(.)", _unescape, value, flags=re.DOTALL))
+    return Matcher(found["label"], operator, re.sub(r"\\(u[0-9a-fA-F]{4}|.)", _unescape, value))
 
 
 def selector(name: str, matchers: Iterable[str] = ()) -> str:
@@ -68,8 +68,10 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def _unescape(found: re.Match[str]) -> str:
-    try:
-        return _ESCAPED[found[1]]
-    except KeyError:
+    escape = found[1]
+    if len(escape) > 1 and not "d800" <= escape[1:].lower() <= "dfff":
+        return chr(int(escape[1:], 16))
+    if escape not in _ESCAPED:
         known = " ".join(f"\\{escaped}" for escaped in _ESCAPED)
-        raise ValueError(f"\\{found[1]} is not known in a matcher's string: {known} are") from None
+        raise ValueError(f"\\{escape} is not known in a matcher's string: {known} and \\u0000 are")
+    return _ESCAPED[escape]
