@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
 from dutycycle_alerter.engine import Engine
 from dutycycle_alerter.errors import AlerterError
-from dutycycle_alerter.scheduler import Scheduler
+from dutycycle_alerter.scheduler import Scheduler, TaskRuns
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.scrape import ScrapeSource
 from dutycycle_alerter.store.database import open_database
@@ -57,6 +57,10 @@ class Alerter:
         self._scheduler.every(schedule.housekeeping_interval, "housekeeping", self._source.housekeeping)
         self._scheduler.start()
         return self
+
+    def tasks(self) -> Mapping[str, TaskRuns]:
+        """How the periodic work fares, by its name."""
+        return self._scheduler.tasks()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -24,6 +26,16 @@ _STEP = 1.0
 """Seconds by which the wall clock may lag behind the monotonic one before it counts as set back."""
 
 
+@dataclass(frozen=True, slots=True)
+class TaskRuns:
+    """How a periodic task fared since the start: `seconds` is how long its last run took, `last_success` wall time."""
+
+    runs: int = 0
+    failures: int = 0
+    seconds: float | None = None
+    last_success: float | None = None
+
+
 class Scheduler:
     """Runs functions at fixed intervals on a small pool of threads.
 
@@ -33,6 +45,7 @@ class Scheduler:
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         self._wall = wall
+        self._tasks: dict[str, TaskRuns] = {}
         self._stopped = threading.Event()
         self._watch = threading.Thread(target=self._watch_clock, name="clock", daemon=True)
         self._scheduler = BackgroundScheduler(
@@ -45,14 +58,19 @@ class Scheduler:
         """Run a function every `seconds`, the first time after `delay`. An AlerterError of it is logged, and it goes
         on.
         """
+        self._tasks[name] = TaskRuns()
         self._scheduler.add_job(
-            _guarded(name, function),
+            partial(self._run, name, function),
             "interval",
             seconds=seconds,
             id=name,
             name=name,
             next_run_time=datetime.now(UTC) + timedelta(seconds=delay),
         )
+
+    def tasks(self) -> Mapping[str, TaskRuns]:
+        """Every task's runs so far, by its name."""
+        return dict(self._tasks)
 
     def start(self) -> None:
         """Begin."""
@@ -75,15 +93,21 @@ class Scheduler:
                 for job in self._scheduler.get_jobs():
                     job.modify(next_run_time=datetime.now(UTC))
 
-
-def _guarded(name: str, function: Callable[[], None]) -> Callable[[], None]:
-    def run() -> None:
+    def _run(self, name: str, function: Callable[[], None]) -> None:
+        before, began = self._tasks[name], time.monotonic()
+        succeeded = False
         try:
             function()
+            succeeded = True
         except AlerterError as error:
             log.error("%s failed: %s", name, error)  # noqa: TRY400 - the message is for people; a trace adds nothing
         except Exception:
             # Whatever else goes wrong in one turn must not end the schedule; the trace says where.
             log.exception("%s failed unexpectedly", name)
-
-    return run
+        self._tasks[name] = replace(
+            before,
+            runs=before.runs + 1,
+            failures=before.failures + (not succeeded),
+            seconds=time.monotonic() - began,
+            last_success=self._wall() if succeeded else before.last_success,
+        )

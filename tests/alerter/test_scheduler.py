@@ -156,3 +156,25 @@ def test_a_clock_that_is_set_back_makes_nothing_wait_for_the_length_of_the_step(
     finally:
         scheduler.stop()
     assert turns.count == 1
+
+
+def test_runs_and_failures_of_each_task_are_counted(scheduler: Scheduler) -> None:
+    good, bad = Turns(), Turns()
+
+    def fails() -> None:
+        bad()
+        raise StoreError("disk is full")
+
+    scheduler.every(OFTEN, "good", good)
+    scheduler.every(OFTEN, "bad", fails)
+    assert {name: task.runs for name, task in scheduler.tasks().items()} == {"good": 0, "bad": 0}
+    scheduler.start()
+    good.wait_for(3)
+    bad.wait_for(3)
+    scheduler.stop()
+    done, failed = scheduler.tasks()["good"], scheduler.tasks()["bad"]
+    assert (done.runs, done.failures) == (good.count, 0)
+    assert (failed.runs, failed.failures) == (bad.count, bad.count)
+    assert done.seconds is not None
+    assert done.last_success is not None
+    assert failed.last_success is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import tzinfo
 from typing import Any
 
@@ -13,9 +13,10 @@ from fastapi.staticfiles import StaticFiles
 
 from dutycycle_alerter import __version__
 from dutycycle_alerter.errors import AlerterError
+from dutycycle_alerter.scheduler import TaskRuns
 from dutycycle_alerter.settings import Costs
 from dutycycle_alerter.views import Actions, Reader
-from dutycycle_alerter.web import api, changes, errors, pages
+from dutycycle_alerter.web import api, changes, errors, metrics, pages
 from dutycycle_alerter.web.guard import Guard
 from dutycycle_alerter.web.site import Site, SiteOf
 from dutycycle_alerter.web.templating import STATIC
@@ -30,6 +31,7 @@ def create_app(
     costs: Costs | None = None,
     zone: tzinfo | None = None,
     late_after: float = 300.0,
+    tasks: Callable[[], Mapping[str, TaskRuns]] = dict,
     clock: Callable[[], float] = time.time,
 ) -> FastAPI:
     """The page and the API.
@@ -37,7 +39,7 @@ def create_app(
     `names` are the configured names under which a proxy serves the site (`web.allowed_hosts`); `hosts` are further
     names that a request may be for, such as the one listened on. IP addresses and localhost are always answered.
     Times of day are shown in `zone` (None: the machine's). A page warns when the last pass is older than `late_after`
-    wall seconds.
+    wall seconds. `tasks` tells how the alerter's periodic work fares.
     """
     names = frozenset(name.lower() for name in names)
     app = FastAPI(
@@ -48,12 +50,22 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    site = Site(reader, actions, clock=clock, zone=zone, costs=costs or Costs(), late_after=late_after, names=names)
+    site = Site(
+        reader,
+        actions,
+        clock=clock,
+        zone=zone,
+        costs=costs or Costs(),
+        late_after=late_after,
+        names=names,
+        tasks=tasks,
+    )
     app.state.site = site
     errors.install(app, site)
     app.include_router(pages.router)
     app.include_router(changes.router)
     app.include_router(api.router)
+    app.include_router(metrics.router)
     app.add_api_route("/-/healthy", _healthy, methods=["GET", "HEAD"], include_in_schema=False)
     app.add_api_route("/-/ready", _ready, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/static", _Static(directory=STATIC), name="static")

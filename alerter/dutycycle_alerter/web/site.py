@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Annotated, Any
@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment
 
 from dutycycle_alerter.errors import AlerterError
+from dutycycle_alerter.scheduler import TaskRuns
 from dutycycle_alerter.settings import Costs
 from dutycycle_alerter.views import Actions, Reader, Status
 from dutycycle_alerter.web.templating import Show, environment
@@ -22,6 +23,7 @@ from dutycycle_alerter.web.templating import Show, environment
 class Site:
     """One application's surroundings; `zone` None is the machine's own. `late_after` is how old, in wall seconds, the
     last pass may be before a page warns. `names` are the configured names of the site, as in the browser's address.
+    `tasks` tells how the alerter's periodic work fares, by its name.
     """
 
     reader: Reader
@@ -31,6 +33,7 @@ class Site:
     costs: Costs = field(default_factory=Costs)
     late_after: float = 300.0
     names: frozenset[str] = frozenset()
+    tasks: Callable[[], Mapping[str, TaskRuns]] = dict
     templates: Environment = field(default_factory=environment)
 
     def page(

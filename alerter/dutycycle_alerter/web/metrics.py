@@ -1,0 +1,129 @@
+"""The alerter's own metrics at `/metrics`: whether its sources answer, how its tasks fare, and what is open."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from dutycycle_alerter import __version__
+from dutycycle_alerter.errors import AlerterError
+from dutycycle_alerter.incidents.model import State
+from dutycycle_alerter.scheduler import TaskRuns
+from dutycycle_alerter.views import IncidentFilter, Reader
+from dutycycle_alerter.web.site import SiteOf
+
+router = APIRouter()
+
+Tasks = Callable[[], Mapping[str, TaskRuns]]
+
+_ACTIVE = frozenset(state for state in State if state.active)
+_PAGE = 1000
+
+
+@router.get("/metrics", include_in_schema=False)
+def metrics(request: Request, site: SiteOf) -> Response:
+    """In the text format, or OpenMetrics where the scraper asks for it."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(AlerterCollector(site.reader, site.tasks))
+    encode, content_type = choose_encoder(request.headers.get("accept", ""))
+    return Response(encode(registry), headers={"Content-Type": content_type})
+
+
+class AlerterCollector(Collector):
+    """What is known at the moment of the scrape. While the store does not answer it says so, and how the tasks fare."""
+
+    def __init__(self, reader: Reader, tasks: Tasks) -> None:
+        self._reader = reader
+        self._tasks = tasks
+
+    def describe(self) -> list[Metric]:
+        """Nothing: names are fixed, and collecting reads the store."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Every family, also those without a series."""
+        build = GaugeMetricFamily("dutycycle_alerter_build_info", "Version; always 1.", labels=["version"])
+        build.add_metric([__version__], 1)
+        yield build
+        yield from self._runs()
+        store = GaugeMetricFamily("dutycycle_alerter_store_up", "Whether the store answers.")
+        try:
+            stored = [*self._sources(), self._incidents()]
+        except AlerterError:
+            stored = []
+        store.add_metric([], 1 if stored else 0)
+        yield store
+        yield from stored
+
+    def _sources(self) -> Iterator[Metric]:
+        status = self._reader.status()
+        last = GaugeMetricFamily("dutycycle_alerter_last_pass_timestamp_seconds", "When everything was last judged.")
+        if status.last_pass is not None:
+            last.add_metric([], status.last_pass)
+        yield last
+        judged = GaugeMetricFamily(
+            "dutycycle_alerter_jobs_judged", "Jobs of which at least one rule could be decided in the last pass."
+        )
+        judged.add_metric([], status.jobs_judged)
+        yield judged
+        silent = GaugeMetricFamily(
+            "dutycycle_alerter_jobs_not_evaluable",
+            "Jobs for which the rule lacks a kind of evidence, in the last pass.",
+            labels=["rule"],
+        )
+        counted: Counter[str] = Counter()
+        for item in status.not_evaluable:
+            counted[item.rule] += item.jobs
+        for rule, jobs in sorted(counted.items()):
+            silent.add_metric([rule], jobs)
+        yield silent
+        up = GaugeMetricFamily(
+            "dutycycle_alerter_source_up", "Whether the source answered when it was last asked.", labels=["source"]
+        )
+        success = GaugeMetricFamily(
+            "dutycycle_alerter_source_last_success_timestamp_seconds",
+            "When the source last answered; absent before.",
+            labels=["source"],
+        )
+        for target in status.targets:
+            up.add_metric([target.url], 0 if target.error or target.last_success is None else 1)
+            if target.last_success is not None:
+                success.add_metric([target.url], target.last_success)
+        yield up
+        yield success
+
+    def _runs(self) -> Iterator[Metric]:
+        runs = CounterMetricFamily("dutycycle_alerter_task_runs", "Runs of a periodic task.", labels=["task"])
+        failures = CounterMetricFamily("dutycycle_alerter_task_failures", "Runs that failed.", labels=["task"])
+        seconds = GaugeMetricFamily(
+            "dutycycle_alerter_task_duration_seconds", "Duration of the task's last run.", labels=["task"]
+        )
+        for name, task in sorted(self._tasks().items()):
+            runs.add_metric([name], task.runs)
+            failures.add_metric([name], task.failures)
+            if task.seconds is not None:
+                seconds.add_metric([name], task.seconds)
+        yield runs
+        yield failures
+        yield seconds
+
+    def _incidents(self) -> Metric:
+        found = GaugeMetricFamily(
+            "dutycycle_incidents", "Incidents that are not resolved.", labels=["rule", "severity", "state"]
+        )
+        counted: Counter[tuple[str, str, str]] = Counter()
+        offset = total = 0
+        while offset <= total:
+            page, total = self._reader.incidents(IncidentFilter(states=_ACTIVE), limit=_PAGE, offset=offset)
+            counted.update((item.rule, item.severity.value, item.state.value) for item in page)
+            offset += _PAGE
+        for key, number in sorted(counted.items()):
+            found.add_metric(list(key), number)
+        return found

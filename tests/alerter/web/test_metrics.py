@@ -1,0 +1,99 @@
+"""The alerter's own metrics: what its sources, tasks and incidents are like, as Prometheus reads it."""
+
+import subprocess
+from collections.abc import Callable
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from dutycycle_alerter.incidents.model import Severity, State
+from dutycycle_alerter.scheduler import TaskRuns
+from dutycycle_alerter.views import NotEvaluable, TargetStatus
+from tests.alerter.conftest import Simulated
+from tests.alerter.web.conftest import Client, Live
+from tests.alerter.web.doubles import NOW, FixedReader, incident, status
+from tests.prometheus.server import program
+
+Serve = Callable[..., Client]
+TASKS = {"pass": TaskRuns(5, 2, 0.25, NOW - 20), "scrape": TaskRuns()}
+
+
+def values(page: str, name: str) -> dict[tuple[str, ...], float]:
+    """The samples of a name by their labels' values."""
+    return {
+        tuple(sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+        if sample.name == name
+    }
+
+
+def test_sources_say_whether_they_answer_and_when_they_last_did(serve: Serve) -> None:
+    targets = (
+        TargetStatus("http://a/metrics", "a", NOW - 10, ""),
+        TargetStatus("http://b/metrics", "b", NOW - 900, "refused"),
+        TargetStatus("http://c/metrics", "", None, ""),
+    )
+    page = serve(FixedReader(shown=status(targets=targets))).page("/metrics")
+    up = {("http://a/metrics",): 1, ("http://b/metrics",): 0, ("http://c/metrics",): 0}
+    assert values(page, "dutycycle_alerter_source_up") == up
+    assert values(page, "dutycycle_alerter_source_last_success_timestamp_seconds") == {
+        ("http://a/metrics",): NOW - 10,
+        ("http://b/metrics",): NOW - 900,
+    }
+    assert values(page, "dutycycle_alerter_last_pass_timestamp_seconds") == {(): NOW - 20}
+
+
+def test_tasks_count_their_runs_and_failures(serve: Serve) -> None:
+    page = serve(FixedReader(), tasks=lambda: TASKS).page("/metrics")
+    assert values(page, "dutycycle_alerter_task_runs_total") == {("pass",): 5, ("scrape",): 0}
+    assert values(page, "dutycycle_alerter_task_failures_total") == {("pass",): 2, ("scrape",): 0}
+    assert values(page, "dutycycle_alerter_task_duration_seconds") == {("pass",): 0.25}
+
+
+def test_rules_that_lack_evidence_are_counted_by_rule(serve: Serve) -> None:
+    silent = (
+        NotEvaluable("hung", "no GPM", 3),
+        NotEvaluable("hung", "no power limit", 2),
+        NotEvaluable("idle", "x", 1),
+    )
+    page = serve(FixedReader(shown=status(not_evaluable=silent))).page("/metrics")
+    assert values(page, "dutycycle_alerter_jobs_not_evaluable") == {("hung",): 5, ("idle",): 1}
+
+
+def test_incidents_that_are_not_resolved_are_counted(serve: Serve) -> None:
+    found = (
+        incident(),
+        incident(id=8),
+        incident(id=9, rule="stalled", severity=Severity.CRITICAL, state=State.ACKNOWLEDGED),
+    )
+    page = serve(FixedReader(found=found)).page("/metrics")
+    assert values(page, "dutycycle_incidents") == {
+        ("idle", "warning", "open"): 2,
+        ("stalled", "critical", "acknowledged"): 1,
+    }
+
+
+def test_a_store_that_does_not_answer_is_said_and_hides_no_task(serve: Serve) -> None:
+    page = serve(FixedReader(broken=True), tasks=lambda: TASKS).page("/metrics")
+    assert values(page, "dutycycle_alerter_store_up") == {(): 0}
+    assert values(page, "dutycycle_alerter_task_failures_total")["pass",] == 2
+    assert "dutycycle_incidents" not in page
+
+
+def test_of_a_real_store_promtool_finds_nothing_to_complain(live: Live, simulated: Simulated) -> None:
+    page = live.client.page("/metrics")
+    checked = subprocess.run(
+        [program("promtool"), "check", "metrics"], input=page, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+    assert values(page, "dutycycle_alerter_store_up") == {(): 1}
+    assert sum(values(page, "dutycycle_incidents").values()) > 0
+
+
+@pytest.mark.parametrize("accept", ["application/openmetrics-text; version=1.0.0", "text/plain", ""])
+def test_the_format_is_what_the_scraper_asks_for(serve: Serve, accept: str) -> None:
+    answer = serve(FixedReader()).get("/metrics", Accept=accept)
+    wanted = "application/openmetrics-text" if "openmetrics" in accept else "text/plain"
+    assert answer.headers["content-type"].startswith(wanted)
+    assert (b"# EOF" in answer.data) is ("openmetrics" in accept)
