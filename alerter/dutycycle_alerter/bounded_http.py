@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -32,7 +33,8 @@ class Connections:
     """Connections kept between requests, to as many hosts as `hosts`, `per_host` to each. Thread-safe.
 
     `timeout` is in seconds and for a whole exchange. `tls` is what a server's certificate is judged by (the system's
-    authorities by default), `server_name` the name in it where that is not the URL's.
+    authorities by default), `server_name` the name in it where that is not the URL's. With `unix_socket` every request
+    goes to that socket, whatever host its URL names.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class Connections:
         per_host: int = 2,
         tls: ssl.SSLContext | None = None,
         server_name: str | None = None,
+        unix_socket: str | None = None,
     ) -> None:
         self._timeout = timeout
         self._pool = urllib3.PoolManager(
@@ -54,6 +57,8 @@ class Connections:
             server_hostname=server_name,
         )
         self._pool.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
+        if unix_socket is not None:
+            self._pool.pool_classes_by_scheme = {"http": partial(_UnixPool, unix_socket=unix_socket)}  # type: ignore[dict-item]
 
     def request(
         self, method: str, url: str, *, headers: Mapping[str, str], max_bytes: int, body: bytes | None = None
@@ -156,12 +161,37 @@ class _HTTPSConnection(HTTPSConnection):
             self._opened.shutdown(socket.SHUT_RDWR)
 
 
+class _UnixConnection(_HTTPConnection):
+    def __init__(self, *arguments: Any, unix_socket: str, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self._unix_socket = unix_socket
+
+    def _new_conn(self) -> socket.socket:
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            made.settimeout(self.timeout)
+            made.connect(self._unix_socket)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+
+class _UnixPool(HTTPConnectionPool):
+    ConnectionCls = _UnixConnection
+
+
 class _HTTPPool(HTTPConnectionPool):
     ConnectionCls = _HTTPConnection
 
 
 class _HTTPSPool(HTTPSConnectionPool):
     ConnectionCls = _HTTPSConnection
+
+    def _validate_conn(self, conn: Any) -> None:
+        # urllib3's own also warns at every request of what the configuration says on purpose: that nothing is verified.
+        if conn.is_closed:
+            conn.connect()
 
 
 @contextmanager
