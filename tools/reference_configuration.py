@@ -26,6 +26,12 @@ _NAMED = {
     settings.RealDuration: "duration, not scaled",
     settings.Window: "window: 15m, 30m, 2h, 1d",
     settings.Ratio: "ratio",
+    settings.Patterns: "pattern, or list of patterns",
+    settings.LabelPatterns: "name=pattern, or list of such",
+    settings.RuleNames: "list of rules on jobs",
+    settings.Moment: "date, or time with its offset",
+    settings.Clock: "time of day",
+    settings.Zone: "time zone",
 }
 
 

@@ -63,7 +63,7 @@ def test_a_file_changes_what_it_names(tmp_path: Path) -> None:
         ("kinds: [{kind: batch}, {kind: serving, usr: bob}]", "kinds.1.usr", "did you mean 'user'?"),
         ("uneven_by_design: [{partitoin: big}]", "uneven_by_design.0.partitoin", "did you mean 'partition'?"),
         ("costs: {zzz: 1}", "costs.zzz", "valid keys here: co2_grams_per_kwh, currency, gpu_hour"),
-        ("kinds: [{kind: batch, zzz: 1}]", "kinds.0.zzz", "valid keys here: account, kind, namespace,"),
+        ("kinds: [{kind: batch, zzz: 1}]", "kinds.0.zzz", "valid keys here: account, cluster, job_name, kind,"),
     ],
 )
 def test_an_unknown_key_is_named_with_the_nearest_valid_one(tmp_path: Path, content: str, key: str, hint: str) -> None:

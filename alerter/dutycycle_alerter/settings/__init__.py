@@ -10,9 +10,11 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from dutycycle_alerter.settings.calendar import Clock, Moment, Zone
 from dutycycle_alerter.settings.job_rules import Grace, Idle, PartiallyIdle, Stalled, Underused, Uneven
 from dutycycle_alerter.settings.judging import Judging, Rules
-from dutycycle_alerter.settings.matching import JobMatch, KindMatch
+from dutycycle_alerter.settings.matching import JobMatch, KindMatch, LabelPatterns, Patterns
+from dutycycle_alerter.settings.policies import Maintenance, OptOut, Policies, Policy, RuleNames
 from dutycycle_alerter.settings.scrape import COARSEST, ScrapeSource
 from dutycycle_alerter.settings.types import (
     LONGEST,
@@ -32,6 +34,7 @@ __all__ = [
     "LONGEST",
     "SHORTEST",
     "WINDOWS",
+    "Clock",
     "Costs",
     "Duration",
     "Grace",
@@ -39,10 +42,18 @@ __all__ = [
     "JobMatch",
     "Judging",
     "KindMatch",
+    "LabelPatterns",
+    "Maintenance",
+    "Moment",
     "Number",
+    "OptOut",
     "PartiallyIdle",
+    "Patterns",
+    "Policies",
+    "Policy",
     "Ratio",
     "RealDuration",
+    "RuleNames",
     "Rules",
     "Schedule",
     "ScrapeSource",
@@ -53,6 +64,7 @@ __all__ = [
     "Uneven",
     "Web",
     "Window",
+    "Zone",
 ]
 
 
@@ -99,6 +111,7 @@ class Settings(Section):
     """Which jobs are interactive or serving; all others are batch."""
     uneven_by_design: tuple[JobMatch, ...] = ()
     """Jobs whose ranks differ on purpose: the rule `uneven` leaves them alone."""
+    policies: Policies = Policies()
     costs: Costs = Costs()
     web: Web = Web()
 

@@ -2,30 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from typing import Annotated
 
-from dutycycle_alerter.model import JobKind
+from pydantic import BeforeValidator
+
+from dutycycle_alerter.model import Job, JobKind, workload_of
 from dutycycle_alerter.settings.types import Section
+
+ANY = "*"
+"""The pattern of what is not asked for: it matches also what is not known."""
+
+
+def _patterns(value: object) -> object:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
+        raise ValueError("expected a pattern or a list of patterns")
+    if not value:
+        raise ValueError("an empty list matches nothing: leave the key out to match everything")
+    return tuple(value)
+
+
+def _label_patterns(value: object) -> object:
+    checked = _patterns(value)
+    for pattern in _listed(checked):
+        if pattern != ANY and not pattern.partition("=")[0].strip():
+            raise ValueError("a label is asked for as name=pattern, such as team=vision-* or team=*")
+        if pattern != ANY and "=" not in pattern:
+            raise ValueError(f"a label is asked for as name=pattern: write {pattern[:80]}=* for any value")
+    return checked
+
+
+Patterns = Annotated[str | tuple[str, ...], BeforeValidator(_patterns)]
+"""A shell-style pattern, or several of which one must match. Upper and lower case differ."""
+LabelPatterns = Annotated[str | tuple[str, ...], BeforeValidator(_label_patterns)]
+"""The same of labels: `name=pattern`."""
+
+
+def matches_any(value: str, patterns: str | tuple[str, ...]) -> bool:
+    """Whether a text matches the pattern, or one of them."""
+    return patterns == ANY or any(fnmatchcase(value, pattern) for pattern in _listed(patterns))
+
+
+def _listed(patterns: object) -> tuple[str, ...]:
+    return patterns if isinstance(patterns, tuple) else (str(patterns),)
 
 
 class JobMatch(Section):
-    """Jobs of which every field matches the given shell-style pattern."""
+    """Jobs of which every field matches the given shell-style pattern, or one of a list of them."""
 
-    workload: str = "*"
+    workload: Patterns = ANY
     """Pattern of the job's id, such as `slurm/12*`."""
-    user: str = "*"
+    job_name: Patterns = ANY
+    """Pattern of the name that its user gave it."""
+    user: Patterns = ANY
     """Pattern of its user."""
-    account: str = "*"
+    account: Patterns = ANY
     """Pattern of its account."""
-    partition: str = "*"
+    partition: Patterns = ANY
     """Pattern of its Slurm partition."""
-    namespace: str = "*"
+    qos: Patterns = ANY
+    """Pattern of its Slurm quality of service."""
+    namespace: Patterns = ANY
     """Pattern of its Kubernetes namespace."""
+    cluster: Patterns = ANY
+    """Pattern of its cluster."""
+    scheduler: Patterns = ANY
+    """Pattern of its scheduler: `slurm`, `k8s`, `local`."""
+    label: LabelPatterns = ANY
+    """Pattern of a label of its pods, as `name=pattern`."""
+    model: Patterns = ANY
+    """Pattern of the model of some GPU of it, such as `*H100*`."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether a job with these labels is meant."""
-        return all(fnmatchcase(labels.get(name, ""), getattr(self, name)) for name in JobMatch.model_fields)
+        """Whether a job with these labels is meant; what they do not tell is empty."""
+        return self.label == ANY and self.model == ANY and self._texts(labels)
+
+    def matches_job(self, job: Job) -> bool:
+        """Whether this job is meant."""
+        return (
+            self._texts(_texts_of(job))
+            and (self.label == ANY or any(_has_label(job.labels, pattern) for pattern in _listed(self.label)))
+            and (self.model == ANY or any(matches_any(gpu.model, self.model) for gpu in job.gpus))
+        )
+
+    def _texts(self, labels: Mapping[str, str]) -> bool:
+        return all(matches_any(labels.get(name, ""), getattr(self, name)) for name in _TEXTS)
+
+
+_TEXTS = tuple(name for name in JobMatch.model_fields if name not in ("label", "model"))
 
 
 class KindMatch(JobMatch):
@@ -33,3 +100,27 @@ class KindMatch(JobMatch):
 
     kind: JobKind
     """What such jobs are."""
+
+
+def kind_of(job: Job, kinds: Iterable[KindMatch]) -> JobKind | None:
+    """The kind that the configuration gives a job; None where no entry is about it."""
+    return next((match.kind for match in kinds if match.matches_job(job)), None)
+
+
+def _texts_of(job: Job) -> dict[str, str]:
+    return {
+        "workload": workload_of(job.id, job.cluster),
+        "job_name": job.name,
+        "user": job.user,
+        "account": job.account,
+        "partition": job.partition,
+        "qos": job.qos,
+        "namespace": job.namespace,
+        "cluster": job.cluster,
+        "scheduler": job.scheduler,
+    }
+
+
+def _has_label(labels: Mapping[str, str], wanted: str) -> bool:
+    name, _, pattern = wanted.partition("=")
+    return any(fnmatchcase(label, name) and fnmatchcase(value, pattern) for label, value in labels.items())
