@@ -1,0 +1,187 @@
+"""What Slurm adds to the jobs that metrics show: who, how much, for how long, and whether it is over. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dutycycle_alerter.declarations import NONE, Declarations, from_comment
+from dutycycle_alerter.model import Job
+from dutycycle_alerter.slurm.model import (
+    UNKNOWN_EXIT,
+    ExitCode,
+    FinalFigures,
+    JobState,
+    NodeGpus,
+    SlurmJob,
+    SlurmNode,
+    Snapshot,
+)
+from dutycycle_alerter.slurm.states import ENDED
+
+CLOCKS_APART = 30.0
+"""Seconds by which a node's clock and slurmctld's may differ, and a prolog may take: the start of a run as its exporter
+tells it lies so far from Slurm's at most.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """Slurm's word on one job of ours, at the instant `at`. `id` is the raw job id, `shown_id` what people call it.
+
+    `state` is None where Slurm no longer knows the job (`absent`): it has been over for a while, which the accounting
+    database may tell more about; without that it is for the exporters to say. `ended` is true only where Slurm says
+    that the run whose GPUs we see is over, because the job ended or because it waits or runs again after a requeue;
+    `ended_at` is when, None where that is not told. `outcome` is Slurm's word for how (`COMPLETED`, `TIMEOUT`,
+    `REQUEUED`). `interactive` is true for what was not submitted as a script (salloc, srun), None if that is not known.
+    `nodes` are names of nodes, `hosts` their host names as far as they are known, `gpus` the GPUs on each node. Texts
+    are anybody's.
+    """
+
+    id: int
+    at: float
+    state: JobState | None = None
+    absent: bool = False
+    ended: bool = False
+    ended_at: float | None = None
+    outcome: str = ""
+    exit_code: ExitCode = UNKNOWN_EXIT
+    shown_id: str = ""
+    user: str = ""
+    account: str = ""
+    partition: str = ""
+    qos: str = ""
+    name: str = ""
+    reason: str = ""
+    start: float | None = None
+    time_limit: float | None = None
+    nodes: tuple[str, ...] = ()
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    gpus: Mapping[str, tuple[NodeGpus, ...]] = field(default_factory=dict)
+    gpus_requested: int | None = None
+    cpus: int | None = None
+    memory: int | None = None
+    restarts: int | None = None
+    interactive: bool | None = None
+    declarations: Declarations = NONE
+    final: FinalFigures | None = None
+
+
+def facts_of(
+    snapshot: Snapshot | None, jobs: Iterable[Job], *, cluster: str = "", clocks_apart: float = CLOCKS_APART
+) -> dict[str, JobFacts]:
+    """Facts by `Job.id`, for the jobs of Slurm that are in this cluster (any, where that is empty).
+
+    Without a snapshot, because Slurm did not answer, there are none: nothing is known then, and nothing has ended.
+    """
+    if snapshot is None:
+        return {}
+    found: dict[str, JobFacts] = {}
+    for job in jobs:
+        number = raw_id(job, cluster)
+        if number is not None:
+            known = snapshot.jobs.get(number)
+            if known is None:
+                found[job.id] = JobFacts(number, snapshot.at, absent=True)
+            else:
+                found[job.id] = _facts(snapshot, known, job, clocks_apart)
+    return found
+
+
+def raw_id(job: Job, cluster: str = "") -> int | None:
+    """A job's raw id in this Slurm; None for a job of another scheduler or cluster, or one without a number (SLUID)."""
+    if job.scheduler != "slurm" or (cluster and job.cluster != cluster):
+        return None
+    number = job.job_id
+    return int(number) if number.isascii() and number.isdecimal() and 0 < len(number) <= 18 else None
+
+
+def unsettled(facts: Mapping[str, JobFacts]) -> tuple[int, ...]:
+    """Raw ids of jobs that the accounting database should be asked about: over, or no longer known to slurmctld."""
+    return tuple(sorted({known.id for known in facts.values() if (known.absent or known.ended) and not known.final}))
+
+
+def settled(facts: JobFacts, job: Job, runs: Sequence[FinalFigures], *, clocks_apart: float = CLOCKS_APART) -> JobFacts:
+    """The same with the final figures of the run that is the job's, if it is among these; else unchanged."""
+    run = _run_of(job, runs, clocks_apart)
+    if run is None:
+        return facts
+    return replace(
+        facts,
+        ended=True,
+        ended_at=run.end,
+        outcome=run.state,
+        exit_code=run.exit_code if run.exit_code != UNKNOWN_EXIT else facts.exit_code,
+        shown_id=run.shown_id or facts.shown_id,
+        user=facts.user or run.user,
+        account=facts.account or run.account,
+        partition=facts.partition or run.partition,
+        qos=facts.qos or run.qos,
+        name=facts.name or run.name,
+        start=run.start,
+        time_limit=run.limit if facts.time_limit is None else facts.time_limit,
+        nodes=run.nodes or facts.nodes,
+        cpus=run.cpus if facts.cpus is None else facts.cpus,
+        memory=run.memory if facts.memory is None else facts.memory,
+        final=run,
+    )
+
+
+def _facts(snapshot: Snapshot, known: SlurmJob, job: Job, clocks_apart: float) -> JobFacts:
+    ended, ended_at, outcome = _end(known, job, clocks_apart)
+    return JobFacts(
+        id=known.id,
+        at=snapshot.at,
+        state=known.state,
+        ended=ended,
+        ended_at=ended_at,
+        outcome=outcome,
+        exit_code=known.exit_code,
+        shown_id=known.shown_id,
+        user=known.user,
+        account=known.account,
+        partition=known.partition,
+        qos=known.qos,
+        name=known.name,
+        reason=known.reason,
+        start=known.start,
+        time_limit=known.limit,
+        nodes=known.nodes,
+        hosts=_hosts(known.nodes, snapshot.nodes),
+        gpus=known.gpus,
+        gpus_requested=known.gpus_requested,
+        cpus=known.cpus_allocated if known.cpus_allocated is not None else known.cpus_requested,
+        memory=known.memory_allocated if known.memory_allocated is not None else known.memory_requested,
+        restarts=known.restarts,
+        interactive=None if known.batch is None else not known.batch,
+        declarations=from_comment(known.comment),
+    )
+
+
+def _end(known: SlurmJob, job: Job, clocks_apart: float) -> tuple[bool, float | None, str]:
+    """Whether the run that we see is over, when, and Slurm's word for it.
+
+    A snapshot may be older than the run: then it tells of a former one, and nothing of ours.
+    """
+    again = known.restarts != 0
+    if again and known.start is not None and known.start > job.start + clocks_apart:
+        return True, None, "REQUEUED"
+    if known.state is JobState.PENDING:
+        # A requeued job is submitted anew when its former run is over.
+        over = bool(known.restarts) and known.submit is not None and known.submit > job.start
+        return (True, known.submit, "REQUEUED") if over else (False, None, "")
+    if known.state is JobState.ENDED and not (known.end is not None and job.start > known.end + clocks_apart):
+        return True, known.end, next((word for word in known.states if word in ENDED), known.states[0])
+    return False, None, ""
+
+
+def _hosts(nodes: Iterable[str], known: Mapping[str, SlurmNode]) -> dict[str, str]:
+    return {name: known[name].hostname for name in nodes if name in known and known[name].hostname}
+
+
+def _run_of(job: Job, runs: Sequence[FinalFigures], clocks_apart: float) -> FinalFigures | None:
+    """The run that began when the job's GPUs were allocated: the last that did not begin later."""
+    ours = [run for run in runs if run.start is not None and run.start <= job.start + clocks_apart]
+    latest = max(ours, key=lambda run: run.start or 0.0, default=None)
+    over_before = latest is not None and latest.end is not None and latest.end < job.start - clocks_apart
+    return None if over_before else latest

@@ -1,0 +1,139 @@
+"""Slurm's texts about resources: GRES (`gpu:h200:4(IDX:2-5)`) and TRES (`cpu=4,mem=32G,gres/gpu:h200=4`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dutycycle_alerter.slurm.hostlist import MOST, numbers
+
+_LONGEST = 65536
+_NOTHING = frozenset({"", "(null)", "N/A", "none", "NONE"})
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
+_COUNT = re.compile(r"([0-9]{1,15})([KMGTP]?)", re.ASCII)
+_AMOUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTP]?)(?:[Bnc]?)", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_][\w.\-]*", re.ASCII)
+_TYPE = re.compile(r"\(null\)|[\w.\-+ ]+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Gres:
+    """One generic resource: `indexes` are positions in the node's list of them, None where the text has none."""
+
+    name: str
+    type: str
+    count: int
+    indexes: tuple[int, ...] | None = None
+
+
+def parse_gres(text: str) -> tuple[Gres, ...]:
+    """What a GRES text lists, in its order, also with the prefix `gres:` or `gres/`. Raises ValueError."""
+    text = text.strip()
+    if text in _NOTHING:
+        return ()
+    if len(text) > _LONGEST:
+        raise ValueError("the GRES text is too long")
+    return tuple(_gres(part) for part in _split(text))
+
+
+def parse_tres(text: str) -> Mapping[str, int]:
+    """Amounts by name (`cpu`, `mem`, `gres/gpu:h200`), `mem` in bytes. Raises ValueError.
+
+    An amount of memory without a unit is megabytes, as everywhere in Slurm.
+    """
+    found: dict[str, int] = {}
+    if len(text) > _LONGEST:
+        raise ValueError("the TRES text is too long")
+    for part in filter(None, text.strip().split(",")):
+        name, equals, amount = part.rpartition("=")
+        if not equals or not name:
+            raise ValueError("not a TRES text")
+        found[name] = memory(amount) if name == "mem" else _whole(amount)
+    return found
+
+
+def memory(text: str, *, unit: str = "M") -> int:
+    """Bytes of `32G`, `1999M`, `4000Mn` (per node) or `2Gc` (per CPU); `unit` is that of a bare number."""
+    match = _AMOUNT.fullmatch(text)
+    if not match:
+        raise ValueError("not an amount of memory")
+    whole, _, fraction = match[1].partition(".")
+    scale = _UNITS[match[2] or unit]
+    return int(whole) * scale + (int(fraction) * scale // 10 ** len(fraction) if fraction else 0)
+
+
+def gpus_in(tres: Mapping[str, int]) -> int | None:
+    """GPUs in a parsed TRES text; None where it counts none (a site may not count them at all).
+
+    The total and the types say the same where both are there; a site may count only one of them.
+    """
+    types = [count for name, count in tres.items() if name.startswith("gres/gpu:")]
+    total = tres.get("gres/gpu")
+    return total if not types else max(sum(types), total or 0)
+
+
+def gpu_types_in(tres: Mapping[str, int]) -> Mapping[str, int]:
+    """GPUs by type in a parsed TRES text; those without one are not in it."""
+    return {name.removeprefix("gres/gpu:"): count for name, count in tres.items() if name.startswith("gres/gpu:")}
+
+
+def _whole(text: str) -> int:
+    match = _COUNT.fullmatch(text)
+    if not match:
+        raise ValueError("not an amount")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def _split(text: str) -> list[str]:
+    parts, depth, begin = [], 0, 0
+    for position, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth < 0:
+            raise ValueError("the GRES text's brackets do not match")
+        if character == "," and not depth:
+            parts.append(text[begin:position])
+            begin = position + 1
+    if depth:
+        raise ValueError("the GRES text's brackets do not match")
+    return [*parts, text[begin:]]
+
+
+def _gres(text: str) -> Gres:
+    text = re.sub(r"\Agres[:/]", "", text.strip())
+    name, type_, count, rest = _fields(text)
+    if not _NAME.fullmatch(name) or not (type_ == "" or _TYPE.fullmatch(type_)):
+        raise ValueError("not a GRES text")
+    indexes = _indexes(rest)
+    if count is None:
+        count = len(indexes) if indexes is not None else 1
+    if name == "gpu":
+        # Shards and MPS percent are counted in other units than the GPUs that are listed.
+        if count > MOST:
+            raise ValueError("more GPUs than a machine can have")
+        if indexes is not None and len(indexes) != count:
+            raise ValueError("the GRES text counts differently than it lists")
+    return Gres(name, "" if type_ == "(null)" else type_, count, indexes)
+
+
+def _fields(text: str) -> tuple[str, str, int | None, str]:
+    """Name, type, count and the brackets behind them. The last part is the count where it is a number."""
+    # A type may be written as (null), which is no bracket.
+    placeholder = text.find(":(null)")
+    bracket = text.find("(", placeholder + len(":(null)") if placeholder >= 0 else 0)
+    plain, rest = (text, "") if bracket < 0 else (text[:bracket], text[bracket:])
+    name, *parts = plain.split(":")
+    count = None
+    if parts and (_COUNT.fullmatch(parts[-1]) or parts[-1].isdecimal()):
+        count = _whole(parts.pop())
+    if len(parts) > 1:
+        raise ValueError("not a GRES text")
+    return name, parts[0] if parts else "", count, rest
+
+
+def _indexes(brackets: str) -> tuple[int, ...] | None:
+    for inner in re.findall(r"\(([^()]*)\)", brackets):
+        kind, colon, listed = inner.partition(":")
+        if colon and kind == "IDX":
+            return () if listed in _NOTHING else numbers(listed)
+    return None
