@@ -14,8 +14,23 @@ from dutycycle_alerter.model import HostUsage, Usage, WindowEvidence
 
 Values = tuple[float | None, ...]
 
-GPU_COUNTERS = ("allocated", "observed", "busy", "gap_lt2", "gap_2to30", "gap_30to600", "gap_ge600", "energy")
-GPU_GAUGES = ("share", "memory_used", "memory_total", "processes")
+GPU_COUNTERS = (
+    "allocated",
+    "observed",
+    "busy",
+    "gap_lt2",
+    "gap_2to30",
+    "gap_30to600",
+    "gap_ge600",
+    "energy",
+    "sm",
+    "tensor",
+    "dram",
+    "throttle_thermal",
+    "throttle_power",
+    "link_bytes",
+)
+GPU_GAUGES = ("share", "memory_used", "memory_total", "processes", "power_limit")
 HOST_COUNTERS = ("cpu_seconds", "io_pressure", "cpu_pressure")
 HOST_GAUGES = ("cpu_limit",)
 
@@ -47,7 +62,7 @@ class Series:
         """
         if self.times and t <= self.times[-1]:
             return
-        if len(self.times) > 1 and self.times[-1] - self.times[-2] < spacing:
+        if self.crowded(spacing):
             del self.times[-1], self.totals[-1], self.gauges[-1]
         totals: list[float | None] = []
         for i, raw in enumerate(counters):
@@ -62,6 +77,10 @@ class Series:
         self.times.append(t)
         self.totals.append(tuple(totals))
         self.gauges.append(gauges)
+
+    def crowded(self, spacing: float) -> bool:
+        """Whether the next point replaces the newest, at this spacing in seconds."""
+        return len(self.times) > 1 and self.times[-1] - self.times[-2] < spacing
 
     def rewind(self, until: float) -> None:
         """The clock was set back: drop the points later than `until`. Counters go on from what they had reached.
@@ -111,6 +130,13 @@ class Series:
         values = [v for row in self.gauges[low:high] if (v := row[index]) is not None]
         return max(values) if values else None
 
+    def gauge_between(self, index: int, start: float, end: float) -> list[float] | None:
+        """Every reading of a gauge at the points in (start, end]; None where there is none, or one is missing."""
+        low, high = bisect_right(self.times, start), bisect_right(self.times, end)
+        values = [row[index] for row in self.gauges[low:high]]
+        known = [value for value in values if value is not None]
+        return known if known and len(known) == len(values) else None
+
     def gauge_last(self, index: int, end: float) -> float | None:
         """Newest reading of a gauge at or before `end`."""
         for i in range(bisect_right(self.times, end) - 1, -1, -1):
@@ -148,22 +174,33 @@ class Series:
         return tuple(found)
 
 
-def gpu_usage(series: Series, start: float, end: float) -> Usage:
-    """What one GPU did for one workload over (start, end]; a counter that is not known there counts no time."""
-    allocated, observed, busy, lt2, to30, to600, ge600, energy = series.increase(start, end)
+def gpu_usage(series: Series, start: float, end: float, *, idle_power: float | None = None) -> Usage:
+    """What one GPU did for one workload over (start, end]; a counter that is not known there counts no time.
+
+    `idle_power` (watts) is what a free GPU of its model draws.
+    """
+    grown = dict(zip(GPU_COUNTERS, series.increase(start, end), strict=True))
     return Usage(
-        allocated=allocated or 0.0,
-        observed=0.0 if busy is None else observed or 0.0,
-        busy=busy or 0.0,
-        gap_lt2=lt2,
-        gap_2to30=to30,
-        gap_30to600=to600,
-        gap_ge600=ge600,
-        energy=energy,
+        allocated=grown["allocated"] or 0.0,
+        observed=0.0 if grown["busy"] is None else grown["observed"] or 0.0,
+        busy=grown["busy"] or 0.0,
+        gap_lt2=grown["gap_lt2"],
+        gap_2to30=grown["gap_2to30"],
+        gap_30to600=grown["gap_30to600"],
+        gap_ge600=grown["gap_ge600"],
+        energy=grown["energy"],
         share=series.gauge_last(0, end) or 1.0,
         memory_used=series.gauge_max(1, start, end),
         memory_total=series.gauge_last(2, end),
         processes=series.gauge_max(3, start, end),
+        sm=grown["sm"],
+        tensor=grown["tensor"],
+        dram=grown["dram"],
+        throttle_thermal=grown["throttle_thermal"],
+        throttle_power=grown["throttle_power"],
+        link_bytes=grown["link_bytes"],
+        power_limit=series.gauge_last(4, end),
+        idle_power=idle_power,
     )
 
 
@@ -197,12 +234,22 @@ def host_usage(hosts: Iterable[Series], start: float, end: float) -> HostUsage:
     )
 
 
-def window_evidence(gpus: Sequence[Series], hosts: Sequence[Series], at: float, length: float) -> WindowEvidence:
-    """One job's last `length` seconds before `at`; `gpus` in the order of `Job.gpus`."""
+def window_evidence(
+    gpus: Sequence[Series],
+    hosts: Sequence[Series],
+    at: float,
+    length: float,
+    *,
+    idle_power: Sequence[float | None] = (),
+) -> WindowEvidence:
+    """One job's last `length` seconds before `at`; `gpus` in the order of `Job.gpus`, and so is `idle_power` (watts;
+    empty: not known of any).
+    """
     start = at - length
+    known = idle_power or (None,) * len(gpus)
     return WindowEvidence(
         length=length,
-        gpus=tuple(gpu_usage(series, start, at) for series in gpus),
+        gpus=tuple(gpu_usage(one, start, at, idle_power=watts) for one, watts in zip(gpus, known, strict=True)),
         host=host_usage(hosts, start, at),
     )
 

@@ -45,12 +45,39 @@ class Allocation:
             self.counters[length] += self.share * seconds * part
 
 
+@dataclass
+class FakeGpu:
+    """What a GPU says of itself; None is not shown. `throttled` is seconds by reason, `links` bytes both ways by kind,
+    `active` shares of busy time by unit; `xids` are the times at which each was last reported.
+    """
+
+    memory_used: float | None = 31 * GIB
+    processes: float | None = None
+    power: float | None = 300.0
+    recovery_action: float | None = None
+    remap_failed: float | None = None
+    throttled: dict[str, float] = field(default_factory=dict)
+    links: dict[str, float] = field(default_factory=dict)
+    active: dict[str, float] = field(default_factory=dict)
+    xids: dict[int, float] = field(default_factory=dict)
+    shown: bool = True
+
+    def free(self) -> None:
+        """Nobody uses it."""
+        self.memory_used, self.processes, self.power = 0.5 * GIB, 0, 65.0
+
+
 class FakeExporter:
-    """One node with `gpus` GPUs. `visible` is whether its NVML child lives; without it no GPU is vouched for."""
+    """One node with `gpus` GPUs. `visible` is whether its NVML child lives; without it no GPU is vouched for.
+
+    `devices[n]` is what GPU n says of itself; `expected` is how many the bus shows.
+    """
 
     def __init__(self, node: str = "gpu01", gpus: int = 8, *, time_scale: float = 1, replay: bool = False) -> None:
         self.node, self.gpus, self.time_scale, self.replay = node, gpus, time_scale, replay
         self.visible = True
+        self.devices = [FakeGpu() for _ in range(gpus)]
+        self.expected: int | None = None
         self.allocations: dict[tuple[str, int], Allocation] = {}
         self.host: dict[str, dict[str, float]] = {}
 
@@ -114,17 +141,20 @@ class FakeExporter:
     def page(self) -> str:
         """The exposition, in the text format."""
         lines = []
+        if self.expected is not None:
+            lines.append(sample("gpu_expected", {"node": self.node}, self.expected))
         if self.visible:
-            lines.append(sample("gpu_visible", {"node": self.node}, self.gpus))
-            for gpu in range(self.gpus):
-                device = self.device(gpu)
+            shown = [gpu for gpu in range(self.gpus) if self.devices[gpu].shown]
+            lines.append(sample("gpu_visible", {"node": self.node}, len(shown)))
+            for gpu in shown:
+                lines += self._device(gpu)
+        for gpu, one in enumerate(self.devices):
+            where = self.device(gpu) | ({} if one.shown else {"gpu": ""})
+            for xid, t in one.xids.items():
+                labels = where | {"xid": str(xid), "class": "critical"}
                 lines += [
-                    sample("gpu_info", device | {"model": MODEL, "minor": str(gpu)}, 1),
-                    sample("gpu_utilization_ratio", device, 0.5),
-                    sample("gpu_memory_used_bytes", device, 31 * GIB),
-                    sample("gpu_memory_total_bytes", device, 141 * GIB),
-                    sample("gpu_temperature_celsius", device | {"sensor": "gpu"}, 45),
-                    sample("gpu_temperature_celsius", device | {"sensor": "memory"}, 60),
+                    sample("gpu_xid_errors_total", labels, 1),
+                    sample("gpu_xid_last_timestamp_seconds", labels, t),
                 ]
         for item in self.allocations.values():
             lines += self._owned(item)
@@ -139,6 +169,36 @@ class FakeExporter:
         lines.append(sample("dutycycle_exporter_time_scale", {}, self.time_scale))
         lines.append(sample("dutycycle_exporter_replay", {}, int(self.replay)))
         return "\n".join(lines) + "\n"
+
+    def _device(self, gpu: int) -> list[str]:
+        device, one = self.device(gpu), self.devices[gpu]
+        lines = [
+            sample("gpu_info", device | {"model": MODEL, "minor": str(gpu), "mig_profile": ""}, 1),
+            sample("gpu_utilization_ratio", device, 0.5),
+            sample("gpu_memory_total_bytes", device, 141 * GIB),
+            sample("gpu_power_limit_watts", device, 700),
+            sample("gpu_temperature_celsius", device | {"sensor": "gpu"}, 45),
+            sample("gpu_temperature_celsius", device | {"sensor": "memory"}, 60),
+        ]
+        for name, value in (
+            ("gpu_memory_used_bytes", one.memory_used),
+            ("gpu_power_watts", one.power),
+            ("gpu_processes", one.processes),
+            ("gpu_recovery_action", one.recovery_action),
+            ("gpu_row_remap_failed", one.remap_failed),
+        ):
+            if value is not None:
+                lines.append(sample(name, device, value))
+        lines += [
+            sample("gpu_throttle_seconds_total", device | {"reason": reason}, seconds)
+            for reason, seconds in one.throttled.items()
+        ]
+        lines += [
+            sample(f"gpu_{kind}_bytes_total", device | {"direction": direction}, sent / 2)
+            for kind, sent in one.links.items()
+            for direction in ("rx", "tx")
+        ]
+        return lines
 
     def device(self, gpu: int) -> dict[str, str]:
         """The device labels of a GPU."""
@@ -163,7 +223,15 @@ class FakeExporter:
             sample("workload_gpu_idle_gap_seconds_total", where | {"length": length}, item.counters[length])
             for length in _GAPS
         ]
-        return lines
+        one = self.devices[item.gpu] if item.gpu < len(self.devices) else FakeGpu()
+        lines += [
+            sample("workload_gpu_active_seconds_total", where | {"unit": unit}, share * item.counters["busy"])
+            for unit, share in one.active.items()
+        ]
+        return lines + [
+            sample("workload_gpu_throttle_seconds_total", where | {"reason": reason}, item.share * seconds)
+            for reason, seconds in one.throttled.items()
+        ]
 
 
 def sample(name: str, labels: Mapping[str, str], value: float) -> str:

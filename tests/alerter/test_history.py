@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dutycycle_alerter.history import (
     GPU_COUNTERS,
+    GPU_GAUGES,
     Series,
     gpu_usage,
     host_usage,
@@ -263,27 +264,33 @@ def gpu_series(
     for i, (t, observed, busy) in enumerate(points):
         values = {"allocated": observed, "observed": observed, "busy": busy}
         values |= {name: rate * t for name, rate in counters.items()}
-        row = (1.0, None, None, None) if gauges is None else gauges[i]
+        row = (1.0, None, None, None, None) if gauges is None else gauges[i]
         made.append(t, tuple(values.get(name) for name in GPU_COUNTERS), row)
     return made
 
 
 def test_gpu_usage_names_every_counter() -> None:
     rates = {"gap_lt2": 0.1, "gap_2to30": 0.2, "gap_30to600": 0.3, "gap_ge600": 0.4, "energy": 300.0}
-    made = gpu_series((0, 0, 0), (100, 90, 45), gauges=[(0.5, 1.0, 8.0, 2.0), (0.5, 4.0, 8.0, 1.0)], **rates)
-    usage = gpu_usage(made, 0, 100)
+    rates |= {"sm": 0.5, "tensor": 0.3, "dram": 0.2, "throttle_thermal": 0.06, "throttle_power": 0.7, "link_bytes": 1e9}
+    made = gpu_series(
+        (0, 0, 0), (100, 90, 45), gauges=[(0.5, 1.0, 8.0, 2.0, 700.0), (0.5, 4.0, 8.0, 1.0, 650.0)], **rates
+    )
+    usage = gpu_usage(made, 0, 100, idle_power=65)
     assert (usage.allocated, usage.observed, usage.busy) == (90, 90, 45)
     gaps = (usage.gap_lt2, usage.gap_2to30, usage.gap_30to600, usage.gap_ge600)
     assert gaps == pytest.approx((10, 20, 30, 40))
     assert usage.energy == pytest.approx(30_000)
     assert (usage.share, usage.memory_used, usage.memory_total, usage.processes) == (0.5, 4, 8, 1)
+    assert (usage.sm, usage.tensor, usage.dram) == pytest.approx((50, 30, 20))
+    assert (usage.throttle_thermal, usage.throttle_power, usage.link_bytes) == pytest.approx((6, 70, 1e11))
+    assert (usage.power_limit, usage.idle_power) == (650, 65)
 
 
 def test_time_without_a_duty_cycle_is_not_observed() -> None:
     """Observed seconds whose busy seconds are missing would read as idle."""
     made = Series(len(GPU_COUNTERS))
     for t, busy in ((0.0, 0.0), (100.0, None)):
-        made.append(t, (t, t, busy, None, None, None, None, None), (1.0, None, None, None))
+        made.append(t, (t, t, busy, *[None] * (len(GPU_COUNTERS) - 3)), (1.0, *[None] * (len(GPU_GAUGES) - 1)))
     usage = gpu_usage(made, 0, 100)
     assert (usage.observed, usage.busy, usage.utilization) == (0, 0, None)
     assert usage.allocated == 100

@@ -33,6 +33,7 @@ def test_owners_are_described_by_the_same_labels() -> None:
 def test_counters_are_read_as_counters_and_gauges_as_gauges() -> None:
     counters = {name for name, family in contract.FAMILIES.items() if family.kind == "counter"}
     read = {name for name, _ in (*exposition._GPU_COUNTERS, *exposition._HOST_COUNTERS)} | {exposition.ACTIVE}
+    read |= {exposition.THROTTLED, exposition.DEVICE_THROTTLED, *exposition.LINKS}
     assert read <= counters
     assert not (set(METRICS_READ) - read) & counters
 
@@ -72,9 +73,9 @@ def present(found: Exposition) -> list[exposition.Owned]:
 
 def test_every_counter_of_a_present_workload_is_known(page: str) -> None:
     for owned in present(parse(page)):
-        known = {name for name, value in zip(GPU_COUNTERS, owned.counters, strict=True) if value is not None}
+        known = {name for name, value in zip(GPU_COUNTERS[:8], owned.counters, strict=True) if value is not None}
         # Not every GPU counts energy.
-        assert known >= set(GPU_COUNTERS) - {"energy"}
+        assert known >= set(GPU_COUNTERS[:8]) - {"energy"}
         assert owned.start is not None
         assert set(exposition.OWNER_LABELS) <= set(owned.labels)
 
@@ -86,6 +87,28 @@ def test_cpu_time_and_pressures_are_found_where_they_are_shown(page: str) -> Non
     for text, place in places.items():
         lines = [line for line in page.splitlines() if text in line and not line.startswith("#")]
         assert len(lines) == sum(host.counters[place] is not None for host in found.hosts.values())
+
+
+def test_what_units_links_and_throttling_tell_is_read_from_some_page() -> None:
+    """Under the exporter's names of units, reasons and directions."""
+    found = [parse(path.read_text().replace("DURATION", "0").replace("TIME", "0")) for path in GOLDEN.glob("*.prom")]
+    names = GPU_COUNTERS[8:]
+    known = {
+        name
+        for one in found
+        for key, owned in one.owned.items()
+        if owned.share is not None and key[:3] in one.devices
+        for name, value in zip(
+            names, one.gpu_values(key, one.devices[key[:3]].link_kind)[0][-len(names) :], strict=True
+        )
+        if value is not None
+    }
+    assert known == set(names)
+    reasons = {reason for one in found for device in one.devices.values() for reason in device.throttled}
+    assert {*exposition.HEAT, exposition.HEAT_AT_ONCE, exposition.POWER_CAP} <= reasons
+    assert any(one.xids for one in found)
+    assert all(one.visible.keys() == one.nodes for one in found)
+    assert all(one.expected for one in found)
 
 
 def test_temperature_is_the_gpus(page: str) -> None:

@@ -30,7 +30,16 @@ OWNER_LABELS = (
 
 GAP_LENGTHS = ("lt2", "2to30", "30to600", "ge600")
 
-# Metric name and fixed labels -> place in the tuple of `history.GPU_COUNTERS`.
+ACTIVE = "workload_gpu_active_seconds_total"
+THROTTLED = "workload_gpu_throttle_seconds_total"
+UNITS = ("sm", "tensor", "dram")
+HEAT = ("sw_thermal", "hw_thermal", "power_brake")
+"""Reasons for which clocks are held down by heat or by the power brake, where the driver tells them one by one."""
+HEAT_AT_ONCE = "thermal"
+"""The one reason that older drivers give for heat."""
+POWER_CAP = "power_cap"
+
+# Metric name and the value of the label that tells its series apart -> place in the tuple of `history.GPU_COUNTERS`.
 _GPU_COUNTERS = {
     ("workload_gpu_allocated_seconds_total", ""): 0,
     ("workload_gpu_observed_seconds_total", ""): 1,
@@ -38,7 +47,6 @@ _GPU_COUNTERS = {
     **{("workload_gpu_idle_gap_seconds_total", length): 3 + i for i, length in enumerate(GAP_LENGTHS)},
     ("workload_gpu_energy_joules_total", ""): 7,
 }
-ACTIVE = "workload_gpu_active_seconds_total"
 _HOST_COUNTERS = {
     ("workload_cpu_seconds_total", ""): 0,
     ("workload_pressure_seconds_total", "io"): 1,
@@ -53,6 +61,11 @@ _DEVICE_GAUGES = {
     "gpu_processes": "processes",
     "gpu_last_busy_timestamp_seconds": "last_busy_at",
 }
+_HEALTH = {"gpu_recovery_action": "recovery_action", "gpu_row_remap_failed": "remap_failed"}
+LINKS = {"gpu_nvlink_bytes_total": "nvlink", "gpu_pcie_bytes_total": "pcie"}
+_DIRECTIONS = ("rx", "tx")
+DEVICE_THROTTLED = "gpu_throttle_seconds_total"
+XID = "gpu_xid_last_timestamp_seconds"
 
 METRICS_READ: dict[str, tuple[str, ...]] = {
     "gpu_allocation": (*DEVICE_LABELS, *OWNER_LABELS),
@@ -60,14 +73,19 @@ METRICS_READ: dict[str, tuple[str, ...]] = {
     "workload_first_process_timestamp_seconds": (*DEVICE_LABELS, "workload"),
     **{name: (*DEVICE_LABELS, "workload", *(["length"] if extra else [])) for name, extra in _GPU_COUNTERS},
     ACTIVE: (*DEVICE_LABELS, "workload", "unit"),
+    THROTTLED: (*DEVICE_LABELS, "workload", "reason"),
     "workload_gpu_memory_used_bytes": (*DEVICE_LABELS, "workload"),
     "workload_gpu_processes": (*DEVICE_LABELS, "workload"),
     "workload_cpu_seconds_total": ("node", "workload"),
     "workload_cpu_limit_cores": ("node", "workload"),
     "workload_pressure_seconds_total": ("node", "workload", "resource"),
-    "gpu_info": (*DEVICE_LABELS, "model"),
-    **dict.fromkeys(_DEVICE_GAUGES, DEVICE_LABELS),
+    "gpu_info": (*DEVICE_LABELS, "model", "mig_profile"),
+    **dict.fromkeys((*_DEVICE_GAUGES, *_HEALTH), DEVICE_LABELS),
+    **dict.fromkeys(LINKS, (*DEVICE_LABELS, "direction")),
+    DEVICE_THROTTLED: (*DEVICE_LABELS, "reason"),
+    XID: (*DEVICE_LABELS, "xid"),
     "gpu_temperature_celsius": (*DEVICE_LABELS, "sensor"),
+    "gpu_expected": ("node",),
     "gpu_visible": ("node",),
     "dutycycle_exporter_time_scale": (),
     "dutycycle_exporter_replay": (),
@@ -88,12 +106,14 @@ SeriesKey = tuple[str, str, str, str]
 @dataclass(slots=True)
 class Owned:
     """One workload on one GPU. `share` is None once the allocation has ended; the counters are then final. `active` are
-    the seconds in which units of the GPU worked for it, by unit; empty where the GPU cannot tell.
+    the seconds in which units of the GPU worked for it, by unit; empty where the GPU cannot tell. `throttled` are the
+    seconds with its clocks held down, by reason.
     """
 
     labels: Mapping[str, str]
     counters: list[float | None] = field(default_factory=lambda: [None] * 8)
     active: dict[str, float] = field(default_factory=dict)
+    throttled: dict[str, float] = field(default_factory=dict)
     share: float | None = None
     memory_used: float | None = None
     processes: float | None = None
@@ -111,11 +131,29 @@ class Host:
 
 @dataclass(slots=True)
 class Device:
-    """One GPU: its index and model, and its present readings by name (`GpuNow`'s fields)."""
+    """One GPU: its index, model and MIG profile, and its present readings by name (`GpuNow`'s fields).
+
+    `health` is what the driver says of its state by name, `throttled` seconds by reason, `links` bytes by kind of link
+    and direction; the last two count from when its driver was loaded.
+    """
 
     index: str
     model: str = ""
+    profile: str = ""
     readings: dict[str, float] = field(default_factory=dict)
+    health: dict[str, float] = field(default_factory=dict)
+    throttled: dict[str, float] = field(default_factory=dict)
+    links: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def link(self, kind: str) -> float | None:
+        """Bytes over one kind of link, both ways; None where a direction is missing."""
+        sent = [self.links.get((kind, direction)) for direction in _DIRECTIONS]
+        return None if None in sent else sum(filter(None, sent))
+
+    @property
+    def link_kind(self) -> str:
+        """NVLink, or PCIe where there is none; empty where neither is known."""
+        return next((kind for kind in LINKS.values() if self.link(kind) is not None), "")
 
 
 @dataclass(slots=True)
@@ -127,15 +165,49 @@ class Exposition:
     owned: dict[SeriesKey, Owned] = field(default_factory=dict)
     hosts: dict[tuple[str, str], Host] = field(default_factory=dict)
     devices: dict[DeviceKey, Device] = field(default_factory=dict)
+    xids: dict[DeviceKey, dict[int, float]] = field(default_factory=dict)
+    """When each XID was last reported, also of GPUs that are no longer shown."""
+    expected: dict[str, float] = field(default_factory=dict)
+    """GPUs by node on its PCI bus."""
+    visible: dict[str, float] = field(default_factory=dict)
+    """GPUs by node that NVML shows; a node is missing while NVML cannot be read."""
     time_scale: float | None = None
     replay: bool = False
 
-    def gpu_values(self, key: SeriesKey) -> tuple[Values, Values]:
-        """Counters and gauges of one owned GPU, in the order of `history`."""
+    def gpu_values(self, key: SeriesKey, link: str = "") -> tuple[Values, Values]:
+        """Counters and gauges of one owned GPU, in the order of `history`; `link` is the kind of link that is
+        counted.
+        """
         owned = self.owned[key]
-        device = self.devices.get(key[:3])
-        total = None if device is None else device.readings.get("memory_total")
-        return tuple(owned.counters), (owned.share, owned.memory_used, total, owned.processes)
+        device = self.devices.get(key[:3]) or _NO_DEVICE
+        # An instance's power limit is its GPU's.
+        whole = self.devices.get((*key[:2], "")) or device
+        counters = (
+            *owned.counters,
+            *(owned.active.get(unit) for unit in UNITS),
+            *held_down(owned.throttled),
+            device.link(link) if link else None,
+        )
+        gauges = (
+            owned.share,
+            owned.memory_used,
+            device.readings.get("memory_total"),
+            owned.processes,
+            whole.readings.get("power_limit"),
+        )
+        return counters, gauges
+
+
+_NO_DEVICE = Device("")
+
+
+def held_down(reasons: Mapping[str, float | None]) -> tuple[float | None, float | None]:
+    """Seconds held down by heat or power brake, and by the power cap, from seconds by reason; None is not known.
+
+    Where the driver tells the kinds of heat one by one they are added up; they rarely overlap.
+    """
+    kinds = [value for reason in HEAT if (value := reasons.get(reason)) is not None]
+    return (sum(kinds) if kinds else reasons.get(HEAT_AT_ONCE)), reasons.get(POWER_CAP)
 
 
 def parse(text: str) -> Exposition:
@@ -178,6 +250,11 @@ def _take(found: Exposition, name: str, labels: Mapping[str, str], value: float)
         found.replay = value > 0
     elif name == "gpu_visible":
         found.nodes.add(labels["node"])
+        found.visible[labels["node"]] = value
+    elif name == "gpu_expected":
+        found.expected[labels["node"]] = value
+    elif name == XID:
+        found.xids.setdefault(_device_key(labels), {})[int(labels["xid"])] = value
     elif name in ("workload_cpu_seconds_total", "workload_cpu_limit_cores", "workload_pressure_seconds_total"):
         _take_host(found, name, labels, value)
     elif "workload" in labels:
@@ -213,6 +290,8 @@ def _take_owned(found: Exposition, name: str, labels: Mapping[str, str], value: 
         owned.processes = value
     elif name == ACTIVE:
         owned.active[labels["unit"]] = value
+    elif name == THROTTLED:
+        owned.throttled[labels["reason"]] = value
     else:
         place = _GPU_COUNTERS.get((name, labels.get("length", "")))
         if place is not None:
@@ -222,10 +301,16 @@ def _take_owned(found: Exposition, name: str, labels: Mapping[str, str], value: 
 def _take_device(found: Exposition, name: str, labels: Mapping[str, str], value: float) -> None:
     device = found.devices.setdefault(_device_key(labels), Device(labels["gpu"]))
     if name == "gpu_info":
-        device.model = labels["model"]
+        device.model, device.profile = labels["model"], labels.get("mig_profile", "")
     elif name == "gpu_temperature_celsius":
         if labels.get("sensor") == "gpu":
             device.readings["temperature"] = value
+    elif name == DEVICE_THROTTLED:
+        device.throttled[labels["reason"]] = value
+    elif name in LINKS:
+        device.links[LINKS[name], labels["direction"]] = value
+    elif name in _HEALTH:
+        device.health[_HEALTH[name]] = value
     else:
         device.readings[_DEVICE_GAUGES[name]] = value
 

@@ -9,108 +9,25 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from math import inf
 
-from dutycycle_alerter.history import Series, Values, memory_grew_at, window_evidence
-from dutycycle_alerter.model import Consumption, Gpu, Job, JobEvidence, JobKind, job_id
+from dutycycle_alerter.history import GPU_COUNTERS, Series, Values, memory_grew_at, window_evidence
+from dutycycle_alerter.model import Consumption, Evidence, Gpu, Job, JobEvidence, JobKind
 from dutycycle_alerter.settings import JobMatch, KindMatch
+from dutycycle_alerter.sources.devices import Devices
 from dutycycle_alerter.sources.exposition import Exposition, SeriesKey
+from dutycycle_alerter.sources.tracked import ABSENT_ANSWERS, Tracked
 from dutycycle_alerter.store.counters import PointRow, SeriesRow
 
 LONGEST_WINDOW = 86400.0
-ABSENT_ANSWERS = 3
-"""Answers without the allocation after which it has ended; also scrape intervals after which a silent node is
-unseen.
-"""
 CLOCK_SLACK = 1.0
 """Seconds by which the clock may go back, beside a scrape interval, without anything being done about it."""
 
 
 @dataclass(slots=True)
-class Tracked:
-    """One workload on one GPU.
-
-    `accounted` are the totals that the ledger has already, None for a counter that was never seen. After a restart it
-    is only known until when (`accounted_until`): the totals of that instant lie between the last point that was stored
-    and the next that is scraped.
-    """
-
-    labels: Mapping[str, str]
-    history: Series
-    start: float | None = None
-    first_process: float | None = None
-    allocated_at: float = 0.0
-    absent: int = 0
-    saved_at: float = 0.0
-    accounted: Values = ()
-    accounted_until: float | None = None
-
-    @property
-    def gone(self) -> bool:
-        """Whether the allocation has ended."""
-        return self.absent >= ABSENT_ANSWERS
-
-    @property
-    def newest(self) -> float:
-        """When it was last scraped."""
-        return self.history.times[-1]
-
-    def append(self, t: float, counters: Values, gauges: Values, *, spacing: float) -> None:
-        """Take one scrape. What a counter holds when it is first seen is not consumption."""
-        self.history.append(t, counters, gauges, spacing=spacing)
-        if self.accounted_until is not None:
-            self.accounted, self.accounted_until = self._baseline(), None
-        self.accounted = _known(self.accounted, self.history.totals[-1])
-
-    def rewind(self, until: float) -> None:
-        """The clock was set back: nothing that was seen lies later than `until`."""
-        if self.accounted_until is not None:
-            if self.accounted_until <= self.newest:
-                self.accounted, self.accounted_until = self._baseline(), None
-            elif self.accounted_until > until:
-                # An instant of the old clock, of which no point is left: counting goes on at the next scrape, so that
-                # nothing is counted twice.
-                self.accounted_until = inf
-        self.history.rewind(until)
-        self.allocated_at = min(self.allocated_at, until)
-        self.saved_at = min(self.saved_at, until)
-
-    def consumption(self) -> Values:
-        """Growth of each counter since what is accounted for; None where it is missing now."""
-        return tuple(
-            None if new is None or old is None else max(0.0, new - old)
-            for new, old in zip(self.history.totals[-1], self._baseline(), strict=True)
-        )
-
-    def account(self) -> None:
-        """The consumption is in the ledger."""
-        if self.accounted_until is None or self.newest > self.accounted_until:
-            self.accounted, self.accounted_until = _known(self.history.totals[-1], self._baseline()), None
-
-    def _baseline(self) -> Values:
-        return self.accounted if self.accounted_until is None else self.history.known_at(self.accounted_until)
-
-    @property
-    def job_id(self) -> str:
-        """The job that it belongs to."""
-        return job_id(self.labels.get("cluster", ""), self.labels["workload"])
-
-    @property
-    def gpu(self) -> Gpu:
-        """The GPU it is on."""
-        labels = self.labels
-        return Gpu(
-            node=labels["node"],
-            index=labels["gpu"],
-            uuid=labels["gpu_uuid"],
-            mig=labels["mig"],
-            model=labels.get("model", ""),
-        )
-
-
-@dataclass(slots=True)
 class Fleet:
-    """The state of all exporters. Times are wall times; `interval` and `resolution` are wall seconds."""
+    """The state of all exporters. Times are wall times; `interval`, `resolution` and `device_window` (the
+    longest of the rules on GPUs) are wall seconds.
+    """
 
     interval: float
     resolution: float
@@ -121,17 +38,29 @@ class Fleet:
     hosts: dict[tuple[str, str], Series] = field(default_factory=dict)
     hosts_saved_at: dict[tuple[str, str], float] = field(default_factory=dict)
     answered: dict[str, float] = field(default_factory=dict)
+    device_window: float = 900.0
+    devices: Devices = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.devices = Devices(
+            interval=self.interval,
+            resolution=self.resolution,
+            window=self.device_window,
+            kept=LONGEST_WINDOW / self.time_scale,
+        )
 
     def ingest(self, exposition: Exposition, t: float) -> None:
         """Take one exporter's answer."""
         for key, owned in exposition.owned.items():
-            counters, gauges = exposition.gpu_values(key)
             tracked = self.series.get(key)
             if tracked is None:
                 if owned.share is None:
                     continue  # it ended before we began to watch: nothing to judge, and its waste is not ours to count
-                nothing = (None,) * len(counters)
-                tracked = self.series[key] = Tracked(owned.labels, Series(len(counters)), accounted=nothing)
+                nothing = (None,) * len(GPU_COUNTERS)
+                tracked = self.series[key] = Tracked(owned.labels, Series(len(nothing)), accounted=nothing)
+            if not tracked.link and key[:3] in exposition.devices:
+                tracked.link = exposition.devices[key[:3]].link_kind
+            counters, gauges = exposition.gpu_values(key, tracked.link)
             tracked.append(t, counters, gauges, spacing=self.resolution)
             if owned.share is not None:
                 tracked.labels = owned.labels
@@ -147,6 +76,7 @@ class Fleet:
         for key, tracked in self.series.items():
             if key[0] in exposition.nodes and tracked.allocated_at < t:
                 tracked.absent += 1
+        self.devices.ingest(exposition, t)
 
     def heed_clock(self, now: float) -> float | None:
         """To be called before each round of scrapes: what was seen by a clock that has since been set back would hide
@@ -162,6 +92,7 @@ class Fleet:
         for tracked in self.series.values():
             tracked.rewind(until)
         self.answered = {node: min(answered, until) for node, answered in self.answered.items()}
+        self.devices.rewind(until)
         # CPU seconds over a time that is no longer the same would be any number of cores.
         self.hosts.clear()
         self.hosts_saved_at.clear()
@@ -171,7 +102,11 @@ class Fleet:
         """What lies later was seen by another clock than that of `now`."""
         return now + self.interval + CLOCK_SLACK
 
-    def evidence(self, at: float) -> list[JobEvidence]:
+    def evidence(self, at: float) -> Evidence:
+        """Every job that is known, also those that have just ended; every GPU and node."""
+        return Evidence(self.jobs(at), self.devices.gpus(at), self.devices.nodes(at))
+
+    def jobs(self, at: float) -> list[JobEvidence]:
         """Every job that is known, also those that have just ended."""
         jobs: defaultdict[str, list[Tracked]] = defaultdict(list)
         for tracked in self.series.values():
@@ -185,11 +120,12 @@ class Fleet:
         workload = members[0].labels["workload"]
         job = self._job(judged)
         histories = [tracked.history for tracked in judged]
+        idle_power = [None if gpu.mig else self.devices.idle_power.get(gpu.model) for gpu in job.gpus]
         hosts = [self.hosts[node, workload] for node in job.nodes if (node, workload) in self.hosts]
         return JobEvidence(
             job=job,
             at=at,
-            window=partial(window_evidence, histories, hosts, at),
+            window=partial(window_evidence, histories, hosts, at, idle_power=idle_power),
             watched_from=max(history.times[0] for history in histories),
             memory_grew_at=memory_grew_at(histories, job.start, at),
             ended=ended,
@@ -250,6 +186,7 @@ class Fleet:
             tracked.history.forget_before(oldest)
         for history in self.hosts.values():
             history.forget_before(oldest)
+        self.devices.committed(at)
 
     # To and from the store
 
@@ -329,10 +266,6 @@ def _replay(points: list[PointRow]) -> Series:
     for point in points:
         history.append(point.t, point.counters, point.gauges)
     return history
-
-
-def _known(values: Values, otherwise: Values) -> Values:
-    return tuple(other if value is None else value for value, other in zip(values, otherwise, strict=True))
 
 
 def _sum(parts: list[Values], place: int) -> float | None:

@@ -157,6 +157,9 @@ def _gpu_series(recording: Recording, track: Track, time_scale: float) -> Series
         "gap_lt2": _seconds(recording, "idle_gap_lt2_ratio", track),
         "gap_2to30": _seconds(recording, "idle_gap_2to30_ratio", track),
         "energy": _seconds(recording, "power_watts", track),
+        "sm": _seconds(recording, "sm_active_ratio", track),
+        "tensor": _seconds(recording, "tensor_active_ratio", track),
+        "dram": _seconds(recording, "dram_active_ratio", track),
     }
     apart = np.diff(t, prepend=-math.inf) > _JOINED * length
     lt2, to30 = grown["gap_lt2"], grown["gap_2to30"]
@@ -178,7 +181,7 @@ def _gpu_series(recording: Recording, track: Track, time_scale: float) -> Series
     return series
 
 
-_GAUGES = ("memory_used_bytes", "memory_total_bytes", "processes")
+_GAUGES = ("memory_used_bytes", "memory_total_bytes", "processes", "power_limit_watts")
 
 
 def _host_series(recording: Recording, tracks: Sequence[Track]) -> dict[str, Series]:
@@ -210,7 +213,7 @@ def _memory_growth(gpus: Iterable[Series]) -> tuple[float | None, list[float]]:
     grew: list[float] = []
     for series in gpus:
         peak: float | None = None
-        for t, (_, used, total, _) in zip(series.times, series.gauges, strict=True):
+        for t, (_, used, total, *_) in zip(series.times, series.gauges, strict=True):
             if used is None:
                 continue
             if peak is None:

@@ -16,7 +16,7 @@ from dutycycle_alerter.sources.exposition import Exposition, parse
 from dutycycle_alerter.sources.fetch import Fetcher
 from dutycycle_alerter.sources.fleet import LONGEST_WINDOW, Fleet
 from dutycycle_alerter.store import counters
-from dutycycle_alerter.store.database import Database, get_meta
+from dutycycle_alerter.store.database import Database, get_meta, set_meta
 from dutycycle_alerter.store.status import WATERMARK, load_status
 from dutycycle_alerter.views import TargetStatus
 
@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 
 _MOST_AT_ONCE = 64
 """Exporters that are read at the same time: one that is silent takes a place until its time-out."""
+
+LEARNED = "learned_of_models"
+"""Key of what free GPUs of each model draw and hold."""
 
 _Answer = tuple[Exposition | None, float, str]
 """What was read, when, and why nothing was."""
@@ -60,12 +63,15 @@ class ScrapeSource:
         self._reading: dict[Future[_Answer], _Target] = {}
         self._saved_at = 0.0
         self._rewound_to: float | None = None
+        self._learned: dict[str, dict[str, float]] = {}
+        rules = settings.judging.rules
         self._fleet = Fleet(
             interval=settings.source.interval,
             resolution=settings.source.resolution,
             time_scale=settings.time_scale,
             kinds=settings.kinds,
             uneven_by_design=settings.uneven_by_design,
+            device_window=max(rules.leaked_memory.window, rules.throttled.window),
         )
 
     def restore(self) -> None:
@@ -83,6 +89,7 @@ class ScrapeSource:
                 get_meta(connection, WATERMARK) or since,
                 now,
             )
+            self._fleet.devices.recall(get_meta(connection, LEARNED))
 
     def scrape(self) -> None:
         """Read every exporter once. One that does not answer is noted, its evidence kept. Raises StoreError.
@@ -116,7 +123,7 @@ class ScrapeSource:
         pass is in the store, and that its consumption is accounted for.
         """
         with self._lock:
-            yield Evidence(self._fleet.evidence(at))
+            yield self._fleet.evidence(at)
             self._fleet.committed(at)
 
     def targets(self) -> tuple[TargetStatus, ...]:
@@ -174,11 +181,15 @@ class ScrapeSource:
 
     def _save(self) -> None:
         series, hosts = self._fleet.unsaved()
+        learned = self._fleet.devices.learned()
         with self._database.write() as connection:
             if self._rewound_to is not None:
                 counters.forget_after(connection, self._rewound_to)
             counters.save(connection, series, hosts)
+            if learned != self._learned:
+                set_meta(connection, LEARNED, learned)
         self._rewound_to = None
+        self._learned = learned
         self._fleet.saved(series, hosts)
 
     def _save_now(self, answers: list[tuple[Exposition, float]]) -> None:

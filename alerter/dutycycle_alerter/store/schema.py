@@ -112,6 +112,15 @@ usage_hour = Table(
     Index(None, "user", "hour"),
 )
 
+fleet_hour = Table(
+    "fleet_hour",
+    metadata,
+    Column("hour", Float, primary_key=True),
+    Column("cluster", String, primary_key=True),
+    Column("model", String, primary_key=True),
+    *(Column(name, Float, nullable=False) for name in ("allocated", "unallocated", "drained", "unknown", "pending")),
+)
+
 gpu_series = Table(
     "gpu_series",
     metadata,
@@ -146,10 +155,17 @@ gpu_counter = Table(
             "gap_30to600",
             "gap_ge600",
             "energy",
+            "sm",
+            "tensor",
+            "dram",
+            "throttle_thermal",
+            "throttle_power",
+            "link_bytes",
             "share",
             "memory_used",
             "memory_total",
             "processes",
+            "power_limit",
         )
     ),
     sqlite_with_rowid=False,

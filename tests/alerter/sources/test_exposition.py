@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutycycle_alerter.errors import SourceError
-from dutycycle_alerter.history import GPU_COUNTERS
+from dutycycle_alerter.history import GPU_COUNTERS, GPU_GAUGES
 from dutycycle_alerter.sources.exposition import METRICS_READ, Exposition, parse
 from tests.alerter.exporters import GIB, MODEL, FakeExporter, sample
 
@@ -55,6 +55,8 @@ def test_a_page_as_an_exporter_shows_it() -> None:
         "utilization": 0.5,
         "memory_used": 31 * GIB,
         "memory_total": 141 * GIB,
+        "power": 300,
+        "power_limit": 700,
         "temperature": 45,
     }
     assert set(found.owned) == {
@@ -66,7 +68,7 @@ def test_a_page_as_an_exporter_shows_it() -> None:
     assert (running.share, running.start, running.first_process) == (1, 1000, 1020)
     assert (running.memory_used, running.processes) == (30 * GIB, 1)
     assert running.labels["user"] == "alice"
-    assert dict(zip(GPU_COUNTERS, running.counters, strict=True)) == pytest.approx(
+    assert dict(zip(GPU_COUNTERS[:8], running.counters, strict=True)) == pytest.approx(
         {
             "allocated": 100,
             "observed": 100,
@@ -93,11 +95,12 @@ def test_counters_and_gauges_come_in_the_order_of_the_history() -> None:
     found = parse(realistic())
     counters, gauges = found.gpu_values(("gpu01", "GPU-gpu01-0", "", "slurm/41207"))
     assert counters[:3] == (100, 100, 80)
-    assert gauges == (1, 30 * GIB, 141 * GIB, 1)
+    assert gauges == (1, 30 * GIB, 141 * GIB, 1, 700)
+    assert (len(counters), len(gauges)) == (len(GPU_COUNTERS), len(GPU_GAUGES))
 
 
 def test_the_size_of_a_device_that_does_not_tell_it_is_missing() -> None:
-    assert page(sample("gpu_allocation", OWNED, 1)).gpu_values(KEY)[1] == (1, None, None, None)
+    assert page(sample("gpu_allocation", OWNED, 1)).gpu_values(KEY)[1] == (1, None, None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +183,7 @@ def test_every_metric_that_is_read_is_taken_up() -> None:
     """Nothing is in the table of what is read that nothing reads."""
     for name, needed in METRICS_READ.items():
         labels = {"node": "n", "gpu": "0", "gpu_uuid": "u", "mig": "", "workload": "w", "length": "lt2"}
-        labels |= {"resource": "io", "sensor": "gpu", "model": "m"}
+        labels |= {"resource": "io", "sensor": "gpu", "model": "m", "xid": "79"}
         lines = [sample(name, {key: labels.get(key, "x") for key in needed}, 1)]
         assert page(*lines) != page() or name == "dutycycle_exporter_time_scale", name
 

@@ -152,6 +152,7 @@ def test_two_urls_of_one_exporter_do_no_harm(database: Database) -> None:
 
 
 TEXT = st.text(max_size=20)
+COLUMNS = (*GPU_COUNTERS, *GPU_GAUGES)
 VALUE = st.none() | st.floats(0, 2.0**53)
 
 
@@ -159,14 +160,14 @@ VALUE = st.none() | st.floats(0, 2.0**53)
 @given(
     st.tuples(TEXT, TEXT, TEXT, TEXT),
     st.dictionaries(TEXT, TEXT, max_size=5),
-    st.lists(VALUE, min_size=12, max_size=12),
+    st.lists(VALUE, min_size=len(COLUMNS), max_size=len(COLUMNS)),
     st.none() | st.floats(0, 4e9),
 )
 def test_any_text_and_any_value_come_back(
     database: Database, key: counters.Key, labels: dict[str, str], values: list[float | None], start: float | None
 ) -> None:
     row = series(key, seen=5, labels=labels, start=start)
-    saved = PointRow(5, tuple(values[:8]), tuple(values[8:]))
+    saved = PointRow(5, tuple(values[: len(GPU_COUNTERS)]), tuple(values[len(GPU_COUNTERS) :]))
     with database.read() as connection:  # rolls back: each example has an empty store
         counters.save(connection, [(row, saved)], [])
         assert list(counters.load_series(connection, 0)) == [(row, [saved])]

@@ -13,6 +13,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from dutycycle_alerter.errors import StoreError
+from dutycycle_alerter.history import GPU_COUNTERS, GPU_GAUGES
+from dutycycle_alerter.store import counters
 from dutycycle_alerter.store.database import MIGRATIONS, Database, get_meta, open_database, set_meta
 from dutycycle_alerter.store.schema import metadata
 
@@ -335,3 +337,31 @@ def test_another_process_reads_whole_states_while_this_one_writes(database: Data
                 set_meta(connection, "first", number)
                 set_meta(connection, "second", number)
         assert reader.wait() == 0
+
+
+def test_counters_of_the_first_schema_are_kept_and_what_was_not_counted_then_is_unknown(url: str) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        labels = '{"node": "a", "gpu": "0", "gpu_uuid": "u", "mig": "", "workload": "slurm/1"}'
+        connection.execute(
+            sa.text(
+                "INSERT INTO gpu_series (id, node, gpu, gpu_uuid, mig, workload, labels, last_seen) "
+                "VALUES (1, 'a', '0', 'u', '', 'slurm/1', :labels, 60)"
+            ),
+            {"labels": labels},
+        )
+        connection.execute(sa.text("INSERT INTO gpu_counter (series_id, t, busy, share) VALUES (1, 60, 30, 1)"))
+    engine.dispose()
+    database = open_database(url)
+    with database.read() as connection:
+        ((_, (point,)),) = counters.load_series(connection, 0)
+    database.close()
+    known = dict(zip((*GPU_COUNTERS, *GPU_GAUGES), (*point.counters, *point.gauges), strict=True))
+    assert {name: value for name, value in known.items() if value is not None} == {"busy": 30, "share": 1}

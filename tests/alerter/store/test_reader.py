@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from dutycycle_alerter.errors import IncidentNotFoundError, TransitionError
-from dutycycle_alerter.history import GPU_COUNTERS
+from dutycycle_alerter.history import GPU_COUNTERS, GPU_GAUGES
 from dutycycle_alerter.incidents.model import EventKind, Resolution, State
 from dutycycle_alerter.model import Consumption, Gpu, Job
 from dutycycle_alerter.store import counters, ledger
@@ -114,7 +114,7 @@ def save(
     for t, observed, busy in points:
         row = SeriesRow(("gpu1", f"GPU-{gpu}", "", "slurm/1"), gpu, names, None, None, t)
         values = {"allocated": observed, "observed": observed, "busy": busy}
-        point = PointRow(t, tuple(values.get(name) for name in GPU_COUNTERS), (share, None, None, None))
+        point = PointRow(t, tuple(values.get(name) for name in GPU_COUNTERS), (share, *[None] * (len(GPU_GAUGES) - 1)))
         with database.write() as connection:
             counters.save(connection, [(row, point)], [])
 
