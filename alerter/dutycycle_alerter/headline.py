@@ -6,11 +6,15 @@ from dutycycle_alerter.incidents.model import Incident
 
 _SAYS = {
     # rule: (what one GPU does, what several do)
+    "hung": ("spins without working", "spin or wait without working"),
     "idle": ("is idle", "are idle"),
     "partially_idle": ("is idle", "are idle"),
     "stalled": ("keeps waiting for work", "keep waiting for work"),
     "uneven": ("lags behind", "lag behind"),
+    "low_sm_activity": ("looks busy and hardly computes", "look busy and hardly compute"),
     "underused": ("is hardly used", "are hardly used"),
+    "memory_underused": ("had most of its memory unused", "had most of their memory unused"),
+    "memory_pressure": ("ran with its memory full", "ran with their memory full"),
 }
 
 
@@ -19,6 +23,8 @@ def headline(incident: Incident) -> str:
     one, several = _SAYS.get(
         incident.rule, (f"shows “{rule_name(incident.rule)}”", f"show “{rule_name(incident.rule)}”")
     )
+    if incident.rule == "overallocated":
+        return "The job asked for far more than it used"
     concerned, whole = len(incident.gpus), max(incident.job_gpus, len(incident.gpus))
     if incident.rule == "uneven" and 2 * concerned > whole:
         # Where most lag behind a few, it may be the few that hold them up.

@@ -116,8 +116,11 @@ class Usage:
 
     @property
     def utilization(self) -> float | None:
-        """Mean duty cycle over the measured time, 0..1; None where nothing was measured."""
-        return self.busy / self.observed if self.observed > 0 else None
+        """Mean duty cycle over the measured time, 0..1; None where nothing was measured.
+
+        A sharer that does more than its share of the work is at 1: its busy time exceeds what it was observed for.
+        """
+        return min(1.0, self.busy / self.observed) if self.observed > 0 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,7 @@ ADVICE: dict[Cause, tuple[str, ...]] = {
     Cause.MEMORY_BOUND: (
         "Use mixed precision and fused kernels (torch.compile, FlashAttention): the memory bus is the limit.",
         "Raise the arithmetic per byte: larger batches, channels-last layout, no needless copies.",
+        "Where capacity is the limit: activation checkpointing, sharded optimizer states (FSDP, ZeRO).",
     ),
     Cause.CHECKPOINT: (
         "Save checkpoints asynchronously (torch.distributed.checkpoint.async_save) or less often, to local disk first.",
@@ -73,6 +74,7 @@ ADVICE: dict[Cause, tuple[str, ...]] = {
     Cause.HANG: (
         "Dump the stacks of every rank before you cancel; the rank that differs from the others is the one to look at.",
         "Set a collective time-out (init_process_group timeout=) so that a hang ends the job.",
+        "Cancel it once the stacks are saved: it does not recover, and it holds its GPUs until its time limit.",
     ),
     Cause.THROTTLING: ("The hardware slows the GPU down; nothing in the job causes it. Tell the operators.",),
     Cause.OVER_REQUEST: (
@@ -95,6 +97,10 @@ _SIGNS: dict[Cause, str] = {
     Cause.SMALL_WORK: "small work per step: with twice the batch size, a step takes hardly longer",
     Cause.CHECKPOINT: "checkpoint or evaluation: the pauses come at a fixed period, and the log names them",
     Cause.OVER_REQUEST: "over-request: the idle GPUs have no process, or one that never launches a kernel",
+    Cause.MEMORY_BOUND: "memory-bound: in a kernel profile memory throughput is high and tensor cores wait for it",
+    Cause.HANG: "hang: the log stands still, and the stack of one rank differs from all others",
+    Cause.THROTTLING: "throttling: nvidia-smi -q -d PERFORMANCE names heat or a brake as the reason for its clocks",
+    Cause.FAULT: "fault: the kernel log of the node has an XID for the GPU",
 }
 
 
@@ -102,4 +108,4 @@ def tell_apart(causes: tuple[Cause, ...]) -> str:
     """How to settle a hesitation; empty where one cause is named."""
     if len(causes) < 2:
         return ""
-    return "; ".join(_SIGNS[cause] for cause in causes if cause in _SIGNS) + "."
+    return "; ".join(_SIGNS[cause] for cause in causes) + "."

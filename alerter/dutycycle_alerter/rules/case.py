@@ -11,7 +11,7 @@ from dutycycle_alerter.settings import Judging
 
 @dataclass(slots=True)
 class Case:
-    """A job's evidence during one judgement; windows are computed once.
+    """A job's evidence during one judgement; what several rules ask of a window is computed once.
 
     `settings` carries wall seconds: durations already divided by the time scale.
     """
@@ -19,6 +19,9 @@ class Case:
     evidence: JobEvidence
     settings: Judging
     _windows: dict[float, WindowEvidence] = field(default_factory=dict)
+    _utilizations: dict[float, list[float]] = field(default_factory=dict)
+    _unready: dict[float, tuple[Outcome, str, float | None] | None] = field(default_factory=dict)
+    _grace_end: float | None = None
 
     @property
     def job(self) -> Job:
@@ -32,9 +35,21 @@ class Case:
             found = self._windows[length] = self.evidence.window(length)
         return found
 
+    def utilizations(self, length: float) -> list[float]:
+        """Each GPU's mean duty cycle over a window; call only where every GPU is covered."""
+        found = self._utilizations.get(length)
+        if found is None:
+            found = self._utilizations[length] = utilizations(self.window(length))
+        return found
+
     @property
     def grace_end(self) -> float:
         """When grace is over: fixed for the job's kind, up to the loading limit while GPU memory still grows."""
+        if self._grace_end is None:
+            self._grace_end = self._end_of_grace()
+        return self._grace_end
+
+    def _end_of_grace(self) -> float:
         grace = self.settings.grace
         start = self.job.start if self.job.first_process is None else self.job.first_process
         if self.job.kind is JobKind.INTERACTIVE:
@@ -52,21 +67,30 @@ class Case:
 
         The window must lie wholly within what was watched; how much of it must have been measured is another matter.
         """
+        if length not in self._unready:
+            self._unready[length] = self._why_unready(length)
+        found = self._unready[length]
+        if found is None:
+            return None
+        outcome, reason, until = found
+        return Verdict(rule, outcome, length, reason=reason, until=until)
+
+    def _why_unready(self, length: float) -> tuple[Outcome, str, float | None] | None:
         ready = self.ready_at(length)
         if self.evidence.at < ready:
-            return Verdict(rule, Outcome.WAITING, length, until=ready)
+            return Outcome.WAITING, "", ready
         if not self.evidence.visible:
-            return Verdict(rule, Outcome.UNKNOWN, length, reason="its exporter does not answer")
+            return Outcome.UNKNOWN, "its exporter does not answer", None
         if not self.job.gpus:
-            return Verdict(rule, Outcome.UNKNOWN, length, reason="it holds no GPU at present")
-        window = self.window(length)
+            return Outcome.UNKNOWN, "it holds no GPU at present", None
+        usages = self.window(length).gpus
+        if all(self.covered(usage, length) for usage in usages):
+            return None
         unknown = [
-            gpu.label for gpu, usage in zip(self.job.gpus, window.gpus, strict=True) if not self.covered(usage, length)
+            gpu.label for gpu, usage in zip(self.job.gpus, usages, strict=True) if not self.covered(usage, length)
         ]
-        if unknown:
-            reason = f"measured for less than {self.settings.coverage:.0%} of the window: {', '.join(unknown)}"
-            return Verdict(rule, Outcome.UNKNOWN, length, reason=reason)
-        return None
+        reason = f"measured for less than {self.settings.coverage:.0%} of the window: {', '.join(unknown)}"
+        return Outcome.UNKNOWN, reason, None
 
     def covered(self, usage: Usage, length: float) -> bool:
         """Whether a GPU was measured for enough of the window to be judged."""
@@ -75,13 +99,20 @@ class Case:
 
 
 def utilizations(window: WindowEvidence) -> list[float]:
-    """Each GPU's mean duty cycle; call only where every GPU is covered."""
-    return [usage.busy / usage.observed for usage in window.gpus]
+    """Each GPU's mean duty cycle, 0..1; call only where every GPU is covered.
+
+    A sharer that does more than its share of the work is at 1: it uses all that it has.
+    """
+    return [min(1.0, usage.busy / usage.observed) for usage in window.gpus]
 
 
 def mean_utilization(window: WindowEvidence) -> float:
-    """The job's mean duty cycle, weighted by measured time; call only where every GPU is covered."""
-    return sum(usage.busy for usage in window.gpus) / sum(usage.observed for usage in window.gpus)
+    """The job's mean duty cycle, weighted by measured time; call only where every GPU is covered.
+
+    What a sharer does beyond its share on one GPU is no work of the others.
+    """
+    busy = sum(min(usage.busy, usage.observed) for usage in window.gpus)
+    return busy / sum(usage.observed for usage in window.gpus)
 
 
 def gap_share(window: WindowEvidence) -> float | None:
@@ -91,7 +122,7 @@ def gap_share(window: WindowEvidence) -> float | None:
         if usage.gap_lt2 is not None and usage.gap_2to30 is not None:
             gaps += usage.gap_lt2 + usage.gap_2to30
             observed += usage.observed
-    return gaps / observed if observed > 0 else None
+    return min(1.0, gaps / observed) if observed > 0 else None
 
 
 def pause_share(window: WindowEvidence) -> float | None:
@@ -101,4 +132,4 @@ def pause_share(window: WindowEvidence) -> float | None:
         if usage.gap_30to600 is not None:
             gaps += usage.gap_30to600
             observed += usage.observed
-    return gaps / observed if observed > 0 else None
+    return min(1.0, gaps / observed) if observed > 0 else None

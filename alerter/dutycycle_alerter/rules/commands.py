@@ -1,6 +1,6 @@
 """Exact command lines that would confirm a cause on a running job.
 
-What comes from outside (job ids) is quoted for the shell; nothing else of the job enters a command.
+What comes from outside (job ids, names of pods) is quoted for the shell; nothing else of the job enters a command.
 """
 
 from __future__ import annotations
@@ -10,27 +10,58 @@ import shlex
 from dutycycle_alerter.incidents.model import Cause
 from dutycycle_alerter.model import Job
 
-_PROFILE = "nsys profile --trace=cuda,nvtx,osrt --delay=60 --duration=60 --output=profile python train.py"
+_NSYS = "nsys profile --trace=cuda,nvtx,osrt --delay=60 --duration=60"
+_PYTORCH = (
+    "with torch.profiler.profile(schedule=torch.profiler.schedule(wait=10, warmup=5, active=10), "
+    'on_trace_ready=torch.profiler.tensorboard_trace_handler("trace")) as profiler: '
+    "...  # PyTorch: around the training loop, with profiler.step() after each step"
+)
+_TENSORFLOW = (
+    'tf.keras.callbacks.TensorBoard("trace", profile_batch=(10, 20))  # TensorFlow: as a callback of model.fit; '
+    "then: tensorboard --logdir trace"
+)
+_STACKS = 'for pid in $(pgrep -u "$(id -u)" python); do py-spy dump --pid "$pid"; done'
+
+_LOOK_AT_CODE = {Cause.CPU_ONLY, Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.HANG}
+_PROFILE = {Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.SMALL_WORK, Cause.MEMORY_BOUND, Cause.CHECKPOINT}
 
 
-def confirm(job: Job, causes: tuple[Cause, ...]) -> tuple[str, ...]:
-    """Commands for the owner, in the order of use; those of Slurm and Kubernetes only for their jobs."""
-    commands = list(_look(job))
-    if Cause.NO_PROCESS in causes or Cause.IDLE_NOTEBOOK in causes:
+def confirm(job: Job, causes: tuple[Cause, ...], *, ended: bool = False) -> tuple[str, ...]:
+    """Commands for the owner, in the order of use; those of Slurm and Kubernetes only for their jobs, and none that
+    needs a running job where it has ended.
+    """
+    named = set(causes)
+    if ended:
+        return _account(job)
+    commands = [_inside(job, "nvidia-smi")]
+    if Cause.THROTTLING in named:
+        commands.append(_inside(job, "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"))
+    if _LOOK_AT_CODE & named:
+        commands.append(_inside(job, _STACKS, in_shell=True))
+    if {Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.HANG} & named:
         commands += _end(job)
-    if {Cause.CPU_ONLY, Cause.DATA_LOADING, Cause.COMMUNICATION} & set(causes):
-        commands.append("py-spy dump --pid PID  # what the program waits for right now")
-    if {Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.SMALL_WORK, Cause.CHECKPOINT} & set(causes):
-        commands.append(_PROFILE)
+    if _PROFILE & named:
+        commands += (_nsys(job), _PYTORCH, _TENSORFLOW)
     return tuple(commands)
 
 
-def _look(job: Job) -> tuple[str, ...]:
+def _inside(job: Job, command: str, *, in_shell: bool = False) -> str:
+    """The command as it is run where the job runs: on each of its nodes, or in its pod."""
     if job.scheduler == "slurm" and job.job_id:
-        return (f"srun --jobid={shlex.quote(job.job_id)} --overlap --pty nvidia-smi",)
+        step = "--pty " if len(job.nodes) == 1 and not in_shell else f"--nodes={len(job.nodes)} --ntasks-per-node=1 "
+        within = f"sh -c {shlex.quote(command)}" if in_shell else command
+        return f"srun --jobid={shlex.quote(job.job_id)} --overlap {step}{within}"
     if job.scheduler == "k8s" and job.pod:
-        return (f"kubectl exec -n {shlex.quote(job.namespace)} {shlex.quote(job.pod)} -- nvidia-smi",)
-    return ("nvidia-smi",)
+        within = f"sh -c {shlex.quote(command)}" if in_shell else command
+        return f"kubectl exec -n {shlex.quote(job.namespace)} {shlex.quote(job.pod)} -- {within}"
+    return command
+
+
+def _nsys(job: Job) -> str:
+    """Nsight Systems does not attach to a process: it starts the program, one report a rank."""
+    if job.scheduler == "slurm":
+        return f"srun {_NSYS} --output=profile-%q{{SLURM_JOB_ID}}-%q{{SLURM_PROCID}} python train.py"
+    return f"{_NSYS} --output=profile-%h-%p python train.py"
 
 
 def _end(job: Job) -> tuple[str, ...]:
@@ -38,4 +69,11 @@ def _end(job: Job) -> tuple[str, ...]:
         return (f"scancel {shlex.quote(job.job_id)}",)
     if job.scheduler == "k8s" and job.pod:
         return (f"kubectl delete pod -n {shlex.quote(job.namespace)} {shlex.quote(job.pod)}",)
+    return ()
+
+
+def _account(job: Job) -> tuple[str, ...]:
+    if job.scheduler == "slurm" and job.job_id:
+        fields = "JobID,State,Elapsed,Timelimit,AllocCPUS,TotalCPU,ReqMem,MaxRSS"
+        return (f"sacct --jobs={shlex.quote(job.job_id)} --format={fields}",)
     return ()

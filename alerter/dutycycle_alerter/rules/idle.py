@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dutycycle_alerter.incidents.model import Severity
 from dutycycle_alerter.model import JobKind
-from dutycycle_alerter.rules.case import Case, utilizations
+from dutycycle_alerter.rules.case import Case
 from dutycycle_alerter.rules.verdict import Outcome, Verdict
 
 
@@ -21,7 +21,7 @@ def judge_idle(case: Case) -> Verdict:
         return Verdict(rule, Outcome.CLEAR, length)
     if unready := case.unready(rule, length):
         return unready
-    busiest = max(utilizations(case.window(length)))
+    busiest = max(case.utilizations(length))
     figures = {"busiest_utilization": busiest}
     if busiest > settings.below:
         return Verdict(rule, Outcome.HOLDING, length, figures=figures)
@@ -45,7 +45,7 @@ def _holds_long(case: Case) -> bool:
     settings = case.settings.rules.idle
     if case.unready("idle", settings.critical_window):
         return False
-    return max(utilizations(case.window(settings.critical_window))) <= settings.below
+    return max(case.utilizations(settings.critical_window)) <= settings.below
 
 
 def judge_partially_idle(case: Case) -> Verdict:
@@ -55,7 +55,7 @@ def judge_partially_idle(case: Case) -> Verdict:
         return Verdict(rule, Outcome.NOT_APPLICABLE, settings.window)
     if unready := case.unready(rule, settings.window):
         return unready
-    values = utilizations(case.window(settings.window))
+    values = case.utilizations(settings.window)
     idle = tuple(gpu for gpu, value in zip(case.job.gpus, values, strict=True) if value <= settings.below)
     figures = {"busiest_utilization": max(values), "idle_gpus": float(len(idle)), "gpus": float(len(values))}
     if idle and max(values) >= settings.busiest_at_least:

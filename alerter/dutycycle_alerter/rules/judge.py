@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dutycycle_alerter.model import JobEvidence
 from dutycycle_alerter.rules.case import Case
+from dutycycle_alerter.rules.hung import judge_hung
 from dutycycle_alerter.rules.idle import judge_idle, judge_partially_idle
+from dutycycle_alerter.rules.low_sm_activity import judge_low_sm_activity
 from dutycycle_alerter.rules.stalled import judge_stalled
 from dutycycle_alerter.rules.underused import judge_underused
 from dutycycle_alerter.rules.uneven import judge_uneven
@@ -19,6 +21,7 @@ def judge(evidence: JobEvidence, settings: Judging) -> Judgement:
     """
     case = Case(evidence, settings)
     rules = settings.rules
+    hung = judge_hung(case) if rules.hung.enabled else _disabled("hung")
     idle = judge_idle(case) if rules.idle.enabled else _disabled("idle")
     partially = judge_partially_idle(case) if rules.partially_idle.enabled else _disabled("partially_idle")
     stalled = judge_stalled(case) if rules.stalled.enabled else _disabled("stalled")
@@ -27,7 +30,8 @@ def judge(evidence: JobEvidence, settings: Judging) -> Judgement:
         if rules.uneven.enabled
         else _disabled("uneven")
     )
-    above = (idle, partially, stalled, uneven)
+    low_sm = judge_low_sm_activity(case) if rules.low_sm_activity.enabled else _disabled("low_sm_activity")
+    above = (hung, idle, partially, stalled, uneven, low_sm)
     underused = (
         judge_underused(case, explained=any(v.outcome is Outcome.FIRING for v in above))
         if rules.underused.enabled

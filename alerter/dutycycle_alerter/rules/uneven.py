@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from dutycycle_alerter.incidents.model import Severity
 from dutycycle_alerter.model import Gpu, JobKind, WindowEvidence
-from dutycycle_alerter.rules.case import Case, utilizations
+from dutycycle_alerter.rules.case import Case
 from dutycycle_alerter.rules.verdict import Outcome, Verdict
 
 
@@ -21,7 +21,7 @@ def judge_uneven(case: Case, *, partially_idle: bool) -> Verdict:
     if unready := case.unready(rule, settings.window):
         return unready
     window = case.window(settings.window)
-    values = utilizations(window)
+    values = case.utilizations(settings.window)
     by_node = _node_means(case, window)
     spread_gpus, spread_nodes = _spread(values), _spread(list(by_node.values()))
     figures = {
@@ -44,7 +44,7 @@ def _node_means(case: Case, window: WindowEvidence) -> dict[str, float]:
     """Mean utilization of each node's GPUs, weighted by measured time."""
     sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for gpu, usage in zip(case.job.gpus, window.gpus, strict=True):
-        sums[gpu.node][0] += usage.busy
+        sums[gpu.node][0] += min(usage.busy, usage.observed)
         sums[gpu.node][1] += usage.observed
     return {node: busy / observed for node, (busy, observed) in sums.items()}
 

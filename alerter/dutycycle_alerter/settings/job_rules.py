@@ -34,7 +34,11 @@ class Hung(Section):
     idle_below: Ratio = 0.005
     """A GPU at or under this waits."""
     active_below: Ratio = 0.02
-    """Tensor cores, memory bandwidth and links at or under this share confirm a hang."""
+    """Tensor cores and memory bandwidth at or under this share of the time confirm a hang."""
+    link_bytes_below: Number = Field(default=10e6, ge=0)
+    """So do links (NVLink, or PCIe where there is none) that carry at most this many bytes per second and GPU: a step
+    of training exchanges far more, polling and the driver less.
+    """
     window: Window = 900
     """What the rule looks at; it is judged once all of it lies after grace."""
 

@@ -26,9 +26,19 @@ class Rules(Section):
     primary one.
     """
 
-    ORDER: ClassVar[tuple[str, ...]] = ("idle", "partially_idle", "stalled", "uneven", "underused")
+    ORDER: ClassVar[tuple[str, ...]] = (
+        "hung",
+        "idle",
+        "partially_idle",
+        "stalled",
+        "uneven",
+        "low_sm_activity",
+        "underused",
+    )
     RESIDUAL: ClassVar[str] = "underused"
     """The rule that has something to say only where no other has."""
+    REPORTS: ClassVar[tuple[str, ...]] = ("memory_underused", "memory_pressure", "overallocated")
+    """The rules that are judged once, at the end of a job, and are reported and never mailed."""
 
     gpu_fault: GpuFault = GpuFault()
     leaked_memory: LeakedMemory = LeakedMemory()

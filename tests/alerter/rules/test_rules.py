@@ -1,12 +1,15 @@
 """Every rule on both sides of each of its bounds, and what kinds of jobs it is for."""
 
+from dataclasses import replace
+
 import pytest
 
 from dutycycle_alerter.incidents.model import Severity
-from dutycycle_alerter.model import HostUsage, JobEvidence, JobKind
+from dutycycle_alerter.model import HostUsage, JobEvidence, JobKind, WindowEvidence
 from dutycycle_alerter.rules import Outcome, Verdict, judge
-from dutycycle_alerter.settings import Judging
+from dutycycle_alerter.settings import Judging, Rules
 from tests.alerter.cases import LATER, SETTINGS, START, evidence
+from tests.alerter.rules.spinning import at_power, counters
 
 FIRING, CLEAR, HOLDING = Outcome.FIRING, Outcome.CLEAR, Outcome.HOLDING
 WAITING, UNKNOWN = Outcome.WAITING, Outcome.UNKNOWN
@@ -21,6 +24,86 @@ def gaps(share: float) -> dict[str, object]:
 
 def verdict(rule: str, item: JobEvidence, settings: Judging = SETTINGS) -> Verdict:
     return judge(item, settings).verdict(rule)
+
+
+# A GPU draws 70 W idle and 670 W at most: 160 W lie 15 % of the way between.
+
+
+@pytest.mark.parametrize(
+    ("utilizations", "watts", "outcome"),
+    [
+        ([1.0, 1.0], 75, FIRING),
+        ([0.95, 0.95], 75, FIRING),
+        ([0.9499, 0.95], 75, CLEAR),
+        ([1.0, 1.0], 160, FIRING),
+        ([1.0, 1.0], 160.1, CLEAR),
+        # A little under what was learned as idle power is idle power.
+        ([1.0, 1.0], 60, FIRING),
+        # The others may wait without spinning, and at least one must spin.
+        ([1.0, 0.005], 75, FIRING),
+        ([1.0, 0.0051], 75, CLEAR),
+        ([0.0, 0.0], 75, CLEAR),
+        ([0.0] * 7 + [1.0], 75, FIRING),
+        # One that works clears it, whatever the others do.
+        ([1.0] * 7 + [0.6], 75, CLEAR),
+        ([1.0], 75, FIRING),
+    ],
+)
+def test_hung(utilizations: list[float], watts: float, outcome: Outcome) -> None:
+    assert verdict("hung", evidence(utilizations, gpu_fields=at_power(watts))).outcome is outcome
+
+
+@pytest.mark.parametrize("missing", ["energy_share", "power_limit", "idle_power"])
+def test_without_power_a_job_that_may_hang_is_not_evaluable(missing: str) -> None:
+    known = {name: value for name, value in at_power(75).items() if name != missing}
+    found = verdict("hung", evidence([1.0, 1.0], gpu_fields=known))
+    assert (found.outcome, bool(found.reason)) == (NOT_EVALUABLE, True)
+    # One that plainly works is judged all the same.
+    assert verdict("hung", evidence([0.7, 1.0], gpu_fields=known)).outcome is CLEAR
+
+
+def test_a_power_limit_that_is_not_above_idle_power_makes_no_range() -> None:
+    fields = at_power(75) | {"power_limit": 70.0}
+    assert verdict("hung", evidence([1.0], gpu_fields=fields)).outcome is NOT_EVALUABLE
+
+
+def test_one_gpu_at_work_clears_a_hang_though_the_power_of_the_other_is_unknown() -> None:
+    spins, works = evidence([1.0], gpu_fields={}), evidence([1.0], gpu_fields=at_power(500))
+    item = evidence([1.0, 1.0])
+
+    def window(length: float) -> WindowEvidence:
+        return WindowEvidence(length, (*spins.window(length).gpus, *works.window(length).gpus))
+
+    assert verdict("hung", replace(item, window=window)).outcome is CLEAR
+
+
+@pytest.mark.parametrize(
+    ("fields", "severity"),
+    [
+        ({}, Severity.WARNING),
+        (counters(tensor=0.02, dram=0.02, link=10e6), Severity.CRITICAL),
+        (counters(tensor=0.0201, dram=0.0, link=0.0), Severity.WARNING),
+        (counters(tensor=0.0, dram=0.0201, link=0.0), Severity.WARNING),
+        (counters(tensor=0.0, dram=0.0, link=10.01e6), Severity.WARNING),
+        # Any one of them confirms, where the others are not measured.
+        (counters(tensor=0.0), Severity.CRITICAL),
+        (counters(dram=0.02), Severity.CRITICAL),
+        (counters(link=10e6), Severity.CRITICAL),
+        # Multiprocessors do not: a collective that spins keeps some of them.
+        (counters(sm=0.0), Severity.WARNING),
+    ],
+)
+def test_hung_is_critical_only_where_counters_confirm_it(fields: dict[str, object], severity: Severity) -> None:
+    found = verdict("hung", evidence([1.0, 1.0], gpu_fields=at_power(75) | fields))
+    assert (found.outcome, found.severity) == (FIRING, severity)
+
+
+def test_a_shared_gpu_hangs_at_the_power_of_the_device() -> None:
+    """A sharer is credited with half of the time and half of the energy."""
+    for watts, outcome in ((160, FIRING), (161, CLEAR)):
+        fields = at_power(watts / 2) | {"share": 0.5}
+        item = evidence([1.0], coverage=0.5, gpu_fields=fields)
+        assert verdict("hung", item).outcome is outcome
 
 
 @pytest.mark.parametrize(
@@ -94,12 +177,15 @@ def test_partially_idle(utilizations: list[float], outcome: Outcome, idle: int |
         (0.80, 0.20, HostUsage(), HOLDING),
         (0.8001, 0.20, HostUsage(), CLEAR),
         (0.40, 0.0, HostUsage(cpu_of_limit=0.90), FIRING),
-        (0.40, 0.0, HostUsage(cpu_of_limit=0.89), HOLDING),
-        (0.40, 0.0, HostUsage(cpu_of_limit=0.79), CLEAR),
+        (0.40, 0.0, HostUsage(cpu_of_limit=0.8999), HOLDING),
+        (0.40, 0.0, HostUsage(cpu_of_limit=0.80), HOLDING),
+        (0.40, 0.0, HostUsage(cpu_of_limit=0.7999), CLEAR),
         (0.40, 0.0, HostUsage(io_pressure=0.20), FIRING),
         (0.40, 0.0, HostUsage(cpu_pressure=0.20), FIRING),
-        (0.40, 0.0, HostUsage(io_pressure=0.19), HOLDING),
-        (0.40, 0.0, HostUsage(io_pressure=0.11), CLEAR),
+        (0.40, 0.0, HostUsage(io_pressure=0.1999), HOLDING),
+        (0.40, 0.0, HostUsage(io_pressure=0.12), HOLDING),
+        (0.40, 0.0, HostUsage(io_pressure=0.1199), CLEAR),
+        (0.40, 0.0, HostUsage(cpu_pressure=0.1199, io_pressure=0.12), HOLDING),
         # What is not measured is left out, on opening and on clearing.
         (0.40, None, HostUsage(cpu_of_limit=0.95), FIRING),
         (0.40, None, HostUsage(cpu_of_limit=0.5), CLEAR),
@@ -151,6 +237,41 @@ def test_a_job_that_declared_its_ranks_different_is_not_uneven() -> None:
 
 
 @pytest.mark.parametrize(
+    ("utilization", "active_of_busy", "outcome"),
+    [
+        (0.50, 0.2499, FIRING),
+        (0.50, 0.25, HOLDING),
+        (0.4999, 0.2499, HOLDING),
+        (1.0, 0.0, FIRING),
+        (1.0, 0.3499, HOLDING),
+        (1.0, 0.35, CLEAR),
+        # It clears by what the multiprocessors do, however busy the GPU is.
+        (0.2, 0.35, CLEAR),
+        (0.2, 0.34, HOLDING),
+        # Nothing was busy: there is nothing to take a share of.
+        (0.0, 0.0, HOLDING),
+        (0.9, None, NOT_EVALUABLE),
+        (0.2, None, NOT_EVALUABLE),
+    ],
+)
+def test_low_sm_activity(utilization: float, active_of_busy: float | None, outcome: Outcome) -> None:
+    fields = {} if active_of_busy is None else {"sm_share": active_of_busy * utilization}
+    found = verdict("low_sm_activity", evidence([utilization], gpu_fields=fields))
+    assert found.outcome is outcome
+    assert bool(found.reason) == (outcome is NOT_EVALUABLE)
+
+
+def test_low_sm_activity_needs_the_multiprocessors_of_every_gpu() -> None:
+    known, unknown = evidence([0.9], gpu_fields={"sm_share": 0.05}), evidence([0.9])
+
+    def window(length: float) -> WindowEvidence:
+        return WindowEvidence(length, (*known.window(length).gpus, *unknown.window(length).gpus))
+
+    item = replace(evidence([0.9, 0.9]), window=window)
+    assert verdict("low_sm_activity", item).outcome is NOT_EVALUABLE
+
+
+@pytest.mark.parametrize(
     ("utilization", "outcome", "severity"),
     [
         (0.1499, FIRING, Severity.CRITICAL),
@@ -173,6 +294,7 @@ def test_underused(utilization: float, outcome: Outcome, severity: Severity) -> 
         (evidence([0.4, 0.0]), "partially_idle"),
         (evidence([0.17], gpu_fields=gaps(0.33)), "stalled"),
         (evidence([0.40, 0.04], gpu_fields=NO_GAPS), "uneven"),
+        (evidence([1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], gpu_fields=NO_GAPS | at_power(75)), "hung"),
     ],
 )
 def test_underused_does_not_fire_where_a_rule_above_does(item: JobEvidence, explained_by: str) -> None:
@@ -184,7 +306,7 @@ def test_underused_does_not_fire_where_a_rule_above_does(item: JobEvidence, expl
 @pytest.mark.parametrize(
     ("kind", "applies"),
     [
-        (JobKind.BATCH, {"idle", "partially_idle", "stalled", "uneven", "underused"}),
+        (JobKind.BATCH, set(Rules.ORDER)),
         (JobKind.INTERACTIVE, {"idle", "partially_idle"}),
         (JobKind.SERVING, {"idle"}),
     ],
@@ -200,7 +322,7 @@ def test_a_serving_job_is_idle_only_over_a_day(hours: float, outcome: Outcome) -
     assert verdict("idle", item).outcome is outcome
 
 
-@pytest.mark.parametrize("rule", ["idle", "partially_idle", "stalled", "uneven", "underused"])
+@pytest.mark.parametrize("rule", Rules.ORDER)
 def test_a_rule_that_is_disabled_is_not_applied(rule: str) -> None:
     settings = Judging.model_validate({"rules": {rule: {"enabled": False}}})
     assert verdict(rule, evidence([0.0, 0.0]), settings).outcome is NOT_APPLICABLE
@@ -226,7 +348,12 @@ def test_a_rule_that_is_disabled_is_not_applied(rule: str) -> None:
 def test_a_young_job_is_not_judged(item: JobEvidence, until: float) -> None:
     waiting = verdict("idle", item)
     assert (waiting.outcome, waiting.until) == (WAITING, until)
-    assert judge(item, SETTINGS).first_verdict_at is not None
+
+
+def test_while_no_rule_can_speak_it_is_known_when_the_first_can() -> None:
+    """The shortest window is the first to lie after grace."""
+    assert judge(evidence([0.0], at=START + 1499), SETTINGS).first_verdict_at == START + 1500
+    assert judge(evidence([0.0], at=START + 1500), SETTINGS).first_verdict_at is None
 
 
 def test_a_job_is_judged_once_its_window_lies_after_grace() -> None:
@@ -260,6 +387,16 @@ def test_one_busy_gpu_clears_idle_whatever_is_unknown_of_the_others() -> None:
 def test_a_half_share_of_a_gpu_is_covered_by_half_of_its_time() -> None:
     item = evidence([0.0], coverage=0.5, gpu_fields={"share": 0.5}, at=LATER)
     assert verdict("idle", item).outcome is FIRING
+
+
+def test_a_sharer_that_does_more_than_its_share_is_fully_busy_and_no_busier() -> None:
+    """Two hold the GPU, one does all of its work: busy for twice what it was observed for."""
+    item = evidence([2.0, 0.0], coverage=0.5, gpu_fields={"share": 0.5} | NO_GAPS)
+    judgement = judge(item, SETTINGS)
+    assert judgement.verdict("partially_idle").figures["busiest_utilization"] == 1.0
+    # Its surplus is no work of the other GPU.
+    assert judgement.verdict("underused").figures["utilization"] == 0.5
+    assert all(value <= 1 for v in judgement.verdicts for name, value in v.figures.items() if "gpus" not in name)
 
 
 def test_a_job_that_holds_no_gpu_at_present_is_unknown() -> None:

@@ -1,0 +1,34 @@
+"""`low_sm_activity`: GPUs that are busy while most of their multiprocessors are not."""
+
+from __future__ import annotations
+
+from dutycycle_alerter.incidents.model import Severity
+from dutycycle_alerter.model import JobKind
+from dutycycle_alerter.rules.case import Case, mean_utilization
+from dutycycle_alerter.rules.units import activity_while_busy
+from dutycycle_alerter.rules.verdict import Outcome, Verdict
+
+
+def judge_low_sm_activity(case: Case) -> Verdict:
+    """The job's active multiprocessor time as a share of its busy time, where it is busy at least half of the time.
+
+    Also what only looks busy is found by it: tiny kernels at a short period read as full utilization.
+    """
+    rule, settings = "low_sm_activity", case.settings.rules.low_sm_activity
+    if case.job.kind is not JobKind.BATCH:
+        return Verdict(rule, Outcome.NOT_APPLICABLE, settings.window)
+    if unready := case.unready(rule, settings.window):
+        return unready
+    window = case.window(settings.window)
+    if any(usage.sm is None for usage in window.gpus):
+        reason = "the activity of multiprocessors (GPM) is not measured"
+        return Verdict(rule, Outcome.NOT_EVALUABLE, settings.window, reason=reason)
+    mean, active = mean_utilization(window), activity_while_busy(window.gpus, "sm")
+    figures = {"utilization": mean}
+    if active is None:  # not busy at all: nothing to take a share of
+        return Verdict(rule, Outcome.HOLDING, settings.window, figures=figures)
+    figures["sm_active_of_busy"] = active
+    if mean >= settings.at_least and active < settings.below:
+        return Verdict(rule, Outcome.FIRING, settings.window, Severity.WARNING, case.job.gpus, figures)
+    cleared = active >= settings.clear_above
+    return Verdict(rule, Outcome.CLEAR if cleared else Outcome.HOLDING, settings.window, figures=figures)

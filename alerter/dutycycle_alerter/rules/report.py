@@ -1,0 +1,195 @@
+"""`memory_underused`, `memory_pressure`, `overallocated`: judged once, over the whole life of a job that has ended.
+
+They are for reports and mail nobody. What is not known of a job is left out, never guessed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from dutycycle_alerter.incidents.model import Severity
+from dutycycle_alerter.model import JobEvidence, JobKind
+from dutycycle_alerter.rules.case import Case, mean_utilization
+from dutycycle_alerter.rules.units import memory_ratio
+from dutycycle_alerter.rules.verdict import Outcome, Verdict
+from dutycycle_alerter.settings import Judging, Rules
+
+COMPLETED = "COMPLETED"
+"""Slurm's word for a job that ended by itself and well: only then its run time says what time limit it needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """What a scheduler's accounting says of a job that has ended; None (empty for `state`) is not known.
+
+    `cpu_seconds` are of all its processes and nodes, `peak_memory` bytes of host memory, `ended_at` Unix seconds.
+    """
+
+    cpu_seconds: float | None = None
+    peak_memory: float | None = None
+    ended_at: float | None = None
+    state: str = ""
+
+
+def report(evidence: JobEvidence, settings: Judging, final: Final | None = None) -> tuple[Verdict, ...]:
+    """One verdict per rule of `Rules.REPORTS`, in that order; empty for a job that has not ended.
+
+    Looks at the job's life as far as it was watched, or at the last of it where it lasted longer than the longest
+    window. Verdicts carry `watched_seconds` (how much of the life that is) among their figures.
+    """
+    if evidence.ended is None:
+        return ()
+    life = _Life(evidence, settings, final or Final())
+    judges = (_memory_underused, _memory_pressure, _overallocated)
+    return tuple(life.exempt(rule) or judge(life) for rule, judge in zip(Rules.REPORTS, judges, strict=True))
+
+
+class _Life:
+    """The whole of a job's life as one window."""
+
+    def __init__(self, evidence: JobEvidence, settings: Judging, final: Final) -> None:
+        assert evidence.ended is not None  # noqa: S101 - asked by `report`
+        self.case = Case(evidence, settings)
+        self.job = evidence.job
+        self.final = final
+        self.run = (evidence.ended if final.ended_at is None else final.ended_at) - self.job.start
+        seen = evidence.ended - max(self.job.start, evidence.watched_from)
+        # Counters do not grow before a job's start or after its end: a longer window than its life says the same.
+        idle = settings.rules.idle
+        lengths = sorted({idle.window, idle.critical_window, idle.serving_window})
+        passed = evidence.at - evidence.ended
+        self.length = next((length for length in lengths if length >= seen + passed), lengths[-1])
+        self.watched = max(0.0, min(seen, self.length - passed))
+
+    def exempt(self, rule: str) -> Verdict | None:
+        """Why the rule has nothing to say of this job; None where it has."""
+        if not getattr(self.case.settings.rules, rule).enabled:
+            return Verdict(rule, Outcome.NOT_APPLICABLE, reason="disabled in the configuration")
+        if self.job.kind is not JobKind.BATCH:
+            return Verdict(rule, Outcome.NOT_APPLICABLE)
+        if self.run < self.case.settings.rules.overallocated.shortest:
+            return Verdict(rule, Outcome.NOT_APPLICABLE, reason="it ran too short to be reported")
+        return None
+
+    def known(self) -> bool:
+        """Whether every GPU was measured for enough of what was watched, and that was not a mere moment."""
+        if not self.job.gpus or self.watched < self.case.settings.rules.overallocated.shortest:
+            return False
+        return all(self.case.covered(usage, self.watched) for usage in self.case.window(self.length).gpus)
+
+    def utilization(self) -> float:
+        """Mean utilization; only where `known`."""
+        return mean_utilization(self.case.window(self.length))
+
+    def memory(self) -> float | None:
+        """The most GPU memory in use on any GPU, as a share of it."""
+        return memory_ratio(self.case.window(self.length).gpus)
+
+    def verdict(self, rule: str, figures: dict[str, float], *, firing: bool) -> Verdict:
+        """What the rule says, on figures that are known."""
+        outcome = Outcome.FIRING if firing else Outcome.CLEAR
+        figures = {"watched_seconds": self.watched, **figures}
+        return Verdict(rule, outcome, self.length, Severity.INFO, self.job.gpus, figures)
+
+    def not_evaluable(self, rule: str, reason: str) -> Verdict:
+        """What the rule needs is not known."""
+        return Verdict(rule, Outcome.NOT_EVALUABLE, self.length, Severity.INFO, reason=reason)
+
+
+def _memory_underused(life: _Life) -> Verdict:
+    """Hardly any of the GPU memory was ever in use, and the GPU not busy either: a smaller one had done."""
+    rule, settings = "memory_underused", life.case.settings.rules.memory_underused
+    figures = _memory_figures(life)
+    if figures is None:
+        return life.not_evaluable(rule, "GPU memory or utilization was not measured over its life")
+    firing = figures["memory_peak"] < settings.peak_below and figures["utilization"] < settings.utilization_below
+    return life.verdict(rule, figures, firing=firing)
+
+
+def _memory_pressure(life: _Life) -> Verdict:
+    """GPU memory was full, and the GPU not busy: memory kept the work per step small."""
+    rule, settings = "memory_pressure", life.case.settings.rules.memory_pressure
+    figures = _memory_figures(life)
+    if figures is None:
+        return life.not_evaluable(rule, "GPU memory or utilization was not measured over its life")
+    firing = figures["memory_peak"] >= settings.peak_at_least and figures["utilization"] < settings.utilization_below
+    full = tuple(
+        gpu
+        for gpu, usage in zip(life.job.gpus, life.case.window(life.length).gpus, strict=True)
+        if (memory_ratio((usage,)) or 0.0) >= settings.peak_at_least
+    )
+    return replace(life.verdict(rule, figures, firing=firing), gpus=full)
+
+
+def _memory_figures(life: _Life) -> dict[str, float] | None:
+    if not life.known():
+        return None
+    peak = life.memory()
+    return None if peak is None else {"memory_peak": peak, "utilization": life.utilization()}
+
+
+def _overallocated(life: _Life) -> Verdict:
+    """CPUs, host memory, time limit or GPU model far above the use; the figures are those of what is."""
+    rule = "overallocated"
+    parts = (_cpu(life), _host_memory(life), _time(life), _gpu_model(life))
+    if all(part is None for part in parts):
+        return life.not_evaluable(rule, "neither what it asked for nor what it used is known")
+    figures = {name: value for part in parts for name, value in (part or {}).items()}
+    return life.verdict(rule, figures, firing=bool(figures))
+
+
+# Each part: its figures where it is far above, nothing where it is not, None where that is not known.
+
+
+def _cpu(life: _Life) -> dict[str, float] | None:
+    requested, used = life.job.cpus, life.case.window(life.length).host.cpu_cores
+    if life.final.cpu_seconds is not None:
+        used = life.final.cpu_seconds / life.run
+    if requested is None or used is None:
+        return None
+    # A core for each GPU is the least that a job can ask for.
+    if requested <= len(life.job.gpus) or used >= life.case.settings.rules.overallocated.cpu_used_below * requested:
+        return {}
+    return {"cpu_cores": requested, "cpu_cores_used": used}
+
+
+def _host_memory(life: _Life) -> dict[str, float] | None:
+    requested, peak = life.job.memory, life.final.peak_memory
+    if not requested or peak is None:
+        return None
+    if peak >= life.case.settings.rules.overallocated.memory_used_below * requested:
+        return {}
+    return {"host_memory_bytes": requested, "host_memory_peak_bytes": peak}
+
+
+def _time(life: _Life) -> dict[str, float] | None:
+    limit = life.job.time_limit
+    if not limit or life.final.state != COMPLETED:
+        return None
+    if life.run >= life.case.settings.rules.overallocated.time_used_below * limit:
+        return {}
+    return {"time_limit_seconds": limit, "run_seconds": life.run}
+
+
+def _gpu_model(life: _Life) -> dict[str, float] | None:
+    settings = life.case.settings.rules.overallocated
+    # A MIG instance is a part of a strong GPU: asked for instead of it.
+    strong = all(
+        not gpu.mig and any(fnmatchcase(gpu.model, pattern) for pattern in settings.strong_models)
+        for gpu in life.job.gpus
+    )
+    if not all(gpu.model for gpu in life.job.gpus) or not life.known():
+        return None
+    peaks = [usage.memory_used for usage in life.case.window(life.length).gpus]
+    known = [peak for peak in peaks if peak is not None]
+    if len(known) < len(peaks):
+        return None
+    needed = (
+        life.utilization() > settings.gpu_utilization_below
+        or max(known) > settings.gpu_memory_below_bytes
+        or (life.final.peak_memory or 0.0) > settings.host_memory_below_bytes
+    )
+    if needed or not strong:
+        return {}
+    return {"utilization": life.utilization(), "gpu_memory_peak_bytes": max(known)}

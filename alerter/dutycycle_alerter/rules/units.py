@@ -1,0 +1,63 @@
+"""What the counters below the duty cycle say of one GPU over a window: its units, its links, its power, its clocks.
+
+Each is None where it is not measured. A mean is taken over the time for which the duty cycle was measured: where a
+counter also ran in the rest, the mean comes out too high, and nothing is called quiet that was not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dutycycle_alerter.model import Usage
+
+
+def activity(usage: Usage, unit: str) -> float | None:
+    """Share of the measured time, 0..1, in which `sm`, `tensor` or `dram` worked."""
+    seconds: float | None = getattr(usage, unit)
+    return None if seconds is None or usage.observed <= 0 else min(1.0, seconds / usage.observed)
+
+
+def activity_while_busy(usages: Iterable[Usage], unit: str) -> float | None:
+    """The same of several GPUs as a share of their busy time; None where any of them is not measured or none worked."""
+    worked = busy = 0.0
+    for usage in usages:
+        seconds: float | None = getattr(usage, unit)
+        if seconds is None:
+            return None
+        worked += seconds
+        # A sharer is credited with up to all of the device's busy time, but with its share of the units' only.
+        busy += min(usage.busy, usage.observed)
+    return min(1.0, worked / busy) if busy > 0 else None
+
+
+def link_rate(usage: Usage) -> float | None:
+    """Bytes per second over NVLink, or PCIe where there is none, of the whole device."""
+    if usage.link_bytes is None or usage.observed <= 0:
+        return None
+    return usage.link_bytes * usage.share / usage.observed
+
+
+def power(usage: Usage) -> float | None:
+    """Mean watts of the device; a sharer's energy is its share of the device's."""
+    return None if usage.energy is None or usage.observed <= 0 else usage.energy / usage.observed
+
+
+def power_level(usage: Usage) -> float | None:
+    """Where its mean power lies between idle power (0) and power limit (1); None also where these make no range."""
+    watts, idle, limit = power(usage), usage.idle_power, usage.power_limit
+    if watts is None or idle is None or limit is None or limit <= idle:
+        return None
+    return (watts - idle) / (limit - idle)
+
+
+def thermal_share(usage: Usage) -> float | None:
+    """Share of the time, 0..1, for which heat or the power brake held the clocks down."""
+    if usage.throttle_thermal is None or usage.allocated <= 0:
+        return None
+    return min(1.0, usage.throttle_thermal / usage.allocated)
+
+
+def memory_ratio(usages: Sequence[Usage]) -> float | None:
+    """The most memory in use on any GPU as a share of it; None where any GPU does not know it."""
+    ratios = [u.memory_used / u.memory_total if u.memory_used is not None and u.memory_total else None for u in usages]
+    return None if not ratios or None in ratios else max(ratio for ratio in ratios if ratio is not None)
