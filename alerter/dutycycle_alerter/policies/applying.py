@@ -1,0 +1,213 @@
+"""A pass under the site's policies: what is judged of which job, what becomes of its verdicts, and what is to be said.
+
+Between reading the evidence and judging it stands `prepared`, between judging and folding `applied`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dutycycle_alerter.declarations import NONE, Declarations
+from dutycycle_alerter.incidents.model import Incident, Severity
+from dutycycle_alerter.model import Evidence, GpuEvidence, Job, JobEvidence
+from dutycycle_alerter.policies.exceptions import Effects, effects, in_force, is_about
+from dutycycle_alerter.policies.maintenance import Calendar, Quiet
+from dutycycle_alerter.rules.verdict import Judgement, Outcome, Verdict
+from dutycycle_alerter.scale import format_duration
+from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.settings.matching import kind_of
+from dutycycle_alerter.settings.policies import Attention, Policy
+
+ALL_RULES = "all"
+"""What a job asks to ignore where it means every rule."""
+
+_OWN_WISH = "excluded as the job itself asks, which the policies allow"
+_REFUSED = "the job asked to be left out of this rule; no policy allows it"
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A judgement under the policies. `excluded` are the rules that a policy takes the job out of, `wished` those that
+    it left by its own wish, `refused` those that it asked to leave in vain. `attention` is what the job's user is told
+    of each rule that fires. `maintenance` is what goes on, None where nothing does.
+    """
+
+    judgement: Judgement
+    excluded: Mapping[str, Policy] = field(default_factory=dict)
+    wished: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
+    attention: Mapping[str, Attention] = field(default_factory=dict)
+    maintenance: Quiet | None = None
+
+
+class PoliciesInForce:
+    """The site's policies at one instant. `settings` are scaled; `declared` is what jobs say of themselves, by id;
+    `partitions` are those of each node, as far as they are known.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        now: float,
+        declared: Mapping[str, Declarations] | None = None,
+        *,
+        cluster: str = "",
+        partitions: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        self.now = now
+        self._cluster = cluster
+        self._partitions = partitions or {}
+        self.settings = settings
+        self.calendar = Calendar(settings.policies, now)
+        self._live = in_force(settings.policies, now)
+        self._declared = declared or {}
+
+    def prepared(self, evidence: Evidence) -> Evidence:
+        """The evidence as it is to be judged: jobs of the kind that the site or they themselves say, and nothing of a
+        time of maintenance.
+        """
+        return replace(
+            evidence,
+            jobs=[self._prepared_job(item) for item in evidence.jobs],
+            gpus=[self._prepared_gpu(item) for item in evidence.gpus],
+        )
+
+    def applied(self, judgement: Judgement) -> Applied:
+        """The judgement under the policies. `judgement` is of evidence that was prepared."""
+        job = judgement.evidence.job
+        found = effects(job, self._live)
+        quiet = self.calendar.of_job(job)
+        if judgement.evidence.ended is not None and not self.calendar.going_on(quiet):
+            # What a job as a whole was like shows in spite of a maintenance in its life.
+            quiet = None
+        asked, allowed = self._wishes(job, judgement)
+        excluded: dict[str, Policy] = {}
+        attention: dict[str, Attention] = {}
+        wished, refused, verdicts = set(), set(), []
+        for given in judgement.verdicts:
+            verdict, rule = self._sheltered(given, quiet), given.rule
+            if (policy := found.excluding(rule)) is not None and verdict.outcome is not Outcome.NOT_APPLICABLE:
+                excluded[rule] = policy
+                verdict = Verdict(rule, Outcome.EXCLUDED, verdict.window, reason=_excluded_by(policy))
+            elif rule in allowed and verdict.outcome is not Outcome.NOT_APPLICABLE:
+                wished.add(rule)
+                verdict = Verdict(rule, Outcome.EXCLUDED, verdict.window, reason=_OWN_WISH)
+            elif verdict.outcome is Outcome.FIRING:
+                attention[rule] = found.for_user(rule) or _for_owner(verdict)
+                verdict = replace(verdict, severity=_for_operators(found, verdict))
+                if rule in asked:
+                    refused.add(rule)
+                    verdict = replace(verdict, reason=self._refusal(job))
+            verdicts.append(verdict)
+        return Applied(
+            judgement=replace(judgement, verdicts=tuple(verdicts)),
+            excluded=excluded,
+            wished=frozenset(wished),
+            refused=frozenset(refused),
+            attention=attention,
+            maintenance=quiet if self.calendar.going_on(quiet) else None,
+        )
+
+    def sustained(self, incident: Incident) -> Incident:
+        """The incident; maintenance on its nodes counts as knowing of it: it is not lost while nobody can see."""
+        if not incident.state.active or incident.known_at >= self.now:
+            return incident
+        partitions = (incident.partition,)
+        for node in {gpu.node for gpu in incident.gpus}:
+            if self.calendar.going_on(self.calendar.of_node(node, cluster=incident.cluster, partitions=partitions)):
+                return replace(incident, known_at=self.now)
+        return incident
+
+    def on_node(self, node: str) -> Quiet | None:
+        """The maintenance that began last on a node, over or not; None where there was none of late."""
+        partitions = self._partitions.get(node, ())
+        return self.calendar.of_node(node, cluster=self._cluster, partitions=partitions)
+
+    # The evidence
+
+    def _prepared_job(self, item: JobEvidence) -> JobEvidence:
+        job = self.completed(item.job)
+        quiet = self.calendar.of_job(job)
+        watched = item.watched_from if quiet is None else max(item.watched_from, quiet.until)
+        if job is item.job and watched == item.watched_from:
+            return item
+        return replace(item, job=job, watched_from=watched)
+
+    def completed(self, job: Job) -> Job:
+        """The job with its kind, and whether its ranks differ by design: as the site says, else as it says itself."""
+        said = self._declared.get(job.id, NONE)
+        kind = kind_of(job, self.settings.kinds)
+        if kind is None and said.kind is not None:
+            trusted = any(match.matches_job(job) for match in self.settings.policies.opt_out.kinds)
+            kind = said.kind if trusted else None
+        uneven = (
+            job.expect_uneven
+            or said.expect_uneven
+            or any(match.matches_job(job) for match in self.settings.uneven_by_design)
+        )
+        if kind in (None, job.kind) and uneven == job.expect_uneven:
+            return job
+        return replace(job, kind=kind or job.kind, expect_uneven=uneven)
+
+    def _prepared_gpu(self, item: GpuEvidence) -> GpuEvidence:
+        quiet = self.on_node(item.gpu.node)
+        if quiet is None:
+            return item
+        xids = {xid: at for xid, at in item.xids.items() if not self._covered(item.gpu.node, at)}
+        return replace(item, watched_from=max(item.watched_from, quiet.until), xids=xids)
+
+    def _covered(self, node: str, at: float) -> bool:
+        partitions = self._partitions.get(node, ())
+        return self.calendar.covers(node, at, cluster=self._cluster, partitions=partitions)
+
+    # The verdicts
+
+    def _sheltered(self, verdict: Verdict, quiet: Quiet | None) -> Verdict:
+        """Unknown while there is maintenance, and while the rule's window still shows some of it."""
+        if quiet is None or verdict.outcome in (Outcome.NOT_APPLICABLE, Outcome.WAITING):
+            return verdict
+        if self.now >= quiet.until + verdict.window:
+            return verdict
+        return Verdict(verdict.rule, Outcome.UNKNOWN, verdict.window, reason=f"maintenance {quiet.name}")
+
+    def _wishes(self, job: Job, judgement: Judgement) -> tuple[frozenset[str], frozenset[str]]:
+        """The rules that a job asks to be left out of, and those of them that it may."""
+        said = self._declared.get(job.id, NONE).ignore
+        if not said:
+            return frozenset(), frozenset()
+        rules = [verdict.rule for verdict in judgement.verdicts]
+        asked = frozenset(rule for rule in rules if rule in said or ALL_RULES in said)
+        if self._too_long(job):
+            return asked, frozenset()
+        matches = [match for match in self.settings.policies.opt_out.allowed if is_about(match, job)]
+        return asked, frozenset(rule for rule in asked if any(match.names(rule) for match in matches))
+
+    def _too_long(self, job: Job) -> bool:
+        return self.now - job.start > self.settings.policies.opt_out.longest
+
+    def _refusal(self, job: Job) -> str:
+        allowed = any(is_about(match, job) for match in self.settings.policies.opt_out.allowed)
+        if allowed and self._too_long(job):
+            longest = format_duration(self.settings.policies.opt_out.longest * self.settings.time_scale)
+            return f"the job asked to be left out of this rule; after {longest} that no longer counts"
+        return _REFUSED
+
+
+def _excluded_by(policy: Policy) -> str:
+    until = "" if policy.expires is None else f" until {policy.expires.isoformat()}"
+    return f"excluded by policy {policy.name}{until}: {policy.reason}"
+
+
+def _for_owner(verdict: Verdict) -> Attention:
+    # A hang that no counter confirms is for operators to look at first.
+    unsure = verdict.rule == "hung" and verdict.severity is not Severity.CRITICAL
+    return Attention.NONE if unsure else Attention(verdict.severity.value)
+
+
+def _for_operators(found: Effects, verdict: Verdict) -> Severity:
+    said = found.for_operators(verdict.rule)
+    if said is None:
+        return verdict.severity
+    # An incident has a severity; nobody is told of information.
+    return Severity.INFO if said is Attention.NONE else Severity(said.value)
