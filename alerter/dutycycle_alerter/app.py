@@ -12,6 +12,7 @@ from dutycycle_alerter.engine import Engine
 from dutycycle_alerter.errors import AlerterError
 from dutycycle_alerter.scheduler import Scheduler, TaskRuns
 from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.sources.prometheus import PrometheusSource
 from dutycycle_alerter.sources.scrape import ScrapeSource
 from dutycycle_alerter.store.database import open_database
 from dutycycle_alerter.store.lock import StoreLock
@@ -36,7 +37,11 @@ class Alerter:
         except BaseException:
             self._lock.release()
             raise
-        self._source = ScrapeSource(self._settings, self._database, clock)
+        self._source: ScrapeSource | PrometheusSource = (
+            ScrapeSource(self._settings, self._database, clock)
+            if self._settings.prometheus is None
+            else PrometheusSource(self._settings, self._database)
+        )
         self._engine = Engine(self._settings, self._source, self._database, clock)
         self._scheduler = Scheduler()
         self.store = StoreReader(self._database, clock)
@@ -51,9 +56,12 @@ class Alerter:
             self._close()
             raise
         schedule, source = self._settings.schedule, self._settings.source
-        self._scheduler.every(source.interval, "scrape", self._source.scrape)
-        # The first pass comes after the first scrape, so that it has something to say.
-        self._scheduler.every(schedule.pass_interval, "pass", self._engine.run_pass, delay=source.interval)
+        first_pass = 0.0
+        if isinstance(self._source, ScrapeSource):
+            self._scheduler.every(source.interval, "scrape", self._source.scrape)
+            # The first pass comes after the first scrape, so that it has something to say.
+            first_pass = source.interval
+        self._scheduler.every(schedule.pass_interval, "pass", self._engine.run_pass, delay=first_pass)
         self._scheduler.every(schedule.housekeeping_interval, "housekeeping", self._source.housekeeping)
         self._scheduler.start()
         return self

@@ -239,8 +239,13 @@ class NodeEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that a source knows at one instant."""
+    """All that a source knows at one instant.
+
+    `accounted_until` is the instant up to which `JobEvidence.recent` counts, from that of the pass before; None: that
+    of the pass.
+    """
 
     jobs: Sequence[JobEvidence] = ()
     gpus: Sequence[GpuEvidence] = ()
     nodes: Sequence[NodeEvidence] = ()
+    accounted_until: float | None = None

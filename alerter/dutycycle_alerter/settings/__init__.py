@@ -15,6 +15,7 @@ from dutycycle_alerter.settings.job_rules import Grace, Idle, PartiallyIdle, Sta
 from dutycycle_alerter.settings.judging import Judging, Rules
 from dutycycle_alerter.settings.matching import JobMatch, KindMatch, LabelPatterns, Patterns
 from dutycycle_alerter.settings.policies import Maintenance, OptOut, Policies, Policy, RuleNames
+from dutycycle_alerter.settings.prometheus import Prometheus
 from dutycycle_alerter.settings.scrape import COARSEST, ScrapeSource
 from dutycycle_alerter.settings.types import (
     LONGEST,
@@ -51,6 +52,7 @@ __all__ = [
     "Patterns",
     "Policies",
     "Policy",
+    "Prometheus",
     "Ratio",
     "RealDuration",
     "RuleNames",
@@ -105,6 +107,8 @@ class Settings(Section):
     database: str = "sqlite:///dutycycle.sqlite3"
     """SQLAlchemy URL of the store."""
     source: ScrapeSource = ScrapeSource()
+    prometheus: Prometheus | None = None
+    """Where a PromQL engine scrapes the exporters: given this, the alerter does not scrape them itself."""
     schedule: Schedule = Schedule()
     judging: Judging = Judging()
     kinds: tuple[KindMatch, ...] = ()
@@ -119,6 +123,8 @@ class Settings(Section):
     def _consistent(self) -> Self:
         if self.source.resolution < self.source.interval:
             raise ValueError("source.resolution must not be shorter than source.interval")
+        if self.prometheus is not None and "targets" in self.source.model_fields_set:
+            raise ValueError("prometheus and source.targets exclude each other: remove one")
         return self
 
     def scaled(self) -> Settings:

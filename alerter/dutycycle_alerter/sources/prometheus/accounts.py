@@ -1,0 +1,175 @@
+"""What jobs consumed between two instants, from their counters' samples: exactly once, whatever happens in between.
+
+Time is cut at multiples of the scrape interval, and a job is charged the difference of what its counters last said
+before the two ends of a span. So spans add up, whoever asks for them and when: a pass that was not committed is simply
+asked for again. A counter that is lower than before was reset, and counts on from there. What a counter holds at its
+first sample is nobody's: the exporter shows a new one at 0 for two scrapes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import ceil, floor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dutycycle_alerter.model import Consumption
+from dutycycle_alerter.promql.answers import Matrix, Vector
+from dutycycle_alerter.sources.prometheus.identity import JobKey
+from dutycycle_alerter.sources.prometheus.queries import Query
+
+LAG = 2
+"""Scrape intervals until a sample is surely there: it carries the time at which its scrape began."""
+SPAN = 16
+"""Scrape intervals that are asked for at once."""
+SPANS = 15
+"""Spans that a pass catches up at most: an hour, at one scrape in 15 s."""
+LONGEST = 7 * 86400.0
+"""Wall seconds of the past that are caught up at most."""
+_PARKED = 86400.0
+
+Where = tuple[str, str, str, int]
+"""Cluster, workload, model, number of the hour."""
+
+
+@dataclass(slots=True)
+class Spans:
+    """What is to be accounted for: consecutive instants, each pair a span. With less than two there is nothing."""
+
+    instants: list[float]
+
+    @property
+    def until(self) -> float:
+        """Up to when consumption is accounted for once these spans are."""
+        return self.instants[-1]
+
+    def __iter__(self) -> Iterator[tuple[float, float]]:
+        return zip(self.instants, self.instants[1:], strict=False)
+
+
+def spans(since: float | None, at: float, interval: float) -> Spans:
+    """The spans of a pass at `at`, after consumption was accounted for until `since` (None: never)."""
+    newest = floor(at / interval - LAG) * interval
+    if since is None:
+        return Spans([newest])
+    start = max(ceil(since / interval - 1e-6) * interval, newest - LONGEST)
+    if start >= newest:
+        # Nothing new, or a clock that was set back: what was accounted for stays so.
+        return Spans([since])
+    instants = [start]
+    while instants[-1] < newest and len(instants) <= SPANS:
+        instants.append(min(instants[-1] + SPAN * interval, newest))
+    return Spans(instants)
+
+
+@dataclass(slots=True)
+class Growth:
+    """What was consumed, by job, model and hour; `grown_at` is when a job was last seen to hold a GPU."""
+
+    interval: float
+    hour: float
+    used: defaultdict[Where, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
+    owners: dict[JobKey, Mapping[str, str]] = field(default_factory=dict)
+    grown_at: dict[JobKey, float] = field(default_factory=dict)
+
+    def own(self, query: Query, answer: Vector) -> None:
+        """Take the labels of who consumed."""
+        for values in answer.keys:
+            self.owners[values[0], values[1]] = dict(zip(query.labels, values, strict=True))
+
+    def add(self, name: str, matrix: Matrix, start: float, end: float, parked: Parked) -> None:
+        """Take one counter's samples over (start, end]; those at `start` are where it counts from."""
+        counts = np.diff(matrix.offsets)
+        series = np.repeat(np.arange(len(counts)), counts)
+        usable = np.isfinite(matrix.values) & (matrix.times > start - self.interval / 2)
+        series, times, values = series[usable], matrix.times[usable], matrix.values[usable]
+        if not len(times):
+            return
+        same = series[1:] == series[:-1]
+        steps = np.diff(values)
+        grown = np.where(steps < 0, values[1:], steps)
+        where, when, growth = series[1:][same], times[1:][same], grown[same]
+        first = np.flatnonzero(np.concatenate(([True], ~same)))
+        late = first[times[first] > start + self.interval / 2]
+        last = np.flatnonzero(np.concatenate((~same, [True])))
+        back = [(i, since) for i in late.tolist() if (since := parked.take(name, matrix.keys[series[i]])) is not None]
+        if back:
+            places = np.array([i for i, _ in back])
+            before = np.array([value for _, value in back])
+            where = np.concatenate((where, series[places]))
+            when = np.concatenate((when, times[places]))
+            more = values[places] - before
+            growth = np.concatenate((growth, np.where(more < 0, values[places], more)))
+        self._charge(name, matrix.keys, where, when, growth)
+        for i in last[times[last] < end - self.interval / 2].tolist():
+            parked.leave(name, matrix.keys[series[i]], float(values[i]), float(times[i]))
+
+    def consumption(self) -> dict[JobKey, list[Consumption]]:
+        """By job, in the order of time."""
+        found: defaultdict[JobKey, list[Consumption]] = defaultdict(list)
+        for (cluster, workload, model, hour), used in sorted(self.used.items()):
+            if not any(used.values()):
+                continue
+            part = Consumption(
+                model=model,
+                allocated=used.get("allocated", 0.0),
+                observed=used.get("observed", 0.0),
+                busy=used.get("busy", 0.0),
+                energy=used.get("energy"),
+                at=(hour + 0.5) * self.hour,
+            )
+            found[cluster, workload].append(part)
+        return found
+
+    def _charge(
+        self,
+        name: str,
+        keys: list[tuple[str, ...]],
+        series: NDArray[np.int64],
+        when: NDArray[np.float64],
+        growth: NDArray[np.float64],
+    ) -> None:
+        # What grew until a full hour belongs to the hour before.
+        hours = np.floor((when - self.interval / 2) / self.hour).astype(np.int64)
+        first = int(hours.min()) if len(hours) else 0
+        width = int(hours.max()) - first + 1 if len(hours) else 1
+        totals = np.bincount(series * width + (hours - first), weights=growth, minlength=len(keys) * width)
+        for place in np.flatnonzero(totals).tolist():
+            cluster, _, _, _, workload, model = keys[place // width]
+            used = self.used[cluster, workload, model, first + place % width]
+            used[name] = used.get(name, 0.0) + float(totals[place])
+        if name == "allocated":
+            newest = np.zeros(len(keys))
+            np.maximum.at(newest, series[growth > 0], when[growth > 0])
+            for place in np.flatnonzero(newest).tolist():
+                job = keys[place][0], keys[place][4]
+                self.grown_at[job] = max(float(newest[place]), self.grown_at.get(job, 0.0))
+
+
+class Parked:
+    """Counters that are not there any more, with what they last said: one that comes back counts on from there."""
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[str, tuple[str, ...]], tuple[float, float]] = {}
+
+    def leave(self, name: str, key: tuple[str, ...], value: float, t: float) -> None:
+        """It was last seen at `t`."""
+        self._values[name, key] = value, t
+
+    def take(self, name: str, key: tuple[str, ...]) -> float | None:
+        """What it was; None for one that was never seen."""
+        found = self._values.pop((name, key), None)
+        return None if found is None else found[0]
+
+    def copy(self) -> Parked:
+        """For a pass that may not be committed."""
+        copied = Parked()
+        copied._values = dict(self._values)
+        return copied
+
+    def forget(self, at: float) -> None:
+        """Those that have not come back for a day have ended."""
+        self._values = {key: held for key, held in self._values.items() if held[1] >= at - _PARKED}

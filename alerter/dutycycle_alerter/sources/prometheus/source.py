@@ -1,0 +1,288 @@
+"""The `prometheus` source: asks a PromQL engine a fixed set of queries a pass, answers with evidence.
+
+An engine that does not answer, or knows none of our exporters, tells nothing: nothing opens and nothing resolves then.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from math import isfinite
+
+from dutycycle_alerter.errors import SourceError
+from dutycycle_alerter.model import Evidence, JobEvidence, WindowEvidence
+from dutycycle_alerter.printable import printable
+from dutycycle_alerter.promql.answers import Vector
+from dutycycle_alerter.promql.client import Client
+from dutycycle_alerter.settings import Prometheus, Settings
+from dutycycle_alerter.sources.prometheus import accounts, queries
+from dutycycle_alerter.sources.prometheus.accounts import Growth, Parked
+from dutycycle_alerter.sources.prometheus.asking import Engine, Fold, ask
+from dutycycle_alerter.sources.prometheus.evidence import DeviceEvidence, JobWindows, Tables
+from dutycycle_alerter.sources.prometheus.identity import Answers, Identity, Known
+from dutycycle_alerter.sources.prometheus.jobs import describe
+from dutycycle_alerter.sources.prometheus.loading import Loading
+from dutycycle_alerter.sources.prometheus.queries import Query
+from dutycycle_alerter.store.database import Database, get_meta, set_meta
+from dutycycle_alerter.store.ledger import HOUR
+from dutycycle_alerter.store.status import WATERMARK
+from dutycycle_alerter.views import TargetStatus
+
+log = logging.getLogger(__name__)
+
+LEARNED = "learned"
+"""Key of what GPUs without work draw and hold, by model: a full cluster has none to learn it from after a restart."""
+
+
+@dataclass(slots=True)
+class _Read:
+    """What a pass has read, until it is committed."""
+
+    jobs: list[Known]
+    parked: Parked
+    evidence: Evidence
+
+
+class PrometheusSource:
+    """Thread-safe. `settings` are scaled (wall seconds)."""
+
+    def __init__(self, settings: Settings, database: Database, engine: Engine | None = None) -> None:
+        self._settings = settings
+        self._section = settings.prometheus or Prometheus()
+        self._database = database
+        self._lock = threading.RLock()
+        self._client = Client(self._section) if engine is None else None
+        self._engine: Engine = engine or self._client  # type: ignore[assignment]  # one of them is there
+        self._shards = queries.shards(self._section)
+        self._lengths = queries.windows(settings)
+        self._evidence_queries = [q for shard in self._shards for q in queries.evidence(settings, shard=shard)]
+        self._identity = Identity(self._section.scrape_interval, settings.time_scale)
+        self._loading = Loading()
+        self._parked = Parked()
+        self._learned: dict[str, dict[str, float]] = {"idle_power": {}, "memory_baseline": {}}
+        self._last_success: float | None = None
+        self._error = ""
+        self._noted = ""
+        self._replay = False
+
+    def restore(self) -> None:
+        """Go on with what was learned before a restart. Raises StoreError."""
+        with self._database.read() as connection:
+            known = get_meta(connection, LEARNED) or {}
+        with self._lock:
+            for name, values in self._learned.items():
+                values.update(known.get(name, {}))
+
+    @contextmanager
+    def evidence(self, at: float) -> Iterator[Evidence]:
+        """All that is known. Leaving the block without an error tells that the pass is in the store. Raises
+        StoreError.
+        """
+        with self._lock:
+            with self._database.read() as connection:
+                since = get_meta(connection, WATERMARK)
+            try:
+                read = self._read(at, since)
+            except SourceError as error:
+                self._failed(str(error))
+                until = accounts.spans(None, at, self._section.scrape_interval).until if since is None else since
+                yield Evidence(accounted_until=until)
+                return
+            self._last_success, self._error = at, ""
+            yield read.evidence
+            self._identity.committed(read.jobs)
+            self._parked = read.parked
+
+    def targets(self) -> tuple[TargetStatus, ...]:
+        """The state of the engine."""
+        with self._lock:
+            said = "; ".join(part for part in (self._error, self._noted) if part)
+            return (TargetStatus(self._section.url, "", self._last_success, said),)
+
+    def replaying(self) -> bool:
+        """Whether any exporter plays a recording."""
+        with self._lock:
+            return self._replay
+
+    def housekeeping(self) -> None:
+        """Keep what was learned. Raises StoreError."""
+        with self._lock:
+            learned = {name: dict(values) for name, values in self._learned.items()}
+        if any(learned.values()):
+            with self._database.write() as connection:
+                set_meta(connection, LEARNED, learned)
+
+    def close(self) -> None:
+        """Keep what was learned, and close the connections. Raises StoreError."""
+        try:
+            self.housekeeping()
+        finally:
+            if self._client is not None:
+                self._client.close()
+
+    def _failed(self, error: str) -> None:
+        if error != self._error:
+            log.warning("nothing is known: %s", error)
+        self._error = error
+
+    def _read(self, at: float, since: float | None) -> _Read:
+        answers = self._ask_identity(at, 0.0 if since is None else at - since)
+        self._check(answers)
+        jobs = self._identity.update(answers, at)
+        tables = Tables(at, jobs, self._learned)
+        failed = ask(self._engine, self._evidence_queries, at, self._fold(tables))
+        for query, error in failed.items():
+            if not query.window and not query.optional:
+                raise SourceError(error)
+        tables.failed.update(query.window for query in failed if query.window)
+        parked = self._parked.copy()
+        growth, until = self._account(at, since, parked)
+        self._note(
+            twice(answers),
+            f"{len(failed)} queries have no answer: {next(iter(failed.values()))}" if failed else "",
+        )
+        devices = DeviceEvidence(tables, self._identity.sights, self._lengths)
+        evidence = Evidence(
+            jobs=list(self._jobs(tables, growth)),
+            gpus=list(devices.gpus()),
+            nodes=list(devices.nodes()),
+            accounted_until=until,
+        )
+        return _Read(jobs, parked, evidence)
+
+    def _ask_identity(self, at: float, since: float) -> Answers:
+        answers = Answers()
+        back = queries.lookback(self._settings, since)
+        asked = [q for shard in self._shards for q in queries.identity(self._settings, back=back, shard=shard)]
+        for error in ask(self._engine, asked, at, answers.fold).values():
+            # Some of the allocations would pass for all of them.
+            raise SourceError(error)
+        return answers
+
+    def _check(self, answers: Answers) -> None:
+        wrong = [scale for (scale,), _ in answers.items("scales") if not _same(scale, self._settings.time_scale)]
+        if wrong:
+            scale = printable(min(wrong), 20)
+            raise SourceError(f"exporters run at time scale {scale}, the alerter at {self._settings.time_scale:g}")
+        if not any(vector.keys for _, vector in answers.vectors["visible"]):
+            raise SourceError(
+                "the engine has no gpu_visible: it scrapes none of our exporters, none of them can read its GPUs, or "
+                "tenant, matchers or shards are wrong"
+            )
+        self._replay = any(value > 0 for _, value in answers.items("replays"))
+
+    def _note(self, *notes: str) -> None:
+        noted = "; ".join(filter(None, notes))
+        if noted and noted != self._noted:
+            log.warning("%s", noted)
+        self._noted = noted
+
+    def _fold(self, tables: Tables) -> Fold:
+        def fold(query: Query, answer: Vector) -> None:
+            if not query.optional:
+                tables.fold(query, answer)
+                return
+            learned = self._learned[query.name]
+            for (model,), value in zip(answer.keys, answer.values.tolist(), strict=True):
+                if isfinite(value):
+                    learned[model] = value
+
+        return fold
+
+    def _account(self, at: float, since: float | None, parked: Parked) -> tuple[Growth, float]:
+        interval = self._section.scrape_interval
+        due = accounts.spans(since, at, interval)
+        growth = Growth(interval, HOUR / self._settings.time_scale)
+        for start, end in due:
+            for shard in self._shards:
+                for query in queries.accounts(self._settings, span=end - start, shard=shard):
+                    if query.labels == queries.OWNER:
+                        growth.own(query, self._engine.instant(query.text, at=end, labels=query.labels))
+                    else:
+                        matrix = self._engine.raw(query.text, at=end, labels=query.labels)
+                        growth.add(query.name, matrix, start, end, parked)
+        parked.forget(at)
+        return growth, due.until
+
+    def _jobs(self, tables: Tables, growth: Growth) -> Iterator[JobEvidence]:
+        """Every job that holds GPUs or has just ended, and those that came and went since the last pass."""
+        identity, at, consumed = self._identity, tables.at, growth.consumption()
+        windows = _Windows(tables, self._lengths.every)
+        self._watch_loading(tables)
+        for known in tables.jobs:
+            start = identity.starts.get(known.key, known.watched_from)
+            owner = identity.owners.get(known.key) or {"cluster": known.key[0], "workload": known.key[1]}
+            gpus = tuple(held.gpu for _, held in known.held)
+            first = identity.first_processes.get(known.key)
+            ended = None if known.ended is None else growth.grown_at.get(known.key, known.ended)
+            yield JobEvidence(
+                job=describe(self._settings, owner, gpus=gpus, start=start, first_process=first),
+                at=at,
+                window=partial(windows.of, known),
+                watched_from=known.watched_from,
+                memory_grew_at=self._loading.grew_at(known.key),
+                ended=ended,
+                visible=known.visible,
+                recent=tuple(consumed.pop(known.key, ())),
+            )
+        for key, recent in consumed.items():
+            owner = growth.owners.get(key) or {"cluster": key[0], "workload": key[1]}
+            ended = growth.grown_at.get(key, at)
+            yield JobEvidence(
+                job=describe(self._settings, owner, gpus=(), start=ended),
+                at=at,
+                window=_nothing,
+                watched_from=at,
+                ended=ended,
+                recent=tuple(recent),
+            )
+
+    def _watch_loading(self, tables: Tables) -> None:
+        """Only jobs that may still be loading."""
+        grace = self._settings.judging.grace
+        longest = max(grace.loading, grace.batch)
+        window = self._lengths.held[0]
+        used, total = tables.cells("memory_used", window), tables.totals()
+        self._loading.keep({job.key for job in tables.jobs})
+        for job in tables.jobs:
+            start = self._identity.first_processes.get(job.key, self._identity.starts.get(job.key, 0.0))
+            if used and tables.at - start <= longest:
+                begin, end = tables.places[job.id]
+                self._loading.watch(job, used[begin:end], total[begin:end], tables.at)
+
+
+class _Windows:
+    """The windows of a pass, each made when it is first asked for."""
+
+    def __init__(self, tables: Tables, fetched: tuple[float, ...]) -> None:
+        self._tables = tables
+        self._fetched = fetched
+        self._made: dict[float, JobWindows] = {}
+
+    def of(self, job: Known, length: float) -> WindowEvidence:
+        """One job over one window."""
+        made = self._made.get(length)
+        if made is None:
+            made = self._made[length] = JobWindows(self._tables, length, fetched=length in self._fetched)
+        return made.of(job)
+
+
+def twice(answers: Answers) -> str:
+    """What is to be said of allocations that the engine has twice; empty where there are none."""
+    count = sum(value for _, value in answers.items("twice"))
+    return f"{count:.0f} allocations are there twice; the higher values count" if count else ""
+
+
+def _nothing(length: float) -> WindowEvidence:
+    return WindowEvidence(length, ())
+
+
+def _same(scale: str, expected: float) -> bool:
+    try:
+        return float(scale) == expected
+    except ValueError:
+        return False
