@@ -27,10 +27,10 @@ def usage(utilization: float | None, length: float, *, coverage: float = 1.0, **
     )
 
 
-def job(gpus: int = 1, *, nodes: int = 1, **fields: object) -> Job:
+def job(gpus: int = 1, *, nodes: int = 1, model: str = "H200", mig: str = "", **fields: object) -> Job:
     """A job of `gpus` GPUs, spread evenly over `nodes` nodes."""
     per_node = gpus // nodes
-    members = tuple(Gpu(f"node{i // per_node}", str(i % per_node), f"GPU-{i}", model="H200") for i in range(gpus))
+    members = tuple(Gpu(f"node{i // per_node}", str(i % per_node), f"GPU-{i}", mig, model) for i in range(gpus))
     values: dict[str, object] = {
         "id": "slurm/1",
         "scheduler": "slurm",
@@ -59,7 +59,7 @@ def evidence(
     **job_fields: object,
 ) -> JobEvidence:
     """A job whose GPUs have these utilizations over every window, but for the windows in `by_window`."""
-    the_job = the_job or job(len(utilizations), nodes=nodes, **job_fields)
+    the_job = the_job or job(len(utilizations), nodes=nodes, **job_fields)  # type: ignore[arg-type]
     coverages = [coverage] * len(utilizations) if isinstance(coverage, float) else list(coverage)
 
     def window(length: float) -> WindowEvidence:

@@ -23,6 +23,15 @@ from dutycycle_alerter.settings import (
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 
 DESIGN_RULES = {
+    "hung": {
+        "enabled": True,
+        "spinning_at_least": 0.95,
+        "power_share": 0.15,
+        "idle_below": 0.005,
+        "active_below": 0.02,
+        "link_bytes_below": 10e6,
+        "window": 15 * MINUTE,
+    },
     "idle": {
         "enabled": True,
         "below": 0.005,
@@ -59,6 +68,13 @@ DESIGN_RULES = {
         "window": 30 * MINUTE,
         "clear_spread": 0.3,
     },
+    "low_sm_activity": {
+        "enabled": True,
+        "at_least": 0.5,
+        "below": 0.25,
+        "window": 30 * MINUTE,
+        "clear_above": 0.35,
+    },
     "underused": {
         "enabled": True,
         "below": 0.25,
@@ -67,11 +83,17 @@ DESIGN_RULES = {
         "clear_above": 0.32,
     },
 }
+DESIGN_REPORTS = {
+    "memory_underused": {"enabled": True, "peak_below": 0.25, "utilization_below": 0.5},
+    "memory_pressure": {"enabled": True, "peak_at_least": 0.95, "utilization_below": 0.7},
+}
 
 
 def test_the_rules_defaults_are_the_designs_table() -> None:
-    assert Rules().model_dump() == DESIGN_RULES
+    rules = Rules().model_dump()
+    assert {rule: rules[rule] for rule in Rules.ORDER} == DESIGN_RULES
     assert tuple(DESIGN_RULES) == Rules.ORDER
+    assert {rule: rules[rule] for rule in DESIGN_REPORTS} == DESIGN_REPORTS
 
 
 def test_the_mechanics_defaults_are_the_designs() -> None:

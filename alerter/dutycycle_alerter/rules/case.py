@@ -20,6 +20,7 @@ class Case:
     settings: Judging
     _windows: dict[float, WindowEvidence] = field(default_factory=dict)
     _utilizations: dict[float, list[float]] = field(default_factory=dict)
+    _means: dict[float, float] = field(default_factory=dict)
     _unready: dict[float, tuple[Outcome, str, float | None] | None] = field(default_factory=dict)
     _grace_end: float | None = None
 
@@ -40,6 +41,13 @@ class Case:
         found = self._utilizations.get(length)
         if found is None:
             found = self._utilizations[length] = utilizations(self.window(length))
+        return found
+
+    def mean_utilization(self, length: float) -> float:
+        """The job's mean duty cycle over a window; call only where every GPU is covered."""
+        found = self._means.get(length)
+        if found is None:
+            found = self._means[length] = mean_utilization(self.window(length))
         return found
 
     @property

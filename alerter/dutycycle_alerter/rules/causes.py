@@ -134,7 +134,7 @@ def _low_sm_activity(case: Case, verdict: Verdict, window: WindowEvidence, span:
             return (Cause.MEMORY_BOUND,), evidence
     rates = [rate for usage in window.gpus if (rate := link_rate(usage)) is not None]
     if rates:
-        evidence.append(f"the links of a GPU carried up to {sentences.rate(max(rates))}")
+        evidence.append(f"the links of a GPU carried {sentences.rate(max(rates))}")
     hung = case.settings.rules.hung
     if active <= hung.active_below:
         evidence.append("the kernels are so small that they only make the GPUs look busy")

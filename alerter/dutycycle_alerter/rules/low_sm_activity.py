@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dutycycle_alerter.incidents.model import Severity
 from dutycycle_alerter.model import JobKind
-from dutycycle_alerter.rules.case import Case, mean_utilization
+from dutycycle_alerter.rules.case import Case
 from dutycycle_alerter.rules.units import activity_while_busy
 from dutycycle_alerter.rules.verdict import Outcome, Verdict
 
@@ -23,7 +23,7 @@ def judge_low_sm_activity(case: Case) -> Verdict:
     if any(usage.sm is None for usage in window.gpus):
         reason = "the activity of multiprocessors (GPM) is not measured"
         return Verdict(rule, Outcome.NOT_EVALUABLE, settings.window, reason=reason)
-    mean, active = mean_utilization(window), activity_while_busy(window.gpus, "sm")
+    mean, active = case.mean_utilization(settings.window), activity_while_busy(window.gpus, "sm")
     figures = {"utilization": mean}
     if active is None:  # not busy at all: nothing to take a share of
         return Verdict(rule, Outcome.HOLDING, settings.window, figures=figures)

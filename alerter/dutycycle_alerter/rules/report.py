@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 from dutycycle_alerter.incidents.model import Severity
 from dutycycle_alerter.model import JobEvidence, JobKind
-from dutycycle_alerter.rules.case import Case, mean_utilization
+from dutycycle_alerter.rules.case import Case
 from dutycycle_alerter.rules.units import memory_ratio
 from dutycycle_alerter.rules.verdict import Outcome, Verdict
 from dutycycle_alerter.settings import Judging, Rules
@@ -80,7 +80,7 @@ class _Life:
 
     def utilization(self) -> float:
         """Mean utilization; only where `known`."""
-        return mean_utilization(self.case.window(self.length))
+        return self.case.mean_utilization(self.length)
 
     def memory(self) -> float | None:
         """The most GPU memory in use on any GPU, as a share of it."""

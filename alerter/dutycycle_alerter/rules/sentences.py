@@ -16,7 +16,7 @@ def all_spin(window: WindowEvidence, verdict: Verdict, settings: Hung, span: str
     """What `hung` saw: power beside its range, and what the counters say."""
     figures = verdict.figures
     busy, gpus = int(figures["spinning_gpus"]), int(figures["gpus"])
-    subject = "the GPU spins" if gpus == 1 else f"{busy} of {gpus} GPUs spin"
+    subject = "the GPU spins" if gpus == 1 else f"{busy} of {gpus} GPUs {'spins' if busy == 1 else 'spin'}"
     found = [f"{subject} at {percent(settings.spinning_at_least)} utilization or more over {span}"]
     if busy < gpus:
         found.append(f"the others are at {percent(settings.idle_below)} or less")
@@ -30,7 +30,7 @@ def all_spin(window: WindowEvidence, verdict: Verdict, settings: Hung, span: str
         if name in figures:
             found.append(f"{what} at most {percent(figures[name])} active")
     if "link_bytes_per_second" in figures:
-        found.append(f"links carried at most {rate(figures['link_bytes_per_second'])}")
+        found.append(f"the links of a GPU carried {rate(figures['link_bytes_per_second'])}")
     if not {"tensor_active", "dram_active", "link_bytes_per_second"} & set(figures):
         found.append("neither tensor cores, memory nor links are measured: a small model may look like this")
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dutycycle_alerter.incidents.model import Severity
 from dutycycle_alerter.model import HostUsage, JobKind
-from dutycycle_alerter.rules.case import Case, gap_share, mean_utilization
+from dutycycle_alerter.rules.case import Case, gap_share
 from dutycycle_alerter.rules.verdict import Outcome, Verdict
 
 
@@ -19,7 +19,7 @@ def judge_stalled(case: Case) -> Verdict:
     if unready := case.unready(rule, settings.window):
         return unready
     window = case.window(settings.window)
-    mean, gaps = mean_utilization(window), gap_share(window)
+    mean, gaps = case.mean_utilization(settings.window), gap_share(window)
     cpu, pressure = window.host.cpu_of_limit, highest_pressure(window.host)
     if gaps is None and cpu is None and pressure is None:
         reason = "neither idle gaps nor CPU and pressure of the job are measured"

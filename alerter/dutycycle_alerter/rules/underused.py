@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dutycycle_alerter.incidents.model import Severity
 from dutycycle_alerter.model import JobKind
-from dutycycle_alerter.rules.case import Case, mean_utilization
+from dutycycle_alerter.rules.case import Case
 from dutycycle_alerter.rules.verdict import Outcome, Verdict
 
 
@@ -15,7 +15,7 @@ def judge_underused(case: Case, *, explained: bool) -> Verdict:
         return Verdict(rule, Outcome.NOT_APPLICABLE, settings.window)
     if unready := case.unready(rule, settings.window):
         return unready
-    mean = mean_utilization(case.window(settings.window))
+    mean = case.mean_utilization(settings.window)
     figures = {"utilization": mean}
     if mean < settings.below and not explained:
         severity = Severity.CRITICAL if mean < settings.critical_below else Severity.WARNING

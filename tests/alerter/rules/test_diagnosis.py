@@ -1,17 +1,24 @@
 """Which signal picks which cause, and where the evidence leaves a hesitation."""
 
+from dataclasses import replace
+
 import pytest
 
 from dutycycle_alerter.incidents.model import Cause, Diagnosis
-from dutycycle_alerter.model import HostUsage, JobEvidence
+from dutycycle_alerter.incidents.reasons import REASONS, Reason, reasons
+from dutycycle_alerter.model import HostUsage, JobEvidence, WindowEvidence
 from dutycycle_alerter.rules import Outcome, judge
-from dutycycle_alerter.rules.advice import ADVICE
+from dutycycle_alerter.rules.advice import ADVICE, tell_apart
 from dutycycle_alerter.rules.diagnosis import diagnose
 from tests.alerter.cases import SETTINGS, evidence
+from tests.alerter.rules.spinning import at_power, counters
 from tests.alerter.rules.test_rules import NO_GAPS, gaps
 
 GIB = 2.0**30
-HELD = {"processes": 1.0, "memory_used": 20 * GIB, "memory_total": 141 * GIB}
+HELD: dict[str, object] = {"processes": 1.0, "memory_used": 20 * GIB, "memory_total": 141 * GIB}
+SPINS = at_power(75)
+QUIET = counters(sm=0.1, tensor=0.0, dram=0.0, link=0.0)
+HOT: dict[str, object] = {"throttle_thermal_share": 0.05}
 
 
 def diagnosis(rule: str, item: JobEvidence, time_scale: float = 1.0) -> Diagnosis:
@@ -23,6 +30,19 @@ def diagnosis(rule: str, item: JobEvidence, time_scale: float = 1.0) -> Diagnosi
 @pytest.mark.parametrize(
     ("rule", "item", "causes"),
     [
+        ("hung", evidence([1.0, 1.0], gpu_fields=SPINS | QUIET), [Cause.HANG]),
+        ("hung", evidence([1.0], gpu_fields=SPINS | QUIET), [Cause.HANG]),
+        # A collective that spins keeps some multiprocessors; kernels that only look busy keep hardly any.
+        ("hung", evidence([1.0], gpu_fields=SPINS | QUIET | counters(sm=0.021)), [Cause.HANG]),
+        ("hung", evidence([1.0], gpu_fields=SPINS | QUIET | counters(sm=0.02)), [Cause.HANG, Cause.SMALL_WORK]),
+        ("hung", evidence([1.0, 1.0], gpu_fields=SPINS), [Cause.HANG, Cause.COMMUNICATION, Cause.SMALL_WORK]),
+        ("hung", evidence([1.0], gpu_fields=SPINS), [Cause.HANG, Cause.SMALL_WORK]),
+        # Something still moves: slow peers, or a hang that began within the window.
+        ("hung", evidence([1.0, 1.0], gpu_fields=SPINS | counters(link=1e9)), [Cause.COMMUNICATION, Cause.HANG]),
+        ("hung", evidence([1.0], gpu_fields=SPINS | counters(tensor=0.1)), [Cause.SMALL_WORK, Cause.HANG]),
+        # Clocks that are held down explain the low power, unless the counters say that nothing runs.
+        ("hung", evidence([1.0, 1.0], gpu_fields=SPINS | HOT), [Cause.THROTTLING, Cause.HANG]),
+        ("hung", evidence([1.0, 1.0], gpu_fields=SPINS | HOT | QUIET), [Cause.HANG]),
         ("idle", evidence([0.0], gpu_fields={"processes": 0.0}), [Cause.NO_PROCESS]),
         ("idle", evidence([0.0], gpu_fields=HELD, host=HostUsage(cpu_cores=0.02)), [Cause.IDLE_NOTEBOOK]),
         ("idle", evidence([0.0], gpu_fields=HELD, host=HostUsage(cpu_cores=0.5)), [Cause.CPU_ONLY]),
@@ -51,6 +71,26 @@ def diagnosis(rule: str, item: JobEvidence, time_scale: float = 1.0) -> Diagnosi
             [Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.SMALL_WORK],
         ),
         ("uneven", evidence([0.9, 0.3]), [Cause.COMMUNICATION]),
+        ("uneven", evidence([0.9, 0.3], gpu_fields=HOT), [Cause.THROTTLING, Cause.COMMUNICATION]),
+        # Memory bandwidth is the limit from 60 % of the busy time on, where tensor cores hardly work.
+        ("low_sm_activity", evidence([1.0], gpu_fields=counters(sm=0.2, tensor=0.1, dram=0.6)), [Cause.MEMORY_BOUND]),
+        ("low_sm_activity", evidence([1.0], gpu_fields=counters(sm=0.2, tensor=0.1, dram=0.59)), [Cause.SMALL_WORK]),
+        ("low_sm_activity", evidence([1.0], gpu_fields=counters(sm=0.2, tensor=0.11, dram=0.6)), [Cause.SMALL_WORK]),
+        ("low_sm_activity", evidence([0.5], gpu_fields=counters(sm=0.1, tensor=0.05, dram=0.3)), [Cause.MEMORY_BOUND]),
+        ("low_sm_activity", evidence([1.0], gpu_fields=counters(sm=0.2)), [Cause.SMALL_WORK]),
+        # Collectives run on few multiprocessors too: links that are quiet rule them out, and so does the floor.
+        ("low_sm_activity", evidence([1.0] * 2, gpu_fields=counters(sm=0.2, link=10e6)), [Cause.SMALL_WORK]),
+        (
+            "low_sm_activity",
+            evidence([1.0] * 2, gpu_fields=counters(sm=0.2, link=10.1e6)),
+            [Cause.SMALL_WORK, Cause.COMMUNICATION],
+        ),
+        (
+            "low_sm_activity",
+            evidence([1.0] * 2, gpu_fields=counters(sm=0.2)),
+            [Cause.SMALL_WORK, Cause.COMMUNICATION],
+        ),
+        ("low_sm_activity", evidence([1.0] * 2, gpu_fields=counters(sm=0.02, link=1e9)), [Cause.SMALL_WORK]),
         ("underused", evidence([0.12], gpu_fields=NO_GAPS), [Cause.SMALL_WORK]),
         ("underused", evidence([0.12], gpu_fields=gaps(0.15)), [Cause.SMALL_WORK, Cause.DATA_LOADING]),
         # Pauses are the cause only where the job would not be underused without them.
@@ -84,9 +124,150 @@ def test_cause(rule: str, item: JobEvidence, causes: list[Cause]) -> None:
     assert len(found.tell_apart.split("; ")) == max(1, len(causes))
 
 
-def test_every_cause_has_advice() -> None:
-    assert set(ADVICE) == set(Cause)
+def test_every_cause_has_advice_a_sign_and_a_reason() -> None:
+    assert set(ADVICE) == set(REASONS) == set(Cause)
     assert len(Cause) == 12
+    assert set(REASONS.values()) == set(Reason)
+    assert len(Reason) == 7
+    assert all(len(tell_apart((cause, Cause.HANG)).split("; ")) == 2 for cause in Cause)
+
+
+def test_the_causes_of_a_hesitation_that_are_one_reason_are_named_once() -> None:
+    assert reasons((Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY)) == (
+        "GPUs held and not used, CPU or data-loading bottleneck"
+    )
+
+
+def mixed(rule_item: JobEvidence, per_gpu: list[dict[str, object]]) -> JobEvidence:
+    """The same evidence with fields of their own for each GPU, given as shares of the window."""
+
+    def window(length: float) -> WindowEvidence:
+        found = rule_item.window(length)
+        usages = [
+            replace(usage, **{name.removesuffix("_share"): value * length for name, value in fields.items()})  # type: ignore[arg-type, operator]
+            for usage, fields in zip(found.gpus, per_gpu, strict=True)
+        ]
+        return replace(found, gpus=tuple(usages))
+
+    return replace(rule_item, window=window)
+
+
+@pytest.mark.parametrize(
+    ("hot", "causes"),
+    [
+        ([0.0, 0.05, 0.0], [Cause.THROTTLING]),
+        # Busy for longer because it is slowed down, and the others wait for it.
+        ([0.05, 0.0, 0.05], [Cause.THROTTLING]),
+        ([0.05, 0.05, 0.0], [Cause.THROTTLING, Cause.COMMUNICATION]),
+        ([0.0, 0.0499, 0.0], [Cause.COMMUNICATION]),
+    ],
+)
+def test_unevenness_is_throttling_where_both_draw_the_same_line(hot: list[float], causes: list[Cause]) -> None:
+    item = mixed(evidence([0.9, 0.3, 0.9]), [{"throttle_thermal_share": share} for share in hot])
+    assert list(diagnosis("uneven", item).causes) == causes
+
+
+def test_throttling_is_named_beside_any_cause() -> None:
+    found = diagnosis("stalled", evidence([0.3], gpu_fields=gaps(0.5) | HOT))
+    assert Cause.THROTTLING not in found.causes
+    assert "heat or the power brake held the clocks down for up to 5.0 % of the time" in found.evidence
+    assert found.advice[-1] == ADVICE[Cause.THROTTLING][-1]
+    cool = diagnosis("stalled", evidence([0.3], gpu_fields=gaps(0.5) | {"throttle_thermal_share": 0.0499}))
+    assert not any("clocks" in sentence for sentence in cool.evidence)
+
+
+def test_peers_that_spin_are_seen_to_wait_for_the_slowest() -> None:
+    item = evidence([1.0, 1.0, 0.4], gpu_fields=SPINS)
+    assert "2 GPUs spin near 100 % at hardly more than idle power: waiting for the slowest" in (
+        diagnosis("uneven", item).evidence
+    )
+    works = evidence([1.0, 1.0, 0.4], gpu_fields=at_power(500))
+    assert not any("spin" in sentence for sentence in diagnosis("uneven", works).evidence)
+
+
+def test_a_hang_is_told_with_its_watts_and_counters() -> None:
+    said = "; ".join(diagnosis("hung", evidence([1.0, 0.0], gpu_fields=SPINS | QUIET)).evidence)
+    assert "1 of 2 GPUs spins at 95 % utilization or more over 15 min" in said
+    assert "the others are at 0.5 % or less" in said
+    assert "drawing at most 75 W, where idle is 70 W and the limit 670 W" in said
+    assert "tensor cores at most 0 % active" in said
+    assert "the links of a GPU carried under 1 MB/s" in said
+
+
+@pytest.mark.parametrize(
+    ("rule", "item", "step"),
+    [
+        ("partially_idle", evidence([0.9] + [0.0] * 7), "Ask for 1 GPU instead of 8: 7 did nothing over 30 min, 3.5"),
+        ("partially_idle", evidence([0.9] * 3 + [0.0]), "Ask for 3 GPUs instead of 4: 1 did nothing over 30 min, 0.50"),
+        ("idle", evidence([0.0] * 4), "Every hour like this wastes 4 GPU-hours."),
+        (
+            "idle",
+            evidence([0.0] * 4, time_limit=24 * 3600.0),
+            "Every hour like this wastes 4 GPU-hours: 56.0 until the time limit, 14 h from now.",
+        ),
+        ("idle", evidence([0.0] * 4, time_limit=3600.0), "Every hour like this wastes 4 GPU-hours."),
+        (
+            "stalled",
+            evidence([0.7 - 1e-9] * 2, gpu_fields=gaps(0.21), host=HostUsage(cpu_cores=3.9), cpus=4.0),
+            "The job has 4 CPU cores for 2 GPUs and uses 3.9 of them: ask for more of them per GPU.",
+        ),
+        (
+            "stalled",
+            evidence([0.7 - 1e-9] * 2, gpu_fields=gaps(0.21)),
+            "21 % of the time is spent waiting: about 89 % utilization if the GPUs are fed.",
+        ),
+        (
+            "stalled",
+            evidence([0.3], gpu_fields=gaps(0.5), host=HostUsage(cpu_cores=2.0, cpu_of_limit=0.25, io_pressure=0.9)),
+            "The job has 8 CPU cores for 1 GPU and uses 2.0 of them: 6 more can load data.",
+        ),
+        (
+            "underused",
+            evidence([0.1], gpu_fields=NO_GAPS | HELD),
+            "At most 14 % of GPU memory is in use: the batch can grow about 6-fold before it is full.",
+        ),
+        (
+            "underused",
+            evidence([0.2], gpu_fields=NO_GAPS),
+            "At 20 % utilization about 4 such jobs fit on one GPU, where their memory does.",
+        ),
+        (
+            "underused",
+            evidence([0.2] * 8, gpu_fields=NO_GAPS),
+            "The 8 GPUs together do the work of 1.6: ask for 2 if the program allows it.",
+        ),
+        (
+            "underused",
+            evidence([0.2], gpu_fields=NO_GAPS | {"gap_30to600_share": 0.5}),
+            "Pauses of 30 s to 10 min take 50 % of the time: about 40 % utilization without them.",
+        ),
+        (
+            "uneven",
+            evidence([0.9, 0.3]),
+            "Begin with the slowest GPU: it is at 30 %, the busiest at 90 %.",
+        ),
+        (
+            "uneven",
+            evidence([0.9, 0.3]),
+            "Were all as busy as that one, they had worked 0.30 GPU-hours more over 30 min.",
+        ),
+        ("hung", evidence([1.0] * 2, gpu_fields=SPINS), "Every hour like this wastes 2 GPU-hours."),
+    ],
+)
+def test_advice_has_the_jobs_own_numbers(rule: str, item: JobEvidence, step: str) -> None:
+    assert any(found.startswith(step) for found in diagnosis(rule, item).advice), diagnosis(rule, item).advice
+
+
+def test_figures_that_are_not_known_are_not_in_the_advice() -> None:
+    """Without CPU, memory and gaps only the general steps are left."""
+    found = diagnosis("underused", evidence([0.2] * 2))
+    assert not any("CPU cores" in step and "has" in step for step in found.advice)
+    assert not any("of GPU memory is in use" in step for step in found.advice)
+
+
+def test_spans_and_waste_in_the_advice_are_as_people_count_them() -> None:
+    steps = diagnosis("partially_idle", evidence([0.9, 0.0]), 60.0).advice
+    assert "Ask for 1 GPU instead of 2: 1 did nothing over 30 h, 30.0 GPU-hours." in steps
 
 
 @pytest.mark.parametrize(("time_scale", "span"), [(1.0, "30 min"), (30.0, "15 h")])
@@ -107,6 +288,7 @@ def test_commands_are_quoted_and_only_for_the_jobs_own_scheduler() -> None:
     hostile = evidence([0.0], gpu_fields={"processes": 0.0}, job_id="7; rm -rf /")
     commands = diagnosis("idle", hostile).commands
     assert "scancel '7; rm -rf /'" in commands
+    assert all("'7; rm -rf /'" in command for command in commands if "--jobid" in command)
     pod = evidence([0.0], id="k8s/ns/p/u", scheduler="k8s", namespace="ns", pod="p $(reboot)", job_id="")
     commands = diagnosis("idle", pod).commands
     assert "kubectl delete pod -n ns 'p $(reboot)'" in commands
