@@ -12,12 +12,14 @@ from dutycycle_alerter.engine import Engine
 from dutycycle_alerter.errors import AlerterError
 from dutycycle_alerter.scheduler import Scheduler, TaskRuns
 from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.slurm.watching import connect
 from dutycycle_alerter.sources.prometheus import PrometheusSource
 from dutycycle_alerter.sources.scrape import ScrapeSource
 from dutycycle_alerter.store.database import open_database
 from dutycycle_alerter.store.lock import StoreLock
 from dutycycle_alerter.store.reader import StoreReader
 from dutycycle_alerter.store.status import mark_replay
+from dutycycle_alerter.workloads import SlurmWorkloads
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +44,9 @@ class Alerter:
             if self._settings.prometheus is None
             else PrometheusSource(self._settings, self._database)
         )
-        self._engine = Engine(self._settings, self._source, self._database, clock)
+        slurm = self._settings.slurm
+        workloads = None if slurm is None else SlurmWorkloads(slurm, connect(slurm), time_scale=settings.time_scale)
+        self._engine = Engine(self._settings, self._source, self._database, clock, workloads=workloads)
         self._scheduler = Scheduler()
         self.store = StoreReader(self._database, clock)
 
@@ -81,5 +85,6 @@ class Alerter:
         self._close()
 
     def _close(self) -> None:
+        self._engine.close()
         self._database.close()
         self._lock.release()

@@ -4,25 +4,26 @@ transaction.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-import sqlalchemy as sa
-
-from dutycycle_alerter.incidents.lifecycle import advance, lose
-from dutycycle_alerter.incidents.model import Event, Incident
+from dutycycle_alerter.fold import Pass, Reports, fold_ends, fold_jobs
+from dutycycle_alerter.incidents.closing import lacks_final
+from dutycycle_alerter.incidents.model import Incident
 from dutycycle_alerter.model import Evidence
+from dutycycle_alerter.policies import Notice, NoticeLog, PoliciesInForce, notices
 from dutycycle_alerter.rules import Judgement, Outcome, judge
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.store import incidents, ledger
 from dutycycle_alerter.store.database import Database, set_meta
 from dutycycle_alerter.store.status import WATERMARK, save_status
 from dutycycle_alerter.views import NotEvaluable, Status, TargetStatus
+from dutycycle_alerter.workloads import Nobody, Workloads
 
-log = logging.getLogger(__name__)
+FIGURES_WITHIN = 3600.0
+"""Seconds after a job's end in which accounting is asked for its final figures."""
 
 
 class Source(Protocol):
@@ -50,7 +51,8 @@ ledger, the status, the transaction committed, the source told.
 class Engine:
     """Runs passes. `settings` are scaled (wall seconds); `clock` gives wall time.
 
-    `reached` is told each of `STEPS`: a test that kills the process there sees whether anything is lost.
+    `workloads` are the schedulers. `reached` is told each of `STEPS`: a test that kills the process there sees whether
+    anything is lost.
     """
 
     def __init__(
@@ -60,26 +62,39 @@ class Engine:
         database: Database,
         clock: Callable[[], float],
         *,
+        workloads: Workloads | None = None,
         reached: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._settings = settings
         self._source = source
         self._database = database
         self._clock = clock
+        self._workloads = workloads or Nobody()
+        self._reports = Reports(settings)
+        self._notices = NoticeLog()
         self._reached = reached
 
     def run_pass(self) -> None:
         """Judge everything once. Nothing is changed unless all of it is. Raises StoreError."""
         now = self._clock()
         self._reached("begun")
-        with self._source.evidence(now) as evidence:
+        active, ended = self._open_questions(now)
+        word = self._workloads.ask(now, [*active, *ended], self._reports.jobs())
+        with self._source.evidence(now) as seen:
             self._reached("read")
-            judgements = [judge(item, self._settings.judging) for item in evidence.jobs]
-            status = self._status(now, judgements)
+            policies = PoliciesInForce(self._settings, now, word.declared(seen), partitions=word.partitions())
+            evidence = policies.prepared(word.completed(seen))
+            applied = [policies.applied(judge(item, self._settings.judging)) for item in evidence.jobs]
+            judgements = [one.judgement for one in applied]
+            told = notices(policies, applied)
+            status = self._status(now, judgements, (*self._source.targets(), *word.targets), told)
             self._reached("judged")
+            one = Pass(now, word, policies)
             with self._database.write() as connection:
                 self._reached("opened")
-                self._fold(connection, judgements, now)
+                fold_jobs(connection, one, judgements)
+                fold_ends(connection, one, ended)
+                self._reports.fold(connection, one, evidence.jobs)
                 self._reached("folded")
                 used = [(item.job, part) for item in evidence.jobs for part in item.recent]
                 ledger.add(connection, now, used, hour=ledger.HOUR / self._settings.time_scale)
@@ -88,24 +103,26 @@ class Engine:
                 save_status(connection, status, stale_after=3 * self._settings.source.interval)
                 self._reached("written")
             self._reached("committed")
+            self._reports.committed()
+        self._notices.tell(told)
         self._reached("done")
 
-    def _fold(self, connection: sa.Connection, judgements: list[Judgement], now: float) -> None:
-        judging, scale = self._settings.judging, self._settings.time_scale
-        latest = incidents.latest(connection, [judgement.evidence.job.id for judgement in judgements])
-        for judgement in judgements:
-            before = latest.get(judgement.evidence.job.id)
-            step = advance(before, judgement, judging, time_scale=scale)
-            if step.incident != before or step.events:
-                _report(incidents.save(connection, before, step), step.events)
-        known = {judgement.evidence.job.id for judgement in judgements}
-        for orphan in incidents.active(connection):
-            if orphan.subject not in known:
-                step = lose(orphan, judging, now=now, time_scale=scale)
-                if step.events:
-                    _report(incidents.save(connection, orphan, step), step.events)
+    def close(self) -> None:
+        """Let go of the schedulers' connections."""
+        self._workloads.close()
 
-    def _status(self, now: float, judgements: list[Judgement]) -> Status:
+    def _open_questions(self, now: float) -> tuple[list[Incident], list[Incident]]:
+        """Incidents that a scheduler may know the end of: those that are active, and those lately ended without final
+        figures.
+        """
+        since = now - FIGURES_WITHIN / self._settings.time_scale
+        with self._database.read() as connection:
+            lately = incidents.resolved_since(connection, since)
+            return incidents.active(connection), [incident for incident in lately if lacks_final(incident)]
+
+    def _status(
+        self, now: float, judgements: list[Judgement], targets: tuple[TargetStatus, ...], told: Iterable[Notice]
+    ) -> Status:
         alive = [judgement for judgement in judgements if judgement.evidence.ended is None]
         informed = sum(judgement.informed for judgement in alive)
         first = [j.first_verdict_at for j in alive if j.first_verdict_at is not None]
@@ -116,8 +133,9 @@ class Engine:
             last_pass=now,
             first_verdict_at=min(first) if first and not informed else None,
             jobs_judged=informed,
-            targets=self._source.targets(),
+            targets=targets,
             not_evaluable=_not_evaluable(alive),
+            notices=tuple(notice.text for notice in told),
         )
 
 
@@ -129,11 +147,3 @@ def _not_evaluable(judgements: Iterable[Judgement]) -> tuple[NotEvaluable, ...]:
         if verdict.outcome is Outcome.NOT_EVALUABLE
     )
     return tuple(NotEvaluable(rule, reason, jobs) for (rule, reason), jobs in sorted(counted.items()))
-
-
-def _report(incident: Incident | None, events: Iterable[Event]) -> None:
-    if incident is None:
-        return
-    for event in events:
-        # Ids and fixed words only: names of jobs and people are somebody else's text.
-        log.info("incident %d (%s): %s", incident.id, incident.rule, event.kind.value)

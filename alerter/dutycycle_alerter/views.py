@@ -69,7 +69,7 @@ class GpuSeries:
 
 @dataclass(frozen=True, slots=True)
 class TargetStatus:
-    """One scraped exporter: `error` is empty while it answers."""
+    """One source of a pass (an exporter, Prometheus, Slurm): `error` is empty while it answers."""
 
     url: str
     node: str
@@ -91,7 +91,8 @@ class Status:
     """How the alerter itself is doing.
 
     `first_verdict_at` is set while no verdict was possible yet ("observing, first verdict at hh:mm"). `replay` is true
-    while any exporter plays a recording: every page and line then says REPLAY.
+    while any exporter plays a recording: every page and line then says REPLAY. `notices` are the policies' own:
+    expired, maintenance, jobs left out.
     """
 
     now: float
@@ -102,6 +103,7 @@ class Status:
     jobs_judged: int
     targets: tuple[TargetStatus, ...]
     not_evaluable: tuple[NotEvaluable, ...]
+    notices: tuple[str, ...] = ()
 
 
 class Reader(Protocol):

@@ -147,6 +147,7 @@ class EventKind(StrEnum):
     SNOOZE_EXPIRED = "snooze expired"
     RESOLVED = "resolved"
     REOPENED = "reopened"
+    FINAL = "final figures"
 
 
 @dataclass(frozen=True, slots=True)

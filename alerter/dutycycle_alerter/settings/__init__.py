@@ -17,6 +17,7 @@ from dutycycle_alerter.settings.matching import JobMatch, KindMatch, LabelPatter
 from dutycycle_alerter.settings.policies import Maintenance, OptOut, Policies, Policy, RuleNames
 from dutycycle_alerter.settings.prometheus import Prometheus
 from dutycycle_alerter.settings.scrape import COARSEST, ScrapeSource
+from dutycycle_alerter.settings.slurm import Slurm
 from dutycycle_alerter.settings.types import (
     LONGEST,
     SHORTEST,
@@ -61,6 +62,7 @@ __all__ = [
     "ScrapeSource",
     "Section",
     "Settings",
+    "Slurm",
     "Stalled",
     "Underused",
     "Uneven",
@@ -109,6 +111,8 @@ class Settings(Section):
     source: ScrapeSource = ScrapeSource()
     prometheus: Prometheus | None = None
     """Where a PromQL engine scrapes the exporters: given this, the alerter does not scrape them itself."""
+    slurm: Slurm | None = None
+    """Slurm's own word on its jobs; `slurm: {}` runs its commands."""
     schedule: Schedule = Schedule()
     judging: Judging = Judging()
     kinds: tuple[KindMatch, ...] = ()

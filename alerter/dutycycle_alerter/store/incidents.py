@@ -50,6 +50,16 @@ def active(connection: sa.Connection) -> list[Incident]:
     return [from_row(row) for row in connection.execute(query)]
 
 
+def resolved_since(connection: sa.Connection, since: float) -> list[Incident]:
+    """Every incident that was resolved at a time or later."""
+    query = (
+        sa.select(incident)
+        .where(incident.c.state == State.RESOLVED.value, incident.c.resolved_at >= since)
+        .order_by(incident.c.id)
+    )
+    return [from_row(row) for row in connection.execute(query)]
+
+
 def save(connection: sa.Connection, before: Incident | None, step: Step) -> Incident | None:
     """Write what a step changed and append its events; returns the incident with its id."""
     after = step.incident

@@ -33,6 +33,7 @@ def load_status(connection: sa.Connection, now: float) -> Status:
         jobs_judged=int(data.get("jobs_judged", 0)),
         targets=tuple(TargetStatus(**target) for target in data.get("targets", ())),
         not_evaluable=tuple(NotEvaluable(**item) for item in data.get("not_evaluable", ())),
+        notices=tuple(data.get("notices", ())),
     )
 
 

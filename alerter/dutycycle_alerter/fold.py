@@ -1,0 +1,124 @@
+"""A pass's judgements folded into the incidents of the store, within the pass's transaction."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from dutycycle_alerter.incidents.closing import close, lacks_final
+from dutycycle_alerter.incidents.lifecycle import advance, lose
+from dutycycle_alerter.incidents.model import Event, Incident, Step
+from dutycycle_alerter.incidents.reporting import KIND as REPORT
+from dutycycle_alerter.incidents.reporting import file_report
+from dutycycle_alerter.model import Job, JobEvidence
+from dutycycle_alerter.policies import PoliciesInForce
+from dutycycle_alerter.rules import Judgement
+from dutycycle_alerter.rules.report import report
+from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.store import incidents
+from dutycycle_alerter.workloads import Word
+
+log = logging.getLogger(__name__)
+
+JOBS = "efficiency"
+_PASSES_FOR_FIGURES = 3
+"""Passes for which a report waits for accounting: slurmdbd learns of an end some seconds after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What one pass is about: its instant, what the schedulers said, and the policies of that instant."""
+
+    now: float
+    word: Word
+    policies: PoliciesInForce
+
+
+def fold_jobs(connection: sa.Connection, one: Pass, judgements: Sequence[Judgement]) -> None:
+    """Every job's judgement into its incident, and what became of incidents whose jobs no source shows any more."""
+    settings = one.policies.settings
+    judging, scale = settings.judging, settings.time_scale
+    latest = incidents.latest(connection, [judgement.evidence.job.id for judgement in judgements])
+    for judgement in judgements:
+        before = latest.get(judgement.evidence.job.id)
+        sustained = None if before is None else one.policies.sustained(before)
+        _save(connection, before, advance(sustained, judgement, judging, time_scale=scale))
+    shown = {judgement.evidence.job.id for judgement in judgements}
+    for orphan in incidents.active(connection):
+        if orphan.kind == JOBS and orphan.subject not in shown:
+            end = one.word.end(orphan)
+            if end is not None:
+                step = close(orphan, end, now=one.now, time_scale=scale)
+            else:
+                step = lose(one.policies.sustained(orphan), judging, now=one.now, time_scale=scale)
+            _save(connection, orphan, step)
+
+
+def fold_ends(connection: sa.Connection, one: Pass, resolved: Iterable[Incident]) -> None:
+    """Final figures for incidents whose job has ended, as far as accounting has them by now."""
+    for known in resolved:
+        incident = incidents.get(connection, known.id)
+        if incident is not None and lacks_final(incident):
+            end = one.word.end(incident)
+            if end is not None and end.figures is not None:
+                _save(
+                    connection, incident, close(incident, end, now=one.now, time_scale=one.policies.settings.time_scale)
+                )
+
+
+class Reports:
+    """What jobs leave behind when they end. A job's report waits for the figures of accounting, for some passes."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._waits = _PASSES_FOR_FIGURES if settings.slurm is not None and settings.slurm.accounting else 0
+        self._waiting: dict[str, tuple[JobEvidence, int]] = {}
+        self._next = self._waiting
+
+    def jobs(self) -> Collection[Job]:
+        """Those that have ended and whose figures are waited for."""
+        return [evidence.job for evidence, _ in self._waiting.values()]
+
+    def fold(self, connection: sa.Connection, one: Pass, evidence: Sequence[JobEvidence]) -> None:
+        """File what can be filed now; what waits on is decided when the pass is `committed`."""
+        ended = {item.job.id: (item, self._waits) for item in evidence if item.ended is not None}
+        due = {**ended, **self._waiting}
+        latest = incidents.latest(connection, list(due), REPORT) if due else {}
+        waiting: dict[str, tuple[JobEvidence, int]] = {}
+        for job, (item, left) in due.items():
+            final = one.word.final(item.job)
+            if final is None and left > 0:
+                waiting[job] = item, left - 1
+                continue
+            verdicts = report(item, self._settings.judging, final)
+            applied = one.policies.applied(Judgement(item, verdicts)).judgement
+            step = file_report(
+                latest.get(job),
+                item,
+                applied.verdicts,
+                self._settings.judging,
+                time_scale=self._settings.time_scale,
+            )
+            _save(connection, latest.get(job), step)
+        self._next = waiting
+
+    def committed(self) -> None:
+        """The pass is in the store."""
+        self._waiting = self._next
+
+
+def _save(connection: sa.Connection, before: Incident | None, step: Step) -> None:
+    if step.incident == before and not step.events:
+        return
+    incident = incidents.save(connection, before, step)
+    if incident is not None:
+        _log(incident, step.events)
+
+
+def _log(incident: Incident, events: Iterable[Event]) -> None:
+    for event in events:
+        # Ids and fixed words only: names of jobs and people are somebody else's text.
+        log.info("incident %d (%s): %s", incident.id, incident.rule, event.kind.value)

@@ -1,0 +1,65 @@
+"""The end of a job by its scheduler's word: it closes the job's incident, and adds the final figures of accounting."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dutycycle_alerter.incidents.model import Event, EventKind, Incident, Resolution, State, Step
+from dutycycle_alerter.scale import format_duration
+from dutycycle_alerter.workloads import End
+
+ELAPSED = "elapsed_seconds"
+"""The figure by which an incident is known to have its final ones."""
+
+
+def lacks_final(incident: Incident) -> bool:
+    """Whether the job of an incident has ended and its final figures are not known."""
+    ended = incident.state is State.RESOLVED and incident.resolution is Resolution.ENDED
+    return ended and ELAPSED not in incident.figures
+
+
+def close(incident: Incident, end: End, *, now: float, time_scale: float = 1.0) -> Step:
+    """The incident resolved as ended at the scheduler's time, with final figures where `end` has them.
+
+    One that was resolved otherwise stays as it is. Twice the same end changes nothing.
+    """
+    if not incident.state.active and not lacks_final(incident):
+        return Step(incident)
+    changed, events = incident, []
+    if incident.state.active:
+        changed = replace(
+            changed,
+            state=State.RESOLVED,
+            resolution=Resolution.ENDED,
+            snoozed_until=None,
+            rules=(),
+            updated_at=now,
+        )
+        text = f"the job ended: {end.outcome}" if end.outcome else "the job ended"
+        events.append(Event(now, EventKind.RESOLVED, text, data={"resolution": Resolution.ENDED.value}))
+    changed = replace(changed, resolved_at=max(end.at, incident.opened_at))
+    figures = _figures(end)
+    if figures:
+        changed = replace(changed, figures={**changed.figures, **figures}, updated_at=now)
+        events.append(Event(now, EventKind.FINAL, _sentence(end, time_scale), data=dict(figures)))
+    return Step(changed, tuple(events)) if events else Step(incident)
+
+
+def _figures(end: End) -> dict[str, float]:
+    run = end.figures
+    if run is None or run.elapsed is None:
+        return {}
+    known = {ELAPSED: run.elapsed, "cpu_seconds": run.cpu_seconds, "allocated_gpu_seconds": run.gpu_seconds}
+    return {name: float(value) for name, value in known.items() if value is not None}
+
+
+def _sentence(end: End, time_scale: float) -> str:
+    run = end.figures
+    assert run is not None  # noqa: S101 - there are figures
+    assert run.elapsed is not None  # noqa: S101
+    parts = [f"{end.outcome or 'ended'} after {format_duration(run.elapsed * time_scale)}"]
+    if run.gpu_seconds is not None:
+        parts.append(f"{run.gpu_seconds * time_scale / 3600:.2f} GPU-hours allocated")
+    if run.cpu_seconds is not None and run.elapsed > 0:
+        parts.append(f"{run.cpu_seconds / run.elapsed:.1f} CPU cores busy on average")
+    return ", ".join(parts)
