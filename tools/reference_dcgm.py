@@ -19,6 +19,7 @@ LABELS = (
     ("DCGM_FI_DRIVER_VERSION", "The driver's version."),
     ("namespace", "Of the pod that holds the device."),
     ("pod", "The pod that holds the device."),
+    ("container", "The container of the pod that holds the device, where the kubelet tells."),
     ("hpc_job", "The Slurm job that holds the device; our `job_id`: `120_3` for a task of an array."),
     ("err_code", "Of `DCGM_FI_DEV_XID_ERRORS`: the XID once more."),
     ("xid", "Of `DCGM_EXP_XID_ERRORS_TOTAL`: the XID that is counted."),
@@ -111,21 +112,16 @@ GAPS = (
         "Labels there, of which only the driver's version is one here.",
         "`gpu_driver_info`",
     ),
-    (
-        ("`container`",),
-        "A label: a GPU is shown as its pod's, not as a container's; queries that ask for `container` find nothing.",
-        "group by `namespace` and `pod`",
-    ),
     (("`err_msg`", "`vgpu`", "`dra_*`"), "Labels: not read.", ""),
 )
 """What dcgm-exporter can show and we do not: names, with wildcards; why; what there is instead."""
 
 DIFFERENCES = (
     """**Shared GPUs.** dcgm-exporter has the series of a GPU once for each job that its mapping directory lists, and,
-    with `--kubernetes-virtual-gpus`, once for each container; so it is here, for each pod or job that holds the GPU
-    now. A `sum` over them counts the GPU several times: take `max by (Hostname, gpu)` first, as dashboard 12239 does,
-    or our own families, which are never multiplied. Without that option dcgm-exporter names one of the pods that share
-    a GPU; here all are.""",
+    with `--kubernetes-virtual-gpus`, once for each container; so it is here, for each container or job that holds the
+    GPU now, though once only where a container has two replicas of the GPU. A `sum` over them counts the GPU several
+    times: take `max by (Hostname, gpu)` first, as dashboard 12239 does, or our own families, which are never
+    multiplied. Without that option dcgm-exporter names one of the containers that share a GPU; here all are.""",
     """**MIG.** dcgm-exporter repeats what is measured of the whole GPU (temperature, power, errors) for each of its
     instances, so that sums are wrong. Here such a measure is there once, without `GPU_I_ID` and without an owner; what
     is measured of the instances (memory, `DCGM_FI_PROF_*`) is there once for each, and not of the GPU as a whole.
@@ -144,8 +140,9 @@ DIFFERENCES = (
     counter; it is a gauge here. What DCGM calls MB in it is 1000 KiB.""",
     """**Names of counters** do not all end in `_total`: that is how they are called, and `promtool check metrics`
     complains about it.""",
-    """**`pod` and `namespace`** are also labels of the scraped target where Prometheus finds it through Kubernetes. As
-    with dcgm-exporter they become `exported_pod` and `exported_namespace` then, unless `honorLabels` is set.""",
+    """**`pod`, `namespace` and `container`** are also labels of the scraped target where Prometheus finds it through
+    Kubernetes. As with dcgm-exporter they become `exported_pod`, `exported_namespace` and `exported_container` then,
+    unless `honorLabels` is set.""",
 )
 """What whoever changes over should know."""
 

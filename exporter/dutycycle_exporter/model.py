@@ -152,13 +152,14 @@ class Workload:
 @dataclass(frozen=True, slots=True)
 class Allocation:
     """A workload holds a device: a GPU or a MIG instance, by its UUID. `start` is when that began, None where it is not
-    known.
+    known. `containers` are those of a pod that have it, by name, sorted; none where nobody tells.
     """
 
     device: str
     workload: Workload
     start: float | None = None
     first_process: float | None = None
+    containers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,7 @@ class OwnedAccount:
             index=device.index,
             model=device.model,
             workload=self.allocation.workload,
+            containers=self.allocation.containers,
             share=self.share if held else None,
             start=self.allocation.start,
             first_process=self.allocation.first_process,

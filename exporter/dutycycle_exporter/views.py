@@ -47,6 +47,7 @@ class DeviceView:
 @dataclass(frozen=True, slots=True)
 class OwnedView:
     """One workload on one GPU or MIG instance as it is shown. `share` is None once the allocation has ended.
+    `containers` are a pod's that hold it, where that is known.
 
     `active` are seconds by unit, `throttle` by reason; `gaps` are seconds by `GAP_LENGTHS`, `buckets` by
     `UTILIZATION_BUCKETS` and above, not cumulated.
@@ -57,6 +58,7 @@ class OwnedView:
     index: int
     model: str
     workload: Workload
+    containers: tuple[str, ...]
     share: float | None
     start: float | None
     first_process: float | None

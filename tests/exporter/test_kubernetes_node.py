@@ -41,6 +41,7 @@ def kubernetes(nvml_libraries, tmp_path):
             "--time-scale=10",
             "--sample-interval=2500ms",
             "--series-hold=10s",
+            "--compat=dcgm",
         )
         node.start()
         yield node, kubelet, stack.enter_context(daemon), file
@@ -86,6 +87,21 @@ def test_pods_hold_what_the_kubelet_says_with_and_without_processes(kubernetes):
     assert daemon.values("dutycycle_exporter_collector_success", collector="kubelet") == [1]
     kubelet.pods = []
     eventually(lambda: not held(daemon), "pods that ended are gone")
+
+
+def test_under_dcgm_exporters_names_a_gpu_is_its_containers_and_under_ours_the_pods(kubernetes):
+    node, kubelet, daemon, _ = kubernetes
+    uuid = node.driver.gpus[0].uuid
+    replicas = [{"nvidia.com/gpu": [f"{uuid}::{number}"]} for number in range(2)]
+    kubelet.pods = [pod("train", "ml", *replicas)]
+    eventually(lambda: held(daemon) == {("ml", "train", uuid): 1}, "the pod is shown, once")
+    shown = {
+        (sample.labels["namespace"], sample.labels["pod"], sample.labels["container"])
+        for family in text_string_to_metric_families(daemon.get("/metrics")[1])
+        for sample in family.samples
+        if sample.name == "DCGM_FI_DEV_GPU_UTIL" and sample.labels["UUID"] == uuid
+    }
+    assert shown == {("ml", "train", "c0"), ("ml", "train", "c1")}
 
 
 def test_of_two_that_share_a_gpu_each_has_what_its_processes_did(kubernetes):

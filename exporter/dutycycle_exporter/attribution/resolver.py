@@ -130,7 +130,9 @@ class Attribution:
                 workload = self._owners.job(job)
                 claims[gpu, workload.id] = Claim(gpu, workload, by_file=True, start=_past(job.start, now))
         for pod in self._held_by_pods(gpus, processes, failures):
-            claims[pod.device, pod.workload.id] = Claim(pod.device, pod.workload, True, _past(pod.start, now))
+            claims[pod.device, pod.workload.id] = Claim(
+                pod.device, pod.workload, by_file=True, start=_past(pod.start, now), containers=pod.containers
+            )
         pids: dict[int, str] = {}
         nameless: set[int] = set()
         allocated = {gpu for gpu, _ in claims}

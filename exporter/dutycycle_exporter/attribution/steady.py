@@ -13,13 +13,16 @@ MISSES = 2
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A workload holds a GPU now. `by_file`: a prolog's file says so, whose absence is the end."""
+    """A workload holds a GPU now. `by_file`: a prolog's file says so, whose absence is the end. `containers` are a
+    pod's that have it.
+    """
 
     device: str
     workload: Workload
     by_file: bool
     start: float | None = None
     first_process: float | None = None
+    containers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +52,10 @@ class SteadyAllocations:
             if key not in held and not before.claim.by_file and before.misses + 1 < MISSES:
                 held[key] = replace(before, misses=before.misses + 1)
         self._held = held
+        claimed = (one.claim for _, one in sorted(held.items(), key=lambda item: item[0]))
         return tuple(
-            Allocation(one.claim.device, one.claim.workload, one.claim.start, one.claim.first_process)
-            for _, one in sorted(held.items(), key=lambda item: item[0])
+            Allocation(claim.device, claim.workload, claim.start, claim.first_process, claim.containers)
+            for claim in claimed
         )
 
 

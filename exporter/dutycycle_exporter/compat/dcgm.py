@@ -1,7 +1,7 @@
 """Shows a view under dcgm-exporter's names, labels and units, so that what was made for it goes on working.
 
-A GPU's series carry the pod or job that holds it, as there; where several hold it they are there once for each, as
-there. A measure that a GPU's MIG instances have is shown of them, and not of the GPU once more.
+A GPU's series carry the container or job that holds it, as there; where several hold it they are there once for each,
+as there. A measure that a GPU's MIG instances have is shown of them, and not of the GPU once more.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _OF_DEVICES = tuple(field for field in FIELDS if field.value is not None)
 # "1c.3g.40gb" is a compute instance of the GPU instance 3g.40gb, and those are what is shown here.
 _COMPUTE = re.compile(r"^\d+c\.")
 
-_Holder = tuple[str, str, str]
-"""Namespace, pod and job of a workload; all empty where it is neither a pod nor a job."""
-_NOBODY: _Holder = ("", "", "")
+_Holder = tuple[str, str, str, str]
+"""Namespace, pod, container and job of a workload; all empty where it is neither a pod nor a job."""
+_NOBODY: _Holder = ("", "", "", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +108,10 @@ def _holders(view: View) -> Mapping[str, Sequence[_Holder]]:
     found: defaultdict[str, list[_Holder]] = defaultdict(list)
     for owned in view.owned:
         work = owned.workload
-        holder = work.namespace, work.pod, work.job_id
-        if owned.share is not None and holder != _NOBODY:
-            found[owned.mig or owned.gpu_uuid].append(holder)
+        if owned.share is not None and (work.pod or work.job_id):
+            found[owned.mig or owned.gpu_uuid] += [
+                (work.namespace, work.pod, container, work.job_id) for container in owned.containers or ("",)
+            ]
     return found
 
 

@@ -17,7 +17,7 @@ from dutycycle_exporter.views import DeviceView
 
 LABELS = (
     *("gpu", "UUID", "pci_bus_id", "device", "modelName", "GPU_I_PROFILE", "GPU_I_ID", "Hostname"),
-    *("DCGM_FI_DRIVER_VERSION", "namespace", "pod", "hpc_job"),
+    *("DCGM_FI_DRIVER_VERSION", "namespace", "pod", "container", "hpc_job"),
 )
 """Labels that a series can have, in this order; those without a value are left out."""
 

@@ -31,6 +31,13 @@ def test_a_file_that_comes_later_knows_the_start_better():
     assert (allocation.start, allocation.first_process) == (12.0, 9.0)
 
 
+def test_containers_are_those_of_the_newest_claim():
+    steady = SteadyAllocations()
+    steady.settle([Claim("A", JOB, by_file=True, start=1.0, containers=("main",))])
+    [allocation] = steady.settle([Claim("A", JOB, by_file=True, start=1.0, containers=("main", "side"))])
+    assert allocation.containers == ("main", "side")
+
+
 def test_what_ended_is_forgotten():
     steady = SteadyAllocations()
     steady.settle([Claim("A", JOB, by_file=False, start=1.0, first_process=1.0)])

@@ -102,14 +102,18 @@ def instance(number: int | None, *, place: int = 0, profile: str = "3g.71gb", **
 def state_of(
     tmp_path: Path,
     *gpus: GpuReading,
-    held: Iterable[tuple[GpuReading, Workload]] = (),
+    held: Iterable[tuple[GpuReading, Workload] | tuple[GpuReading, Workload, tuple[str, ...]]] = (),
     xids: Iterable[tuple[str, int, float]] = (),
     driver: str = "575.57.08",
 ) -> State:
-    """What the exporter knows after a snapshot of these GPUs. `xids` are (GPU's UUID, code, time after the first)."""
+    """What the exporter knows after a snapshot of these GPUs. `held` are (GPU, workload, its containers); `xids` are
+    (GPU's UUID, code, time after the first).
+    """
     clock = FakeClock()
     service = Service(_Nobody(), interval=5.0, hold=0.0, sysfs=tmp_path, clock=clock)
-    allocations = tuple(Allocation(gpu.key, workload) for gpu, workload in held)
+    allocations = tuple(
+        Allocation(gpu.key, workload, containers=(*containers, ())[0]) for gpu, workload, *containers in held
+    )
     events = tuple(Xid(uuid, code, clock.now + after) for uuid, code, after in xids)
     service.on_snapshot(
         Snapshot(clock.now, gpus, len(gpus), driver, xids=events, ownership=Ownership(allocations=allocations))

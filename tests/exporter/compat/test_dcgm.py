@@ -221,6 +221,30 @@ def test_a_shared_gpu_has_its_series_once_for_each_pod_that_holds_it_and_none_tw
         assert len({sample.value for sample in samples}) == 1
 
 
+@pytest.mark.parametrize(
+    ("held", "expected"),
+    [
+        ([(GPU, POD, ("main",))], {("train-0", "main")}),
+        ([(GPU, POD, ("main", "side"))], {("train-0", "main"), ("train-0", "side")}),
+        ([(GPU, POD, ("main",)), (GPU, OTHER_POD, ())], {("train-0", "main"), ("infer-1", None)}),
+        ([(GPU, POD, ("main",)), (GPU, replace(POD, id="k8s/vision/train-0/new"), ("main",))], {("train-0", "main")}),
+        ([(GPU, JOB, ())], {(None, None)}),
+    ],
+    ids=["one", "two of a pod", "one that nobody tells", "two pods of a name", "a job"],
+)
+def test_a_gpu_is_shown_once_for_each_container_that_holds_it(held, expected, shown):
+    found = shown(GPU, held=held, xids=[(GPU.uuid, 31, 0.0)])
+    for name in (*EXPECTED, *XIDS):
+        samples = found.samples(name)
+        assert {(sample.labels.get("pod"), sample.labels.get("container")) for sample in samples} == expected
+        assert len(samples) == len(expected)
+
+
+def test_our_own_series_are_one_for_a_pod_whatever_its_containers(shown):
+    found = shown(GPU, held=[(GPU, POD, ("main", "side"))])
+    assert found.own("gpu_allocation", pod="train-0") == 1
+
+
 def test_a_workload_that_has_ended_is_named_no_more_while_its_own_series_are_held(tmp_path):
     state = state_of(tmp_path, GPU, held=[(GPU, POD)])
     ended = [replace(owned, share=None, start=None) for owned in state.view.owned]

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from dutycycle_exporter.model import GpuReading
 
 from .messages import ClaimResource, PodResources
+from .records import is_pod_name
 
 _DRIVERS = ("gpu.nvidia.com",)
 
@@ -33,13 +34,18 @@ Key = str
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a pod holds, by the names that it came under. No order: the kubelet has none."""
+    """What a pod holds: names of devices, each with that of the container which has it, "" where that cannot be shown.
+    No order: the kubelet has none.
+    """
 
-    ids: frozenset[str] = frozenset()
-    claims: frozenset[ClaimResource] = frozenset()
+    ids: frozenset[tuple[str, str]] = frozenset()
+    claims: frozenset[tuple[str, ClaimResource]] = frozenset()
 
     def __bool__(self) -> bool:
         return bool(self.ids or self.claims)
+
+    def __or__(self, other: Held) -> Held:
+        return Held(self.ids | other.ids, self.claims | other.claims)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +56,17 @@ class Selection:
     drivers: tuple[str, ...] = _DRIVERS
 
     def of(self, pod: PodResources) -> Held:
-        """The GPUs that any container of the pod holds."""
+        """The GPUs that the pod's containers hold."""
         return Held(
             frozenset(
-                device
+                (_shown(container.name), device)
                 for container in pod.containers
                 for devices in container.devices
                 if _matches(devices.resource_name, self.resources)
                 for device in devices.device_ids
             ),
             frozenset(
-                claim
+                (_shown(container.name), claim)
                 for container in pod.containers
                 for claim in container.claims
                 if _matches(claim.driver_name, self.drivers)
@@ -93,6 +99,21 @@ class DeviceTable:
             by_index={**before.by_index, **{gpu.index: gpu.uuid for gpu in whole}},
             instances={place: tuple(found) for place, found in instances.items()} if gpus else before.instances,
         )
+
+    def of_pod(self, held: Held, pools: Mapping[tuple[str, str], str]) -> tuple[Mapping[Key, tuple[str, ...]], int]:
+        """What a pod's names mean: each device with the names of the containers that have it, sorted, and how many of
+        the names mean none. `pools` is as for `claim`.
+        """
+        meant = {device: self.plugin(device) for _, device in held.ids}
+        claimed = {claim: self.claim(claim, pools) for _, claim in held.claims}
+        containers: dict[Key, set[str]] = {key: set() for keys in (*meant.values(), *claimed.values()) for key in keys}
+        pairs = [(container, meant[device]) for container, device in held.ids]
+        pairs += [(container, claimed[claim]) for container, claim in held.claims]
+        for container, keys in pairs:
+            for key in keys if container else ():
+                containers[key].add(container)
+        unknown = sum(not keys for keys in (*meant.values(), *claimed.values()))
+        return {key: tuple(sorted(found)) for key, found in containers.items()}, unknown
 
     def plugin(self, device_id: str) -> frozenset[Key]:
         """The devices that a device plugin's id means: one, or none where it means nothing here.
@@ -142,6 +163,10 @@ class DeviceTable:
     def _instance(self, uuid: Key, gpu_instance: int, compute_instance: int | None) -> frozenset[Key]:
         found = self.instances.get((uuid, gpu_instance), ())
         return frozenset(key for compute, key in found if compute_instance in (None, compute))
+
+
+def _shown(container: str) -> str:
+    return container if is_pod_name(container) else ""
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

@@ -40,11 +40,12 @@ _Name = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PodClaim:
-    """A pod holds a device. `start` is in Unix seconds, None where it is not known."""
+    """A pod holds a device: `containers` of it do, sorted. `start` is in Unix seconds, None where it is not known."""
 
     device: Key
     workload: Workload
     start: float | None = None
+    containers: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -112,8 +113,7 @@ class Holders:
         for pod in pods:
             held = self.selection.of(pod)
             if held and is_pod_name(pod.namespace) and is_pod_name(pod.name):
-                before = found.get((pod.namespace, pod.name), Held())
-                found[pod.namespace, pod.name] = Held(before.ids | held.ids, before.claims | held.claims)
+                found[pod.namespace, pod.name] = held | found.get((pod.namespace, pod.name), Held())
             elif held:
                 failures["bad_name"] += 1
         for name, held in found.items():
@@ -166,18 +166,17 @@ class Holders:
             return (), 0
         claims: list[PodClaim] = []
         unknown = 0
-        devices: dict[_Name, frozenset[Key]] = {}
+        devices: dict[_Name, Mapping[Key, tuple[str, ...]]] = {}
         for name, holder in self._holders.items():
-            found = [self._table.plugin(device) for device in holder.held.ids]
-            found += [self._table.claim(claim, pools) for claim in holder.held.claims]
-            unknown += sum(not keys for keys in found)
-            devices[name] = frozenset(key for keys in found for key in keys)
+            devices[name], meaningless = self._table.of_pod(holder.held, pools)
+            unknown += meaningless
         self._learn(devices, processes, now)
         self._end_by_cgroup(now)
         for name, holder in self._holders.items():
             self._settle(name, holder, now)
             if holder.workload is not None and not holder.over:
-                claims += [PodClaim(key, holder.workload, holder.start) for key in devices[name]]
+                held = devices[name].items()
+                claims += [PodClaim(key, holder.workload, holder.start, containers) for key, containers in held]
         return tuple(sorted(claims, key=lambda claim: (claim.device, claim.workload.id))), unknown
 
     def workload_of(self, uid: str, now: float) -> Workload | None:
@@ -252,7 +251,7 @@ class Holders:
                 holder.start = record.start or holder.start
 
     def _learn(
-        self, devices: Mapping[_Name, frozenset[Key]], processes: Mapping[Key, Collection[str]], now: float
+        self, devices: Mapping[_Name, Mapping[Key, object]], processes: Mapping[Key, Collection[str]], now: float
     ) -> None:
         """Finds the uid of a pod that is the only one without, among the uids that are nobody's, on its devices.
 
@@ -266,7 +265,9 @@ class Holders:
             rivals = [
                 other
                 for other in lacking
-                if other != name and devices[name] & devices[other] and (holder.uid or not self._holders[other].uid)
+                if other != name
+                and devices[name].keys() & devices[other].keys()
+                and (holder.uid or not self._holders[other].uid)
             ]
             if len(uids) == 1 and not rivals:
                 if holder.uid:

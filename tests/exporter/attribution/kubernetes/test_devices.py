@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutycycle_exporter.attribution.kubernetes.devices import DeviceTable, Held, Selection
-from dutycycle_exporter.attribution.kubernetes.messages import ClaimResource, decode_pods
+from dutycycle_exporter.attribution.kubernetes.messages import (
+    ClaimResource,
+    ContainerDevices,
+    ContainerResources,
+    PodResources,
+    decode_pods,
+)
 from dutycycle_exporter.model import GpuReading
 from tests.exporter.attribution.kubernetes.usual import SELECTION
 from tests.fakes.kubelet import claim, list_reply, pod
@@ -136,12 +142,36 @@ def test_only_gpu_resources_are_taken_and_entries_are_merged() -> None:
     )
     [read] = decode_pods(list_reply(message))
     held = SELECTION.of(read)
-    assert held.ids == {A, B, M0, f"{C}::1"}
-    assert {one.device_name for one in held.claims} == {"gpu-0"}
+    assert held.ids == {("c0", A), ("c0", B), ("c0", M0), ("c1", A), ("c1", f"{C}::1")}
+    assert {(container, one.device_name) for container, one in held.claims} == {("c0", "gpu-0")}
     assert Selection(resources=("rdma/*",), drivers=("dra.*",)).of(read) == Held(
-        frozenset({"mlx5_0"}), frozenset({ClaimResource((), "dra.example.com", "gpu-real-0", "x")})
+        frozenset({("c0", "mlx5_0")}), frozenset({("c0", ClaimResource((), "dra.example.com", "gpu-real-0", "x"))})
     )
     assert not Selection(resources=(), drivers=()).of(read)
+
+
+def test_a_pods_devices_have_the_containers_that_hold_them() -> None:
+    """Replicas of one GPU in two containers, one claim in two: each container once. A name may mean two devices."""
+    shared = ClaimResource((f"nvidia.com/gpu={C}",), "gpu.nvidia.com", "n", "gpu-9")
+    held = Held(
+        frozenset({("b", f"{A}::0"), ("a", f"{A}::1"), ("a", f"{A}::2"), ("a", "nvidia2/gi2"), ("", B)}),
+        frozenset({("b", shared), ("c", shared)}),
+    )
+    assert TABLE.of_pod(held, {}) == ({A: ("a", "b"), M1: ("a",), M2: ("a",), B: (), C: ("b", "c")}, 0)
+
+
+def test_a_name_that_means_nothing_is_counted_once_however_many_containers_have_it() -> None:
+    nameless = ClaimResource((), "gpu.nvidia.com", "n", "gpu-1")
+    held = Held(
+        frozenset({("a", "nvidia7"), ("b", "nvidia7"), ("b", A)}), frozenset({("a", nameless), ("b", nameless)})
+    )
+    assert TABLE.of_pod(held, {}) == ({A: ("b",)}, 2)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a b", "a\nb", "a\u202eb", "x" * 300])
+def test_a_container_whose_name_cannot_be_shown_holds_its_devices_all_the_same(name: str) -> None:
+    container = ContainerResources(name, (ContainerDevices("nvidia.com/gpu", (A,)),))
+    assert SELECTION.of(PodResources("a", "ml", (container,))) == Held(frozenset({("", A)}))
 
 
 def test_the_recorded_node(recordings: Recordings) -> None:
@@ -153,7 +183,7 @@ def test_the_recorded_node(recordings: Recordings) -> None:
     assert reply is not None
     held = {one.name: SELECTION.of(one) for one in decode_pods(reply)}
     assert not held["r-plain"]
-    assert {name: {key for one in found.ids for key in table.plugin(one)} for name, found in held.items() if found} == {
+    assert {name: set(table.of_pod(found, {})[0]) for name, found in held.items() if found} == {
         "r-multi": {"GPU-00000000-aaaa-4000-8000-000000000000", "GPU-00000001-aaaa-4000-8000-000000000001"},
         "r-shared": {"GPU-0000000a-bbbb-4000-8000-00000000000a"},
         "r-mig": {mig},

@@ -71,6 +71,10 @@ class Node:
             held.setdefault(claim.workload.id, []).append(claim.device)
         return held
 
+    def containers(self) -> dict[str, tuple[str, ...]]:
+        found, _ = self.holders.claims((), {}, {}, self.now)
+        return {claim.device: claim.containers for claim in found}
+
     def start(self) -> float | None:
         found, _ = self.holders.claims((), {}, {}, self.now)
         return found[0].start
@@ -94,10 +98,21 @@ def test_a_pods_devices_are_merged_over_containers_and_replicas() -> None:
         "a",
         "ml",
         tuple(
-            ContainerResources("c", (ContainerDevices("nvidia.com/gpu", (one,)),)) for one in (A, f"{A}::1", f"{B}::0")
+            ContainerResources(name, (ContainerDevices("nvidia.com/gpu", (one,)),))
+            for name, one in (("main", A), ("side", f"{A}::1"), ("side", f"{B}::0"))
         ),
     )
     node.listed(two)
+    node.recorded(record("a", "u-a"))
+    assert node.claims() == {"k8s/ml/a/u-a": [A, B]}
+    assert node.containers() == {A: ("main", "side"), B: ("side",)}
+    node.listed(holding("a", A))
+    assert node.containers() == {A: ("main",)}, "the kubelet's newest word counts"
+
+
+def test_a_pod_that_is_listed_in_two_parts_holds_both() -> None:
+    node = Node()
+    node.listed(holding("a", A), holding("a", B))
     node.recorded(record("a", "u-a"))
     assert node.claims() == {"k8s/ml/a/u-a": [A, B]}
 

@@ -97,11 +97,12 @@ def test_a_pod_holds_its_gpu_also_without_any_process(box):
 
 def test_its_processes_are_its_own_and_say_when_work_began(box):
     box.run(10, UID)
-    box.pods.claims = [PodClaim(A, TRAIN, NOW - 500)]
+    box.pods.claims = [PodClaim(A, TRAIN, NOW - 500, ("main", "side"))]
     box.pods.workloads[UID] = TRAIN
     ownership = box.resolve(a=[10])
     [allocation] = ownership.allocations
     assert (allocation.start, allocation.first_process) == (NOW - 500, pytest.approx(NOW - 100, abs=1))
+    assert allocation.containers == ("main", "side")
     assert ownership.pids == {10: TRAIN.id}
     assert box.pods.processes == {A: {UID}, B: set()}
 
