@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from . import layout
@@ -14,7 +15,7 @@ BEYOND_ALL_PIDS = 2**22 + 1
 """Linux gives out no pid above 2**22."""
 
 
-class Behaviour:
+class Behaviour(ABC):
     """The part of the driver that makes its GPUs and functions behave. GPUs are given by their slot."""
 
     def __init__(self, state: StateFile) -> None:
@@ -22,9 +23,9 @@ class Behaviour:
         self.gpus: list[Gpu] = []
         self._events = layout.EventLog()
 
+    @abstractmethod
     def changing(self) -> Change:
         """A change of the double, visible as a whole when it is left."""
-        raise NotImplementedError
 
     # Behaviour of the machine.
 
