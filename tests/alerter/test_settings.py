@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from types import NoneType, UnionType
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -124,8 +125,9 @@ def leaves(section: type[Section], path: tuple[str, ...] = ()) -> Iterator[tuple
     for name, hint in get_type_hints(section, include_extras=True).items():
         if name not in section.model_fields:
             continue
-        if isinstance(hint, type) and issubclass(hint, Section):
-            yield from leaves(hint, (*path, name))
+        optional = [part for part in get_args(hint) if part is not NoneType] if isinstance(hint, UnionType) else [hint]
+        if len(optional) == 1 and isinstance(optional[0], type) and issubclass(optional[0], Section):
+            yield from leaves(optional[0], (*path, name))
         else:
             yield (*path, name), hint
             for inner in sections_within(hint):
@@ -153,11 +155,18 @@ def value_at(settings: Settings, path: tuple[str, ...]) -> Any:
 
 
 LEAVES = dict(leaves(Settings))
-REAL_TIME_OUTS = {("source", "timeout")}
+REAL_TIME_OUTS = {("source", "timeout"), ("prometheus", "timeout"), ("slurm", "timeout")}
+OPTIONAL: dict[str, Any] = {"prometheus": {"url": "http://prometheus:9090"}, "slurm": {}}
+"""Sections that are not there by default."""
+
+
+def test_every_optional_section_is_walked_here() -> None:
+    absent = {name for name in Settings.model_fields if getattr(Settings(), name) is None}
+    assert absent == OPTIONAL.keys()
 
 
 def test_the_time_scale_divides_every_duration_and_nothing_else() -> None:
-    settings = Settings(time_scale=30)
+    settings = Settings(time_scale=30, **OPTIONAL)
     scaled = settings.scaled()
     divided = set()
     for path in LEAVES:
@@ -283,6 +292,8 @@ OPENING_AND_CLEARING = [
     ("stalled", "clear_cpu_of_limit", "cpu_of_limit"),
     ("stalled", "clear_pressure", "pressure"),
     ("uneven", "clear_spread", "spread"),
+    ("low_sm_activity", "below", "clear_above"),
+    ("hung", "idle_below", "spinning_at_least"),
     ("underused", "below", "clear_above"),
 ]
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from dutycycle_alerter.promql.text import parse_matcher
-from dutycycle_alerter.settings.types import Duration, RealDuration, Section
+from dutycycle_alerter.settings.types import Duration, RealDuration, Section, Whole
 
 _OURS = frozenset({"query", "time", "timeout"})
 _OUR_HEADERS = frozenset(
@@ -104,7 +104,7 @@ class Prometheus(Section):
     """Take any certificate for the server's: for trying things out."""
     timeout: RealDuration = 60
     """How long one query may take, the whole answer included. The engine is told to give up a little earlier."""
-    max_bytes: int = Field(default=2**30, ge=2**16)
+    max_bytes: Whole = Field(default=2**30, ge=2**16)
     """An answer that is larger than this, unpacked, is refused."""
     scrape_interval: Duration = 15
     """How often the engine scrapes the exporters: the exporter's --series-hold is twice this."""

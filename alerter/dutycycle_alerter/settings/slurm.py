@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from dutycycle_alerter.settings.types import Duration, RealDuration, Section
+from dutycycle_alerter.settings.types import Duration, RealDuration, Section, Whole
 
 UNIX = "unix://"
 
@@ -61,7 +61,7 @@ class Slurm(Section):
     """Only jobs whose exporters have this --cluster are Slurm's jobs here; all, where it is empty."""
     timeout: RealDuration = 30
     """How long one call may take, the whole answer included."""
-    max_bytes: int = Field(default=2**28, ge=2**16)
+    max_bytes: Whole = Field(default=2**28, ge=2**16)
     """An answer that is larger than this is refused; a job takes 3 to 10 kB."""
     full_interval: Duration = 300
     """How often all jobs are read even if Slurm says that nothing has changed, so that no clock can hide a change."""

@@ -49,6 +49,7 @@ RealDuration = Annotated[_Seconds, AfterValidator(_within_bounds)]
 """A time-out on a real call: the time scale does not shorten it."""
 Window = Annotated[_Seconds, AfterValidator(_one_of_windows), SCALED]
 Number = Annotated[float, BeforeValidator(_no_bool), Field(allow_inf_nan=False)]
+Whole = Annotated[int, BeforeValidator(_no_bool)]
 Ratio = Annotated[Number, Field(ge=0, le=1)]
 
 _Model = TypeVar("_Model", bound="Section")
