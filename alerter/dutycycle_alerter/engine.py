@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from dutycycle_alerter.device_pass import fold_devices, judge_devices
 from dutycycle_alerter.fold import Pass, Reports, fold_ends, fold_jobs
 from dutycycle_alerter.incidents.closing import lacks_final
 from dutycycle_alerter.incidents.model import Incident
@@ -88,11 +89,13 @@ class Engine:
             judgements = [one.judgement for one in applied]
             told = notices(policies, applied)
             status = self._status(now, judgements, (*self._source.targets(), *word.targets), told)
+            devices = judge_devices(evidence, self._settings.judging)
             self._reached("judged")
             one = Pass(now, word, policies)
             with self._database.write() as connection:
                 self._reached("opened")
                 fold_jobs(connection, one, judgements)
+                fold_devices(connection, one, evidence, devices)
                 fold_ends(connection, one, ended)
                 self._reports.fold(connection, one, evidence.jobs)
                 self._reached("folded")

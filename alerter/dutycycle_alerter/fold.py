@@ -45,7 +45,7 @@ def fold_jobs(connection: sa.Connection, one: Pass, judgements: Sequence[Judgeme
     for judgement in judgements:
         before = latest.get(judgement.evidence.job.id)
         sustained = None if before is None else one.policies.sustained(before)
-        _save(connection, before, advance(sustained, judgement, judging, time_scale=scale))
+        save_step(connection, before, advance(sustained, judgement, judging, time_scale=scale))
     shown = {judgement.evidence.job.id for judgement in judgements}
     for orphan in incidents.active(connection):
         if orphan.kind == JOBS and orphan.subject not in shown:
@@ -54,7 +54,7 @@ def fold_jobs(connection: sa.Connection, one: Pass, judgements: Sequence[Judgeme
                 step = close(orphan, end, now=one.now, time_scale=scale)
             else:
                 step = lose(one.policies.sustained(orphan), judging, now=one.now, time_scale=scale)
-            _save(connection, orphan, step)
+            save_step(connection, orphan, step)
 
 
 def fold_ends(connection: sa.Connection, one: Pass, resolved: Iterable[Incident]) -> None:
@@ -64,7 +64,7 @@ def fold_ends(connection: sa.Connection, one: Pass, resolved: Iterable[Incident]
         if incident is not None and lacks_final(incident):
             end = one.word.end(incident)
             if end is not None and end.figures is not None:
-                _save(
+                save_step(
                     connection, incident, close(incident, end, now=one.now, time_scale=one.policies.settings.time_scale)
                 )
 
@@ -102,7 +102,7 @@ class Reports:
                 self._settings.judging,
                 time_scale=self._settings.time_scale,
             )
-            _save(connection, latest.get(job), step)
+            save_step(connection, latest.get(job), step)
         self._next = waiting
 
     def committed(self) -> None:
@@ -110,7 +110,8 @@ class Reports:
         self._waiting = self._next
 
 
-def _save(connection: sa.Connection, before: Incident | None, step: Step) -> None:
+def save_step(connection: sa.Connection, before: Incident | None, step: Step) -> None:
+    """Write what a step changed, and log its events."""
     if step.incident == before and not step.events:
         return
     incident = incidents.save(connection, before, step)

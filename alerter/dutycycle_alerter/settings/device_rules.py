@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from dutycycle_alerter.settings.types import Number, Ratio, Section, Window
+from dutycycle_alerter.settings.types import Duration, Number, Ratio, Section, Window
 
 
 class GpuFault(Section):
@@ -16,6 +16,8 @@ class GpuFault(Section):
     """Whether the rule is judged at all."""
     xids: tuple[int, ...] = (48, 62, 64, 74, 79, 95, 119, 120)
     """XIDs that open it (NVIDIA's XID guide)."""
+    quiet: Duration = 6 * 3600
+    """An XID speaks against the GPU until none was reported for this long."""
 
 
 class LeakedMemory(Section):
@@ -36,7 +38,7 @@ class LeakedMemory(Section):
 class Throttled(Section):
     """The hardware holds the GPU's clocks down."""
 
-    RISING = (("clear_below", "thermal"),)
+    RISING = (("clear_below", "thermal"), ("clear_power_cap", "power_cap"))
 
     enabled: bool = True
     """Whether the rule is judged at all."""
@@ -47,4 +49,6 @@ class Throttled(Section):
     window: Window = 900
     """What the rule looks at."""
     clear_below: Ratio = 0.02
-    """It clears under this share of heat and brake."""
+    """It clears under this share of heat and brake,"""
+    clear_power_cap: Ratio = 0.40
+    """and under this share at the power limit."""

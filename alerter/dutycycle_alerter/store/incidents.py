@@ -44,6 +44,27 @@ def latest(connection: sa.Connection, subjects: Collection[str], kind: str = "ef
     return found
 
 
+def latest_of_classes(
+    connection: sa.Connection, kinds: Collection[str], *, resolved_after: float
+) -> dict[tuple[str, str], Incident]:
+    """By (subject, class), the active incident or else the newest, of those that a pass may go on with: active ones,
+    those resolved after a time, and those that a person closed while their condition held.
+    """
+    columns = incident.c
+    closed_while_it_held = sa.and_(
+        columns.resolution == Resolution.OPERATOR.value, sa.cast(columns.rules, sa.Text) != "[]"
+    )
+    query = (
+        sa.select(incident)
+        .where(
+            columns.kind.in_(list(kinds)),
+            sa.or_(columns.state != State.RESOLVED.value, columns.resolved_at >= resolved_after, closed_while_it_held),
+        )
+        .order_by(columns.state != State.RESOLVED.value, columns.opened_at, columns.id)
+    )
+    return {(row.subject, row.kind): from_row(row) for row in connection.execute(query)}
+
+
 def active(connection: sa.Connection) -> list[Incident]:
     """Every incident that is not resolved."""
     query = sa.select(incident).where(incident.c.state != State.RESOLVED.value).order_by(incident.c.id)

@@ -118,7 +118,10 @@ fleet_hour = Table(
     Column("hour", Float, primary_key=True),
     Column("cluster", String, primary_key=True),
     Column("model", String, primary_key=True),
-    *(Column(name, Float, nullable=False) for name in ("allocated", "unallocated", "drained", "unknown", "pending")),
+    *(
+        Column(name, Float, nullable=False)
+        for name in ("allocated", "unallocated", "drained", "down", "unknown", "pending", "held")
+    ),
 )
 
 gpu_series = Table(

@@ -9,7 +9,7 @@ branch_labels = None
 depends_on = None
 
 _ADDED = ("sm", "tensor", "dram", "throttle_thermal", "throttle_power", "link_bytes", "power_limit")
-_FLEET = ("allocated", "unallocated", "drained", "unknown", "pending")
+_FLEET = ("allocated", "unallocated", "drained", "down", "unknown", "pending", "held")
 
 
 def upgrade() -> None:

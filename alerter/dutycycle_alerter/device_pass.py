@@ -1,0 +1,138 @@
+"""The part of a pass that is about GPUs and nodes: judge them, and fold what is found into their incidents."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import sqlalchemy as sa
+
+from dutycycle_alerter.fold import Pass, save_step
+from dutycycle_alerter.incidents.device_lifecycle import CLASSES, Subject, advance_device, gpu_subject, node_subject
+from dutycycle_alerter.incidents.lifecycle import lose
+from dutycycle_alerter.incidents.model import Diagnosis, Incident, Step
+from dutycycle_alerter.model import Evidence, GpuEvidence, NodeEvidence
+from dutycycle_alerter.rules import device_fault, device_memory, device_throttled
+from dutycycle_alerter.rules.device_diagnosis import diagnose_gpu, diagnose_node
+from dutycycle_alerter.rules.verdict import Outcome, Verdict
+from dutycycle_alerter.settings import Judging
+from dutycycle_alerter.store import incidents
+
+_NOTHING: Mapping[str, float] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFindings:
+    """What `judge_devices` found: every subject's evidence by its id, and which (subject, class) fire."""
+
+    gpus: Mapping[str, GpuEvidence]
+    nodes: Mapping[str, NodeEvidence]
+    firing: frozenset[tuple[str, str]]
+
+
+def judge_devices(evidence: Evidence, settings: Judging) -> DeviceFindings:
+    """Judge every GPU and node. Pure."""
+    gpus = {gpu_subject(item.gpu).id: item for item in evidence.gpus}
+    nodes = {node_subject(item.node).id: item for item in evidence.nodes}
+    firing = {
+        (subject, verdict.rule)
+        for subject, item in gpus.items()
+        for verdict in (_judge(item, rule, settings) for rule in CLASSES)
+        if verdict.outcome is Outcome.FIRING
+    }
+    firing |= {
+        (subject, device_fault.RULE)
+        for subject, item in nodes.items()
+        if device_fault.judge_node_fault(item, settings).outcome is Outcome.FIRING
+    }
+    return DeviceFindings(gpus, nodes, frozenset(firing))
+
+
+def _judge(item: GpuEvidence, rule: str, settings: Judging, opened_on: Mapping[str, float] = _NOTHING) -> Verdict:
+    if rule == device_fault.RULE:
+        return device_fault.judge_gpu_fault(item, settings, opened_on)
+    if rule == device_memory.RULE:
+        return device_memory.judge_leaked_memory(item, settings)
+    return device_throttled.judge_throttled(item, settings, opened_on)
+
+
+def fold_devices(connection: sa.Connection, one: Pass, evidence: Evidence, findings: DeviceFindings) -> None:
+    """Every finding into its incident, and what became of incidents whose GPU or node no source shows any more.
+
+    Subjects without an incident that do not fire cost nothing here.
+    """
+    settings = one.policies.settings
+    reopenable = one.now - settings.judging.reopen_within
+    latest = incidents.latest_of_classes(connection, CLASSES, resolved_after=reopenable)
+    fold = _Fold(one, evidence, findings)
+    for subject, kind in sorted(findings.firing | latest.keys()):
+        before = latest.get((subject, kind))
+        sustained = None if before is None else one.policies.sustained(before)
+        step = fold.step(sustained, subject, kind)
+        save_step(connection, before, step)
+        if before is not None and before.rules and step.incident is not None and not step.incident.id:
+            # What a person closed is over where something new has opened another.
+            save_step(connection, before, Step(replace(before, rules=(), updated_at=one.now)))
+
+
+class _Fold:
+    """The findings of one pass, and what surrounds them."""
+
+    def __init__(self, one: Pass, evidence: Evidence, findings: DeviceFindings) -> None:
+        self._findings = findings
+        self._policies = one.policies
+        self._settings = one.policies.settings.judging
+        self._now = one.now
+        self._time_scale = one.policies.settings.time_scale
+        self._schedulers = frozenset(item.job.scheduler for item in evidence.jobs if item.job.scheduler)
+        self._on_node: defaultdict[str, list[GpuEvidence]] = defaultdict(list)
+        for item in evidence.gpus:
+            self._on_node[item.gpu.node].append(item)
+
+    def step(self, before: Incident | None, subject: str, kind: str) -> Step:
+        """What the pass does to the incident. Nothing opens on a node under maintenance."""
+        gpu, node = self._findings.gpus.get(subject), self._findings.nodes.get(subject)
+        active = before is not None and before.state.active
+        if gpu is not None and (active or not self._resting(gpu.gpu.node)):
+            return self._gpu(before, gpu, kind)
+        if node is not None and (active or not self._resting(node.node)):
+            return self._node(before, node)
+        if before is not None and gpu is None and node is None:
+            return lose(before, self._settings, now=self._now, time_scale=self._time_scale)
+        return Step(before)
+
+    def _resting(self, node: str) -> bool:
+        return self._policies.calendar.going_on(self._policies.on_node(node))
+
+    def _gpu(self, before: Incident | None, item: GpuEvidence, kind: str) -> Step:
+        verdict = _judge(item, kind, self._settings, _opened_on(before))
+        diagnose = partial(
+            diagnose_gpu,
+            verdict,
+            item.gpu,
+            jobs=item.jobs,
+            schedulers=self._schedulers,
+            time_scale=self._time_scale,
+        )
+        return self._advance(before, gpu_subject(item.gpu), verdict, diagnose)
+
+    def _node(self, before: Incident | None, item: NodeEvidence) -> Step:
+        jobs = tuple(sorted({job for gpu in self._on_node[item.node] for job in gpu.jobs}))
+        verdict = device_fault.judge_node_fault(item, self._settings, _opened_on(before), jobs=jobs)
+        lost = tuple(gpu.gpu for gpu in self._on_node[item.node] if not gpu.visible and not gpu.gpu.mig)
+        diagnose = partial(diagnose_node, verdict, item.node, lost, jobs=jobs, schedulers=self._schedulers)
+        whole = int(verdict.figures.get("expected", 0))
+        return self._advance(before, node_subject(item.node, lost, whole), verdict, diagnose)
+
+    def _advance(
+        self, before: Incident | None, subject: Subject, verdict: Verdict, diagnose: Callable[[], Diagnosis]
+    ) -> Step:
+        return advance_device(
+            before, subject, verdict, diagnose, self._settings, now=self._now, time_scale=self._time_scale
+        )
+
+
+def _opened_on(incident: Incident | None) -> Mapping[str, float]:
+    return incident.figures if incident is not None and incident.state.active else _NOTHING
