@@ -14,6 +14,7 @@ _COMMANDS = {
     "up": "Exporter and alerter on this machine, in the foreground.",
     "serve": "The alerter: evidence, rules, incidents, page.",
     "analyze": "The same rules over recordings.",
+    "backtest": "Two configurations over the same past, before anyone is mailed.",
     "record": "Write a recording from a running exporter.",
     "incidents": "List incidents; show, acknowledge, snooze or resolve one.",
     "users": "Who used how much, and how well.",

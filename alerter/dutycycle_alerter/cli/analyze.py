@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import tzinfo
 from pathlib import Path
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 
-from dutycycle_alerter import recordings
 from dutycycle_alerter.analysis import Analysis
 from dutycycle_alerter.analysis import analyze as analyze_recording
 from dutycycle_alerter.cli.options import config_option, settings_from
+from dutycycle_alerter.cli.recorded import progress_bar, read_files, say, tell_of_files, zone
 from dutycycle_alerter.plots import fleet_picture
-from dutycycle_alerter.printable import printable
 from dutycycle_alerter.recordings import Recording
 from dutycycle_alerter.settings import Settings
-
-_NAMED = 5
-_LINE_LIMIT = 300
-
-
-def _zone(context: click.Context, parameter: click.Parameter, value: str | None) -> tzinfo | None:
-    if value is None:
-        return None
-    try:
-        return ZoneInfo(value)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        near = difflib.get_close_matches(value, available_timezones(), n=1)
-        hint = f"did you mean {near[0]}?" if near else "write it like Europe/Oslo or UTC"
-        raise click.BadParameter(f"{value!r} is not a time zone: {hint}", context, parameter) from error
 
 
 def _fields(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
@@ -47,7 +27,7 @@ _output = click.Path(path_type=Path, dir_okay=False, writable=True)
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @config_option
-@click.option("--timezone", callback=_zone, help="Zone of nvidia-smi's timestamps and of what is shown; local if not.")
+@click.option("--timezone", callback=zone, help="Zone of nvidia-smi's timestamps and of what is shown; local if not.")
 @click.option("--fields", callback=_fields, default="", help="What --query-gpu was given, for a log without header.")
 @click.option("--user", default="", help="Whose logs of nvidia-smi these are.")
 @click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="So many users and findings.")
@@ -78,8 +58,8 @@ def analyze(
       dutycycle analyze --json week.csv.gz | jq '.findings[] | {user, cause, wasted_gpu_hours}'
     """
     settings = settings_from(config_file)
-    with _progress() as progress:
-        recording = _read(files, progress, timezone, fields, user)
+    with progress_bar() as progress:
+        recording = read_files(files, progress, timezone=timezone, fields=fields, user=user)
         result = _judge(recording, settings, progress)
     _warn(result)
     if html is not None:
@@ -99,50 +79,18 @@ def analyze(
         show(analysis_text(result, limit=limit, zone=timezone))
 
 
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    """A progress bar on stderr, where that is a terminal."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        yield progress
-
-
-def _read(
-    files: tuple[Path, ...], progress: Progress, timezone: tzinfo | None, fields: tuple[str, ...], user: str
-) -> Recording:
-    task = progress.add_task("Reading", total=sum(path.stat().st_size for path in files if path.is_file()) or None)
-    return recordings.load(
-        files,
-        timezone=timezone,
-        fields=fields,
-        user=user,
-        progress=lambda size: progress.advance(task, size),
-    )
-
-
 def _judge(recording: Recording, settings: Settings, progress: Progress) -> Analysis:
     task = progress.add_task("Judging", total=None)
     return analyze_recording(recording, settings, lambda done, of: progress.update(task, completed=done, total=of))
 
 
 def _warn(result: Analysis) -> None:
-    """What was assumed, and which lines could not be read: on stderr, beside any output."""
-    for note in result.recording.notes:
-        _say(note)
-    skipped = result.recording.skipped
-    for line in skipped.first[:_NAMED]:
-        _say(str(line))
-    if skipped.count > _NAMED:
-        _say(f"and {skipped.count - _NAMED} more lines that could not be read")
+    """What was assumed, and what counts nothing: on stderr, beside any output."""
+    tell_of_files(result.recording)
     if result.tracks.repeated:
-        _say(f"{result.tracks.repeated} rows repeat a time of their GPU and count nothing")
+        say(f"{result.tracks.repeated} rows repeat a time of their GPU and count nothing")
     if result.tracks.unowned:
-        _say(f"{result.tracks.unowned} rows of GPUs that no workload held count nothing")
-
-
-def _say(text: str) -> None:
-    click.echo(f"dutycycle: {printable(text, _LINE_LIMIT)}", err=True)
+        say(f"{result.tracks.unowned} rows of GPUs that no workload held count nothing")
 
 
 def _write(path: Path, content: bytes, option: str) -> None:

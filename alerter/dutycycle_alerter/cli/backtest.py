@@ -1,0 +1,144 @@
+"""`dutycycle backtest`: what another configuration would have made of the past, before anyone is mailed."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from datetime import tzinfo
+from pathlib import Path
+
+import click
+from rich.progress import Progress
+
+from dutycycle_alerter import backtest as rules_over_history
+from dutycycle_alerter.backtest import Backtest, History, RecordedHistory
+from dutycycle_alerter.cli.moments import parse_moment, write_moment
+from dutycycle_alerter.cli.options import settings_from
+from dutycycle_alerter.cli.reading import in_seconds
+from dutycycle_alerter.cli.recorded import progress_bar, read_files, say, tell_of_files, zone
+from dutycycle_alerter.errors import ConfigError, RecordingError
+from dutycycle_alerter.settings import Settings
+
+_MOST_INSTANTS = 1_000_000
+_config = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command()
+@click.argument("recordings", metavar="[RECORDING]...", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--from", "since", metavar="T", help="Where the range begins; the recordings' beginning if not given.")
+@click.option("--to", "until", metavar="T", help="Where it ends; the recordings' end, or now, if not given.")
+@click.option("--config", "new_file", required=True, type=_config, help="The configuration to try.")
+@click.option(
+    "--against",
+    "current_file",
+    envvar="DUTYCYCLE_CONFIG",
+    type=_config,
+    help="The present configuration, to compare with. Without it every default holds.",
+)
+@click.option("--step", default="5m", show_default=True, callback=in_seconds, help="Time between two judgements.")
+@click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="So many users and incidents.")
+@click.option("--timezone", callback=zone, help="Zone of days and times, and of what is shown; local if not given.")
+@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
+def backtest(
+    recordings: tuple[Path, ...],
+    since: str | None,
+    until: str | None,
+    new_file: Path,
+    current_file: Path | None,
+    step: float,
+    limit: int,
+    timezone: tzinfo | None,
+    as_json: bool,
+) -> None:
+    """What another configuration would have made of the past: incidents, users, mails, compared with the present one.
+
+    The past comes from recordings, or from the PromQL engine of the new configuration's `prometheus` section. Nothing
+    is stored and nobody is mailed. T is a day (2026-11-20), a time (2026-11-20T08:30:00Z) or how long ago (7d, counted
+    from the end of recordings).
+
+    \b
+    Examples:
+      dutycycle backtest --config new.yaml week.csv.gz
+      dutycycle backtest --config new.yaml --against /etc/dutycycle.yaml --from 7d
+      dutycycle backtest --config new.yaml --from 2026-11-01 --to 2026-11-14 --step 15m
+      dutycycle backtest --config new.yaml --json week.csv.gz | jq '.added[] | {user, rule, severity}'
+    """
+    new, current = settings_from(new_file), settings_from(current_file)
+    with progress_bar() as progress, ExitStack() as stack:
+        history = stack.enter_context(_history(recordings, new, progress, timezone))
+        result = _judge(history, new, current, (since, until), step, timezone, progress)
+    if as_json:
+        from dutycycle_alerter.backtest.answer import answer  # noqa: PLC0415 - only what is asked for
+
+        click.echo(answer(result).model_dump_json(indent=2))
+    else:
+        from dutycycle_alerter.cli.backtest_text import backtest_text  # noqa: PLC0415
+        from dutycycle_alerter.cli.tables import show  # noqa: PLC0415
+
+        show(backtest_text(result, limit=limit, zone=timezone))
+
+
+def _history(
+    files: tuple[Path, ...], new: Settings, progress: Progress, timezone: tzinfo | None
+) -> AbstractContextManager[History]:
+    if files:
+        recording = read_files(files, progress, timezone=timezone)
+        tell_of_files(recording)
+        return nullcontext(RecordedHistory(recording, time_scale=new.time_scale))
+    raise ConfigError("no past to judge: name recordings, or a configuration with a prometheus section")
+
+
+def _judge(
+    history: History,
+    new: Settings,
+    current: Settings,
+    wanted: tuple[str | None, str | None],
+    step: float,
+    timezone: tzinfo | None,
+    progress: Progress,
+) -> Backtest:
+    since, until = _range(history, wanted, timezone)
+    wall_step = step / new.time_scale
+    if (until - since) / wall_step > _MOST_INSTANTS:
+        raise click.BadParameter(
+            f"more than {_MOST_INSTANTS:,} times to judge at: give a longer step", param_hint="--step"
+        )
+    task = progress.add_task("Judging", total=None)
+    return rules_over_history.backtest(
+        history,
+        new=new,
+        current=current,
+        since=since,
+        until=until,
+        step=wall_step,
+        progress=lambda done, of: progress.update(task, completed=done, total=of),
+    )
+
+
+def _range(history: History, wanted: tuple[str | None, str | None], timezone: tzinfo | None) -> tuple[float, float]:
+    """The range to judge: what was asked for, as far as the history reaches."""
+    extent = history.extent()
+    if extent is None:
+        raise RecordingError("the recordings have no job of which anything is known")
+    first, last = extent
+    since = first if wanted[0] is None else _moment(wanted[0], "--from", last, timezone)
+    until = last if wanted[1] is None else _moment(wanted[1], "--to", last, timezone, end_of_day=True)
+    if since >= until:
+        raise click.BadParameter(
+            f"{write_moment(since)} is not before --to, {write_moment(until)}", param_hint="--from"
+        )
+    if until <= first or since >= last:
+        raise RecordingError(
+            f"nothing is known from {write_moment(since)} to {write_moment(until)}: what there is reaches from"
+            f" {write_moment(first)} to {write_moment(last)}"
+        )
+    if since < first or until > last:
+        since, until = max(since, first), min(until, last)
+        say(f"what there is reaches from {write_moment(first)} to {write_moment(last)}: only that is judged")
+    return since, until
+
+
+def _moment(text: str, option: str, now: float, timezone: tzinfo | None, *, end_of_day: bool = False) -> float:
+    try:
+        return parse_moment(text, now=now, zone=timezone, end_of_day=end_of_day)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint=option) from error
