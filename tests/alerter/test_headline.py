@@ -11,6 +11,8 @@ from tests.alerter.web.doubles import incident
 @pytest.mark.parametrize(
     ("rule", "concerned", "whole", "text"),
     [
+        ("hung", 1, 1, "The GPU spins without working"),
+        ("hung", 8, 8, "All 8 GPUs spin or wait without working"),
         ("idle", 1, 1, "The GPU is idle"),
         ("idle", 2, 2, "Both GPUs are idle"),
         ("idle", 8, 8, "All 8 GPUs are idle"),
@@ -19,7 +21,11 @@ from tests.alerter.web.doubles import incident
         ("stalled", 1, 1, "The GPU keeps waiting for work"),
         ("uneven", 4, 8, "4 of 8 GPUs lag behind"),
         ("uneven", 3, 4, "The 4 GPUs work unevenly"),
+        ("low_sm_activity", 2, 2, "Both GPUs look busy and hardly compute"),
         ("underused", 8, 8, "All 8 GPUs are hardly used"),
+        ("memory_underused", 4, 4, "All 4 GPUs had most of their memory unused"),
+        ("memory_pressure", 1, 4, "1 of 4 GPUs ran with its memory full"),
+        ("overallocated", 4, 4, "The job asked for far more than it used"),
         ("idle", 2, 0, "Both GPUs are idle"),
         ("gpu_fault", 1, 8, "1 of 8 GPUs shows “gpu fault”"),
     ],
@@ -29,6 +35,6 @@ def test_headline(rule: str, concerned: int, whole: int, text: str) -> None:
     assert headline(incident(rule=rule, gpus=gpus, job_gpus=whole)) == text
 
 
-@pytest.mark.parametrize("rule", Rules.ORDER)
+@pytest.mark.parametrize("rule", [*Rules.ORDER, *Rules.REPORTS])
 def test_every_rule_has_words_of_its_own(rule: str) -> None:
     assert "show" not in headline(incident(rule=rule))

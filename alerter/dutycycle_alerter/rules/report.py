@@ -57,9 +57,9 @@ class _Life:
         seen = evidence.ended - max(self.job.start, evidence.watched_from)
         # Counters do not grow before a job's start or after its end: a longer window than its life says the same.
         idle = settings.rules.idle
-        lengths = sorted({idle.window, idle.critical_window, idle.serving_window})
+        self.lengths = sorted({idle.window, idle.critical_window, idle.serving_window})
         passed = evidence.at - evidence.ended
-        self.length = next((length for length in lengths if length >= seen + passed), lengths[-1])
+        self.length = next((length for length in self.lengths if length >= seen + passed), self.lengths[-1])
         self.watched = max(0.0, min(seen, self.length - passed))
 
     def exempt(self, rule: str) -> Verdict | None:
@@ -81,6 +81,16 @@ class _Life:
     def utilization(self) -> float:
         """Mean utilization; only where `known`."""
         return self.case.mean_utilization(self.length)
+
+    def cpu_cores(self) -> float | None:
+        """Mean busy CPU cores: by accounting, or over a window within its life that is at least half of it.
+
+        A rate over a longer window than the life would be too low.
+        """
+        if self.final.cpu_seconds is not None:
+            return self.final.cpu_seconds / self.run
+        within = max((length for length in self.lengths if length <= self.watched), default=0.0)
+        return self.case.window(within).host.cpu_cores if within > 0 and within >= self.watched / 2 else None
 
     def memory(self) -> float | None:
         """The most GPU memory in use on any GPU, as a share of it."""
@@ -143,9 +153,7 @@ def _overallocated(life: _Life) -> Verdict:
 
 
 def _cpu(life: _Life) -> dict[str, float] | None:
-    requested, used = life.job.cpus, life.case.window(life.length).host.cpu_cores
-    if life.final.cpu_seconds is not None:
-        used = life.final.cpu_seconds / life.run
+    requested, used = life.job.cpus, life.cpu_cores()
     if requested is None or used is None:
         return None
     # A core for each GPU is the least that a job can ask for.

@@ -6,11 +6,13 @@ import pytest
 
 from dutycycle_alerter.errors import TransitionError
 from dutycycle_alerter.incidents.actions import acknowledge, resolve, snooze
+from dutycycle_alerter.incidents.audience import Audience, audience
 from dutycycle_alerter.incidents.lifecycle import advance, lose
 from dutycycle_alerter.incidents.model import Cause, EventKind, Incident, Resolution, Severity, State, Step
 from dutycycle_alerter.model import Consumption, HostUsage, JobEvidence
 from dutycycle_alerter.rules import Outcome, judge
 from tests.alerter.cases import LATER, SETTINGS, START, evidence, moved
+from tests.alerter.rules.spinning import at_power, counters
 from tests.alerter.rules.test_rules import NO_GAPS, gaps
 
 MINUTE = 60.0
@@ -19,6 +21,10 @@ IDLE = evidence([0.0, 0.0], by_window={7200: [0.5, 0.5]}, gpu_fields=NO_GAPS | {
 STALLED = evidence([0.4, 0.4], gpu_fields=gaps(0.4))
 STALLED_AND_LOW = evidence([0.28, 0.28], gpu_fields=gaps(0.4))
 UNDERUSED = evidence([0.2, 0.2], gpu_fields=NO_GAPS)
+PERHAPS_HUNG = evidence([1.0, 1.0], gpu_fields=NO_GAPS | at_power(75))
+HUNG = evidence([1.0, 1.0], gpu_fields=NO_GAPS | at_power(75) | counters(tensor=0.0, dram=0.0))
+HUNG_AND_SMALL = evidence([1.0, 1.0], gpu_fields=NO_GAPS | at_power(75) | counters(sm=0.1, tensor=0.0, dram=0.0))
+SMALL_KERNELS = evidence([0.9, 0.9], gpu_fields=NO_GAPS | counters(sm=0.05))
 UNKNOWN = evidence([0.0, 0.0], coverage=0.1)
 
 
@@ -299,3 +305,85 @@ def test_a_resolved_incident_cannot_be_changed_by_hand() -> None:
 def test_a_snooze_into_the_past_is_refused() -> None:
     with pytest.raises(TransitionError, match="has passed"):
         snooze(opened(), until=LATER, actor="bob", now=LATER)
+
+
+# Hangs
+
+
+def test_a_hang_is_critical_once_counters_confirm_it() -> None:
+    incident = opened(PERHAPS_HUNG)
+    assert (incident.rule, incident.severity) == ("hung", Severity.WARNING)
+    assert incident.started_at == LATER - 15 * MINUTE
+    confirmed = step(incident, HUNG, LATER + MINUTE)
+    assert confirmed.incident is not None
+    assert confirmed.incident.severity is Severity.CRITICAL
+    assert confirmed.incident.diagnosis.causes == (Cause.HANG,)
+    assert kinds(confirmed) == [EventKind.SEVERITY_CHANGED, EventKind.CAUSE_FOUND]
+
+
+def test_a_hang_takes_the_place_of_what_was_found_before_after_half_of_its_window() -> None:
+    """Small kernels, and then a collective that never returns: the same incident, told anew."""
+    incident = opened(SMALL_KERNELS)
+    assert incident.rule == "low_sm_activity"
+    joined = step(incident, HUNG_AND_SMALL, LATER + MINUTE).incident
+    assert joined is not None
+    assert [rule.rule for rule in joined.rules] == ["hung", "low_sm_activity"]
+    assert joined.rule == "low_sm_activity"
+    early = step(joined, HUNG_AND_SMALL, LATER + 8.4 * MINUTE).incident
+    assert early is not None
+    assert early.rule == "low_sm_activity"
+    late = step(early, HUNG_AND_SMALL, LATER + 8.5 * MINUTE)
+    assert late.incident is not None
+    assert (late.incident.rule, late.incident.severity) == ("hung", Severity.CRITICAL)
+
+
+def test_a_hang_of_which_nothing_spins_any_more_ends_and_returns_as_idling() -> None:
+    incident = opened(HUNG)
+    idle = evidence([0.0, 0.0], gpu_fields=NO_GAPS | at_power(70))
+    cleared = step(incident, idle, LATER + 15 * MINUTE)
+    assert cleared.incident is not None
+    assert (cleared.incident.state, kinds(cleared)) == (
+        State.RESOLVED,
+        [EventKind.RULE_CLEARED, EventKind.RESOLVED],
+    )
+    again = step(cleared.incident, idle, LATER + 45 * MINUTE)
+    assert again.incident is not None
+    assert (again.incident.rule, kinds(again)) == ("idle", [EventKind.REOPENED])
+
+
+def test_small_kernels_whose_counters_are_gone_count_as_not_firing() -> None:
+    incident = opened(SMALL_KERNELS)
+    result = step(incident, evidence([0.9, 0.9], gpu_fields=NO_GAPS), LATER + MINUTE)
+    assert result.incident is not None
+    assert result.incident.state is State.RESOLVED
+
+
+# Whom it is for
+
+
+@pytest.mark.parametrize(
+    ("item", "whom"),
+    [
+        (IDLE, Audience.OWNER),
+        (PERHAPS_HUNG, Audience.OPERATORS),
+        (HUNG, Audience.OWNER),
+        (STALLED, Audience.OWNER),
+        # Idle GPUs beside one that perhaps hangs are the owner's all the same.
+        (evidence([1.0, 0.0], gpu_fields=NO_GAPS | at_power(75)), Audience.OWNER),
+    ],
+)
+def test_an_incident_is_for_its_owner_unless_it_is_a_hang_that_nothing_confirms(
+    item: JobEvidence, whom: Audience
+) -> None:
+    incident = opened(item)
+    assert audience(incident) is whom
+    assert audience(replace(incident, rules=(), state=State.RESOLVED)) is (
+        Audience.OPERATORS if incident.rule == "hung" and incident.severity is Severity.WARNING else Audience.OWNER
+    )
+
+
+def test_reports_are_for_nobody_and_devices_for_operators() -> None:
+    incident = opened()
+    assert audience(replace(incident, kind="report", severity=Severity.INFO)) is Audience.NOBODY
+    assert audience(replace(incident, kind="fault", rule="gpu_fault", severity=Severity.CRITICAL)) is Audience.OPERATORS
+    assert audience(replace(incident, kind="throttle", rule="throttled", severity=Severity.INFO)) is Audience.NOBODY

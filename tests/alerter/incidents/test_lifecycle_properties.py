@@ -13,10 +13,15 @@ from dutycycle_alerter.model import Consumption, JobEvidence
 from dutycycle_alerter.rules import judge
 from dutycycle_alerter.settings import Rules
 from tests.alerter.cases import LATER, SETTINGS, evidence, moved
+from tests.alerter.rules.spinning import at_power, counters
 from tests.alerter.rules.test_rules import NO_GAPS, gaps
 
 EVIDENCE: dict[str, JobEvidence] = {
-    "healthy": evidence([0.95, 0.95], gpu_fields=NO_GAPS),
+    "healthy": evidence([0.95, 0.95], gpu_fields=NO_GAPS | at_power(400) | counters(sm=0.8)),
+    "hung, perhaps": evidence([1.0, 1.0], gpu_fields=NO_GAPS | at_power(75)),
+    "hung": evidence([1.0, 1.0], gpu_fields=NO_GAPS | at_power(75) | counters(sm=0.1, tensor=0.0, dram=0.0)),
+    "hung in part": evidence([1.0, 0.0], gpu_fields=NO_GAPS | at_power(75) | counters(tensor=0.0)),
+    "small kernels": evidence([0.9, 0.9], gpu_fields=NO_GAPS | at_power(200) | counters(sm=0.05)),
     "idle": evidence([0.0, 0.0], gpu_fields=NO_GAPS),
     "nearly idle": evidence([0.01, 0.01], gpu_fields=NO_GAPS),
     "partially idle": evidence([0.9, 0.0], gpu_fields=NO_GAPS),

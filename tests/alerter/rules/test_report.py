@@ -115,6 +115,13 @@ def test_overallocated_cpus(requested: float | None, used: float | None, outcome
         assert verdict("overallocated", accounted, final).outcome is outcome
 
 
+@pytest.mark.parametrize(("hours", "known"), [(1.99, False), (2.0, True), (4.0, True), (4.01, False), (24.0, True)])
+def test_cores_are_taken_from_a_window_within_the_life_and_most_of_it(hours: float, known: bool) -> None:
+    """A rate over a window that reaches beyond the life would be too low."""
+    item = ended([None], memory=None, hours=hours, cpus=16.0, host=HostUsage(cpu_cores=1.0))
+    assert (verdict("overallocated", item).outcome is FIRING) == known
+
+
 @pytest.mark.parametrize(
     ("requested", "peak", "outcome"),
     [
