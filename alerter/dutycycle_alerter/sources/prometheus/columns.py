@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,28 +18,32 @@ class Rows:
 
     def __init__(self, keys: Sequence[tuple[str, ...]]) -> None:
         self.keys = keys
-        self._places: Mapping[tuple[str, ...], int] = {key: place for place, key in enumerate(keys)}
+        self._places = {key: place for place, key in enumerate(keys)}
+        self._last: tuple[list[tuple[str, ...]], NDArray[np.int64]] = [], self.places([])
 
     def __len__(self) -> int:
         return len(self.keys)
 
-    def place(self, key: tuple[str, ...]) -> int | None:
-        """The row of a key; None where there is none."""
-        return self._places.get(key)
+    def places(self, keys: Sequence[tuple[str, ...]]) -> NDArray[np.int64]:
+        """The row of each key, -1 where there is none."""
+        get = self._places.get
+        return np.array([get(key, -1) for key in keys], dtype=np.int64)
 
     def empty(self) -> Column:
         """A column of which nothing is known."""
         return np.full(len(self.keys), np.nan)
 
-    def fold(self, column: Column, answer: Vector, *, lowest: bool = False) -> None:
-        """Put an answer into a column. What comes twice is the higher (or the `lowest`); keys without a row are left
-        out, and so is what is no number.
+    def fold(self, column: Column, answer: Vector) -> None:
+        """Put an answer into a column. What comes twice is the higher; keys without a row are left out, and so is what
+        is no number.
         """
-        places = self._places
-        found = np.fromiter((places.get(key, -1) for key in answer.keys), dtype=np.int64, count=len(answer.keys))
+        # An engine gives the series of one metric in the order of those of another.
+        keys, found = self._last
+        if keys != answer.keys:
+            found = self.places(answer.keys)
+            self._last = answer.keys, found
         usable = (found >= 0) & np.isfinite(answer.values)
-        combine = np.fmin if lowest else np.fmax
-        combine.at(column, found[usable], answer.values[usable])
+        np.fmax.at(column, found[usable], answer.values[usable])
 
 
 def cells(column: Column) -> Cells:

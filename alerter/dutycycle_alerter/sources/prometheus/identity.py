@@ -19,6 +19,8 @@ JobKey = tuple[str, str]
 """Cluster and workload."""
 Key = tuple[str, str, str, str]
 """Node, GPU UUID, MIG UUID, workload."""
+Device = tuple[str, str, str]
+"""The same without the workload."""
 
 
 @dataclass(slots=True)
@@ -99,6 +101,7 @@ class Identity:
     first_seen: dict[JobKey, float] = field(default_factory=dict)
     told: set[Key] = field(default_factory=set)
     sights: dict[str, Sight] = field(default_factory=dict)
+    free: dict[Device, Gpu] = field(default_factory=dict)
     owners: dict[JobKey, Mapping[str, str]] = field(default_factory=dict)
     starts: dict[JobKey, float] = field(default_factory=dict)
     first_processes: dict[JobKey, float] = field(default_factory=dict)
@@ -108,6 +111,10 @@ class Identity:
         self._see_nodes(answers, at)
         self._see_allocations(answers, at)
         self._see_owners(answers)
+        self.free = {
+            (node, uuid, mig): Gpu(node, index, uuid, mig, model)
+            for (node, index, uuid, mig, model), _ in answers.items("free")
+        }
         jobs: defaultdict[JobKey, list[tuple[Key, Held]]] = defaultdict(list)
         for key, held in self.held.items():
             jobs[held.job].append((key, held))

@@ -23,6 +23,7 @@ HOLDING = ("cluster", "node", "gpu", "gpu_uuid", "mig", "workload", "model")
 JOB = ("cluster", "workload")
 OWNER = (*JOB, "scheduler", "namespace", "pod", "job_id", "user", "account", "partition")
 HOST = ("node", "workload")
+GPU = ("node", "gpu", "gpu_uuid", "mig", "model")
 ACCOUNT = ("cluster", "node", "gpu_uuid", "mig", "workload", "model")
 
 ABSENT_SCRAPES = 3
@@ -134,6 +135,7 @@ def identity(settings: Settings, *, back: float, shard: tuple[str, ...] = ()) ->
         # While a driver is loaded GPUs come one by one: one is missing where it is in two scrapes.
         Query("visible", _by("max", ("node",), f"max_over_time({seen}[{twice}])"), ("node",)),
         Query("expected", _by("min", ("node",), f"min_over_time({of('gpu_expected')}[{twice}])"), ("node",)),
+        Query("free", f"{_by('max', GPU, of('gpu_info'))} unless {_on(DEVICE)} {held}", GPU),
         Query("scales", f'count_values("scale", {of("dutycycle_exporter_time_scale")})', ("scale",)),
         Query("replays", f"max({of('dutycycle_exporter_replay')})", ()),
         Query("twice", f"count({_by('count', KEY, held)} > 1)", ()),
@@ -276,9 +278,7 @@ def _devices(of: _Selectors, lengths: Windows, xids: tuple[int, ...]) -> Iterabl
     """Of GPUs that nobody holds more is read than of others: that is where memory leaks."""
     nobody = f"unless {_on(DEVICE)} {of('gpu_allocation')}"
     window, leaked = duration(lengths.throttled), duration(lengths.leaked)
-    info, memory, processes = of("gpu_info"), of("gpu_memory_used_bytes"), of("gpu_processes")
-    labels = ("node", "gpu", "gpu_uuid", "mig", "model")
-    yield Query("free", f"{_by('max', labels, info)} {nobody}", labels)
+    memory, processes = of("gpu_memory_used_bytes"), of("gpu_processes")
     yield Query("free_memory", f"{_by('max', DEVICE, memory)} {nobody}", DEVICE)
     least = _by("min", DEVICE, f"min_over_time({memory}[{leaked}])")
     yield Query("free_memory_least", f"{least} {nobody}", DEVICE, lengths.leaked)

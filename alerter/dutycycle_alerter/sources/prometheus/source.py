@@ -22,11 +22,15 @@ from dutycycle_alerter.settings import Prometheus, Settings
 from dutycycle_alerter.sources.prometheus import accounts, queries
 from dutycycle_alerter.sources.prometheus.accounts import Growth, Parked
 from dutycycle_alerter.sources.prometheus.asking import Engine, Fold, ask
-from dutycycle_alerter.sources.prometheus.evidence import DeviceEvidence, JobWindows, Tables
+from dutycycle_alerter.sources.prometheus.collecting import no_collection
+from dutycycle_alerter.sources.prometheus.columns import cells
+from dutycycle_alerter.sources.prometheus.devices import DeviceEvidence
 from dutycycle_alerter.sources.prometheus.identity import Answers, Identity, Known
 from dutycycle_alerter.sources.prometheus.jobs import describe
 from dutycycle_alerter.sources.prometheus.loading import Loading
 from dutycycle_alerter.sources.prometheus.queries import Query
+from dutycycle_alerter.sources.prometheus.tables import Tables
+from dutycycle_alerter.sources.prometheus.windows import Windows
 from dutycycle_alerter.store.database import Database, get_meta, set_meta
 from dutycycle_alerter.store.ledger import HOUR
 from dutycycle_alerter.store.status import WATERMARK
@@ -82,7 +86,7 @@ class PrometheusSource:
         """All that is known. Leaving the block without an error tells that the pass is in the store. Raises
         StoreError.
         """
-        with self._lock:
+        with self._lock, no_collection():
             with self._database.read() as connection:
                 since = get_meta(connection, WATERMARK)
             try:
@@ -133,7 +137,7 @@ class PrometheusSource:
         answers = self._ask_identity(at, 0.0 if since is None else at - since)
         self._check(answers)
         jobs = self._identity.update(answers, at)
-        tables = Tables(at, jobs, self._learned)
+        tables = Tables(at, jobs, self._identity.free, self._learned)
         failed = ask(self._engine, self._evidence_queries, at, self._fold(tables))
         for query, error in failed.items():
             if not query.window and not query.optional:
@@ -211,7 +215,7 @@ class PrometheusSource:
     def _jobs(self, tables: Tables, growth: Growth) -> Iterator[JobEvidence]:
         """Every job that holds GPUs or has just ended, and those that came and went since the last pass."""
         identity, at, consumed = self._identity, tables.at, growth.consumption()
-        windows = _Windows(tables, self._lengths.every)
+        windows = Windows(tables, self._lengths.every)
         self._watch_loading(tables)
         for known in tables.jobs:
             start = identity.starts.get(known.key, known.watched_from)
@@ -246,29 +250,13 @@ class PrometheusSource:
         grace = self._settings.judging.grace
         longest = max(grace.loading, grace.batch)
         window = self._lengths.held[0]
-        used, total = tables.cells("memory_used", window), tables.totals()
+        used, total = cells(tables.column(tables.rows, "memory_used", window)), tables.totals()
         self._loading.keep({job.key for job in tables.jobs})
         for job in tables.jobs:
             start = self._identity.first_processes.get(job.key, self._identity.starts.get(job.key, 0.0))
-            if used and tables.at - start <= longest:
+            if tables.at - start <= longest:
                 begin, end = tables.places[job.id]
                 self._loading.watch(job, used[begin:end], total[begin:end], tables.at)
-
-
-class _Windows:
-    """The windows of a pass, each made when it is first asked for."""
-
-    def __init__(self, tables: Tables, fetched: tuple[float, ...]) -> None:
-        self._tables = tables
-        self._fetched = fetched
-        self._made: dict[float, JobWindows] = {}
-
-    def of(self, job: Known, length: float) -> WindowEvidence:
-        """One job over one window."""
-        made = self._made.get(length)
-        if made is None:
-            made = self._made[length] = JobWindows(self._tables, length, fetched=length in self._fetched)
-        return made.of(job)
 
 
 def twice(answers: Answers) -> str:
