@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
@@ -16,7 +16,7 @@ from dutycycle_alerter.incidents.reporting import file_report
 from dutycycle_alerter.model import Job, JobEvidence
 from dutycycle_alerter.policies import PoliciesInForce
 from dutycycle_alerter.rules import Judgement
-from dutycycle_alerter.rules.report import report
+from dutycycle_alerter.rules.report import Final, report
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.store import incidents
 from dutycycle_alerter.workloads import Word
@@ -75,39 +75,50 @@ class Reports:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._waits = _PASSES_FOR_FIGURES if settings.slurm is not None and settings.slurm.accounting else 0
-        self._waiting: dict[str, tuple[JobEvidence, int]] = {}
-        self._next = self._waiting
+        self._state = _Reported()
+        self._next = self._state
 
     def jobs(self) -> Collection[Job]:
         """Those that have ended and whose figures are waited for."""
-        return [evidence.job for evidence, _ in self._waiting.values()]
+        return [evidence.job for evidence, _ in self._state.waiting.values()]
 
     def fold(self, connection: sa.Connection, one: Pass, evidence: Sequence[JobEvidence]) -> None:
         """File what can be filed now; what waits on is decided when the pass is `committed`."""
-        ended = {item.job.id: (item, self._waits) for item in evidence if item.ended is not None}
-        due = {**ended, **self._waiting}
+        ended = {item.job.id: item for item in evidence if item.ended is not None}
+        # A source may show a job for some passes after its end.
+        done = {job: start for job, start in self._state.done.items() if job in ended and ended[job].job.start == start}
+        fresh = {job: (item, self._waits) for job, item in ended.items() if job not in done}
+        due = {**fresh, **self._state.waiting}
         latest = incidents.latest(connection, list(due), REPORT) if due else {}
         waiting: dict[str, tuple[JobEvidence, int]] = {}
         for job, (item, left) in due.items():
             final = one.word.final(item.job)
             if final is None and left > 0:
                 waiting[job] = item, left - 1
-                continue
-            verdicts = report(item, self._settings.judging, final)
-            applied = one.policies.applied(Judgement(item, verdicts)).judgement
-            step = file_report(
-                latest.get(job),
-                item,
-                applied.verdicts,
-                self._settings.judging,
-                time_scale=self._settings.time_scale,
-            )
-            save_step(connection, latest.get(job), step)
-        self._next = waiting
+            else:
+                self._file(connection, one, item, latest.get(job), final)
+                done[job] = item.job.start
+        self._next = _Reported(waiting, done)
 
     def committed(self) -> None:
         """The pass is in the store."""
-        self._waiting = self._next
+        self._state = self._next
+
+    def _file(
+        self, connection: sa.Connection, one: Pass, item: JobEvidence, latest: Incident | None, final: Final | None
+    ) -> None:
+        judging, scale = self._settings.judging, self._settings.time_scale
+        applied = one.policies.applied(Judgement(item, report(item, judging, final)))
+        step = file_report(latest, item, applied.judgement.verdicts, judging, time_scale=scale)
+        save_step(connection, latest, step)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reported:
+    """Jobs whose report waits, with how many passes more, and those whose report is filed, with their start."""
+
+    waiting: Mapping[str, tuple[JobEvidence, int]] = field(default_factory=dict)
+    done: Mapping[str, float] = field(default_factory=dict)
 
 
 def save_step(connection: sa.Connection, before: Incident | None, step: Step) -> None:
