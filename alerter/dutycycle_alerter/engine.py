@@ -101,7 +101,8 @@ class Engine:
                 self._reached("folded")
                 used = [(item.job, part) for item in evidence.jobs for part in item.recent]
                 ledger.add(connection, now, used, hour=ledger.HOUR / self._settings.time_scale)
-                set_meta(connection, WATERMARK, now)
+                # An engine that is asked knows the newest samples a little later.
+                set_meta(connection, WATERMARK, now if evidence.accounted_until is None else evidence.accounted_until)
                 self._reached("accounted")
                 save_status(connection, status, stale_after=3 * self._settings.source.interval)
                 self._reached("written")

@@ -50,7 +50,7 @@ class DeviceEvidence:
         shown, holders = self._shown()
         nodes = {node: self._node(node) for node in {gpu.node for gpu in shown.values()}}
         recovery, remap = (self._cells(name) for name in _HEALTH)
-        used, total = self._cells("free_memory"), self._cells("memory_total")
+        used, total = self._cells("memory"), self._cells("memory_total")
         baseline = tables.learned.get("memory_baseline", {})
         for place, (host, uuid, mig) in enumerate(tables.devices.keys):
             device = host, uuid, mig

@@ -275,11 +275,11 @@ def _throttled(of: _Selectors, window: float) -> Iterable[Query]:
 
 
 def _devices(of: _Selectors, lengths: Windows, xids: tuple[int, ...]) -> Iterable[Query]:
-    """Of GPUs that nobody holds more is read than of others: that is where memory leaks."""
+    """Of GPUs that nobody holds more is read than of others: only there memory leaks."""
     nobody = f"unless {_on(DEVICE)} {of('gpu_allocation')}"
     window, leaked = duration(lengths.throttled), duration(lengths.leaked)
     memory, processes = of("gpu_memory_used_bytes"), of("gpu_processes")
-    yield Query("free_memory", f"{_by('max', DEVICE, memory)} {nobody}", DEVICE)
+    yield Query("memory", _by("max", DEVICE, memory), DEVICE)
     least = _by("min", DEVICE, f"min_over_time({memory}[{leaked}])")
     yield Query("free_memory_least", f"{least} {nobody}", DEVICE, lengths.leaked)
     most = _by("max", DEVICE, f"max_over_time({processes}[{leaked}])")
