@@ -69,13 +69,14 @@ def overridden(
     time_scale: float | None = None,
 ) -> Settings:
     """The configuration with what the command line says instead. Raises ConfigError."""
-    data = settings.model_dump()
+    # Only what was said: a default that is written out would pass for the operator's word.
+    data = settings.model_dump(exclude_unset=True)
     if listen is not None:
-        data["web"]["listen_address"] = listen
+        data.setdefault("web", {})["listen_address"] = listen
     if database is not None:
         data["database"] = database
     if targets:
-        data["source"]["targets"] = targets
+        data.setdefault("source", {})["targets"] = targets
     if time_scale is not None:
         data["time_scale"] = time_scale
     return parse(data, origin="command line")
