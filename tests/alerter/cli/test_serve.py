@@ -15,11 +15,10 @@ def test_nothing_said_changes_nothing_whatever_the_source_is() -> None:
 
 
 def test_what_is_said_counts() -> None:
-    said = overridden(
-        Settings(time_scale=2), listen="127.0.0.1:1", database="sqlite:///x", targets=("http://n/metrics",), time_scale=3
-    )
+    targets = ("http://n/metrics",)
+    said = overridden(Settings(), listen="127.0.0.1:1", database="sqlite:///x", targets=targets, time_scale=3)
     assert (said.web.listen_address, said.database) == ("127.0.0.1:1", "sqlite:///x")
-    assert (said.source.targets, said.time_scale) == (("http://n/metrics",), 3)
+    assert (said.source.targets, said.time_scale) == (targets, 3)
 
 
 def test_targets_beside_a_prometheus_are_a_mistake() -> None:
