@@ -1,0 +1,308 @@
+"""Passes over exporters that tell of faults, leaks, heat and lost GPUs: the right incidents, and no others."""
+
+import sqlite3
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+
+import pytest
+
+from dutycycle_alerter.incidents.model import EventKind, Incident, Resolution, Severity, State
+from dutycycle_alerter.views import IncidentFilter
+from tests.alerter.exporters import GIB, FakeExporter
+from tests.alerter.rig import Page, Rig, refusing, running
+
+MINUTE = 60.0
+HOUR = 3600.0
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.sqlite3"
+
+
+def node(name: str = "gpu01", gpus: int = 2) -> FakeExporter:
+    """A node of free GPUs, all of which it shows."""
+    made = FakeExporter(name, gpus)
+    made.expected = gpus
+    for one in made.devices:
+        one.free()
+        one.throttled = {"thermal": 0.0, "power_cap": 0.0}
+    return made
+
+
+def run(path: Path, *pages: FakeExporter | Page) -> AbstractContextManager[Rig]:
+    return running(path, *pages, interval=MINUTE)
+
+
+def work(rig: Rig, seconds: float) -> None:
+    """Scrape and pass every minute."""
+    for _ in range(round(seconds / MINUTE)):
+        rig.step()
+        rig.run_pass()
+
+
+def incidents(rig: Rig) -> dict[tuple[str, str], Incident]:
+    """The newest incident by subject and class."""
+    return {(one.subject, one.kind): one for one in reversed(rig.reader.incidents(IncidentFilter())[0])}
+
+
+def events(rig: Rig, incident: Incident) -> list[EventKind]:
+    return [event.kind for event in rig.reader.events(incident.id)]
+
+
+GPU = "gpu/gpu01/GPU-gpu01-0"
+NODE = "node/gpu01"
+
+
+def test_healthy_gpus_have_no_incidents(path: Path) -> None:
+    with run(path, node(), node("gpu02")) as rig:
+        work(rig, 30 * MINUTE)
+        assert incidents(rig) == {}
+
+
+def test_an_xid_opens_an_incident_at_once_and_names_who_holds_the_gpu(path: Path) -> None:
+    exporter = node()
+    exporter.allocate("slurm/7", 0)
+    with run(path, exporter) as rig:
+        work(rig, 5 * MINUTE)
+        exporter.devices[0].xids[95] = rig.clock() + 10
+        work(rig, MINUTE)
+        ((key, item),) = incidents(rig).items()
+        assert key == (GPU, "gpu_fault")
+        assert (item.severity, item.state, item.started_at) == (Severity.CRITICAL, State.OPEN, rig.clock() - 50)
+        assert item.diagnosis.evidence[-1] == "the GPU is held by slurm/7"
+        assert item.diagnosis.commands[0].startswith("scontrol update NodeName=gpu01 ")
+        assert not any(command.startswith("kubectl") for command in item.diagnosis.commands)
+        exporter.end("slurm/7")
+        work(rig, 10 * MINUTE)
+        assert incidents(rig)[key].state is State.OPEN  # it does not end with the job
+
+
+def test_a_fault_clears_when_nothing_was_reported_for_its_time_whatever_is_started_again(path: Path) -> None:
+    exporter = node()
+    quiet = 6 * HOUR
+    with run(path, exporter) as rig:
+        work(rig, 2 * MINUTE)
+        reported = rig.clock()
+        exporter.devices[0].xids[48] = reported
+        work(rig, MINUTE)
+        exporter.devices[0].xids.clear()  # the exporter started again
+        rig.restart()  # and so did the alerter
+        work(rig, 10 * MINUTE)
+        assert incidents(rig)[GPU, "gpu_fault"].state is State.OPEN
+        rig.clock.now = reported + quiet - 2 * MINUTE
+        work(rig, MINUTE)
+        assert incidents(rig)[GPU, "gpu_fault"].state is State.OPEN
+        work(rig, MINUTE)
+        item = incidents(rig)[GPU, "gpu_fault"]
+        assert (item.state, item.resolution, item.resolved_at) == (
+            State.RESOLVED,
+            Resolution.CLEARED,
+            reported + quiet,
+        )
+
+
+def test_what_the_driver_asks_for_holds_until_the_driver_says_otherwise(path: Path) -> None:
+    exporter = node()
+    one = exporter.devices[0]
+    with run(path, exporter) as rig:
+        one.recovery_action = 1
+        work(rig, 2 * MINUTE)
+        assert incidents(rig)[GPU, "gpu_fault"].state is State.OPEN
+        one.recovery_action = None
+        work(rig, 10 * MINUTE)
+        assert incidents(rig)[GPU, "gpu_fault"].state is State.OPEN
+        one.recovery_action = 0
+        work(rig, MINUTE)
+        assert incidents(rig)[GPU, "gpu_fault"].resolution is Resolution.CLEARED
+
+
+def test_a_gpu_that_falls_off_the_bus_is_a_fault_of_its_node(path: Path) -> None:
+    exporter = node(gpus=4)
+    with run(path, exporter) as rig:
+        work(rig, 5 * MINUTE)
+        exporter.devices[2].shown = False
+        work(rig, MINUTE)
+        assert incidents(rig) == {}  # a driver that is loaded anew shows its GPUs one by one
+        work(rig, MINUTE)
+        item = incidents(rig)[NODE, "gpu_fault"]
+        assert (item.figures, item.job_gpus) == ({"expected": 4, "visible": 3}, 4)
+        assert [gpu.uuid for gpu in item.gpus] == ["GPU-gpu01-2"]
+        exporter.devices[2].shown = True
+        work(rig, MINUTE)
+        assert incidents(rig)[NODE, "gpu_fault"].resolution is Resolution.CLEARED
+
+
+def test_a_driver_that_is_loaded_anew_is_no_fault(path: Path) -> None:
+    exporter = node()
+    with run(path, exporter) as rig:
+        work(rig, 5 * MINUTE)
+        exporter.visible = False
+        work(rig, 2 * MINUTE)
+        exporter.visible, exporter.devices[0].shown = True, False
+        work(rig, MINUTE)
+        exporter.devices[0].shown = True
+        work(rig, 5 * MINUTE)
+        assert incidents(rig) == {}
+
+
+def test_memory_that_nobody_uses_is_a_leak_after_a_quarter_of_an_hour(path: Path) -> None:
+    exporter = node()
+    one = exporter.devices[0]
+    with run(path, exporter) as rig:
+        work(rig, 5 * MINUTE)
+        one.memory_used = 20 * GIB
+        work(rig, 14 * MINUTE)
+        assert incidents(rig) == {}
+        work(rig, 3 * MINUTE)
+        ((key, item),) = incidents(rig).items()
+        assert key == (GPU, "leaked_memory")
+        assert item.figures == {"memory_used": 20 * GIB, "memory_baseline": 0.5 * GIB}
+        one.memory_used = 0.5 * GIB
+        work(rig, MINUTE)
+        assert incidents(rig)[key].resolution is Resolution.CLEARED
+
+
+def test_an_alerter_that_starts_again_knows_the_baseline_and_closes_nothing_unseen(path: Path) -> None:
+    exporter = node(gpus=1)
+    one = exporter.devices[0]
+    with run(path, exporter) as rig:
+        work(rig, 5 * MINUTE)
+        one.memory_used = 20 * GIB
+        work(rig, 20 * MINUTE)
+        assert incidents(rig)[GPU, "leaked_memory"].state is State.OPEN
+        rig.restart()
+        work(rig, 5 * MINUTE)
+        assert incidents(rig)[GPU, "leaked_memory"].state is State.OPEN
+        one.memory_used = 0.5 * GIB
+        work(rig, MINUTE)
+        assert incidents(rig)[GPU, "leaked_memory"].resolution is Resolution.CLEARED
+
+
+def test_heat_is_a_warning_and_the_power_limit_information(path: Path) -> None:
+    exporter = node()
+    with run(path, exporter) as rig:
+        for _ in range(20):
+            exporter.devices[0].throttled["thermal"] += 0.1 * MINUTE
+            exporter.devices[1].throttled["power_cap"] += 0.9 * MINUTE
+            work(rig, MINUTE)
+        found = incidents(rig)
+        assert {key: one.severity for key, one in found.items()} == {
+            (GPU, "throttled"): Severity.WARNING,
+            ("gpu/gpu01/GPU-gpu01-1", "throttled"): Severity.INFO,
+        }
+        work(rig, 20 * MINUTE)
+        assert {one.resolution for one in incidents(rig).values()} == {Resolution.CLEARED}
+
+
+def test_a_gpu_may_have_an_incident_of_each_class(path: Path) -> None:
+    exporter = node()
+    one = exporter.devices[0]
+    with run(path, exporter) as rig:
+        work(rig, 5 * MINUTE)
+        one.memory_used, one.remap_failed = 20 * GIB, 1
+        for _ in range(20):
+            one.throttled["thermal"] += 0.1 * MINUTE
+            work(rig, MINUTE)
+        assert set(incidents(rig)) == {(GPU, kind) for kind in ("gpu_fault", "leaked_memory", "throttled")}
+
+
+def test_a_dead_exporter_opens_and_resolves_nothing(path: Path) -> None:
+    exporter, other = node(), node("gpu02")
+    answering = [True]
+    one = exporter.devices[0]
+    with run(path, lambda: exporter.page() if answering[0] else (503, b""), other) as rig:
+        rig.exporters.append(exporter)
+        work(rig, 5 * MINUTE)
+        one.recovery_action, one.memory_used = 1, 20 * GIB
+        exporter.expected = 3
+        work(rig, 20 * MINUTE)
+        before = {key: (item.state, events(rig, item)) for key, item in incidents(rig).items()}
+        assert set(before) == {(GPU, "gpu_fault"), (GPU, "leaked_memory"), (NODE, "gpu_fault")}
+        answering[0] = False
+        one.recovery_action, one.memory_used, exporter.expected = 0, 0.5 * GIB, 2
+        exporter.devices[1].remap_failed = 1
+        work(rig, 2 * HOUR)
+        assert {key: (item.state, events(rig, item)) for key, item in incidents(rig).items()} == before
+
+
+def test_a_node_that_left_the_fleet_loses_its_incidents_after_a_day(path: Path) -> None:
+    exporter = node()
+    answering = [True]
+    with run(path, lambda: exporter.page() if answering[0] else (503, b""), node("gpu02")) as rig:
+        work(rig, 2 * MINUTE)
+        exporter.devices[0].remap_failed, exporter.expected = 1, 3
+        work(rig, 3 * MINUTE)
+        assert len(incidents(rig)) == 2
+        answering[0] = False
+        rig.restart()  # nothing of the node is in memory any more
+        known = incidents(rig)[GPU, "gpu_fault"].known_at
+        rig.clock.now = known + 23 * HOUR
+        work(rig, MINUTE)
+        assert {one.state for one in incidents(rig).values()} == {State.OPEN}
+        rig.clock.now = known + 24 * HOUR + 2 * MINUTE
+        work(rig, MINUTE)
+        assert {one.resolution for one in incidents(rig).values()} == {Resolution.LOST}
+
+
+def test_what_a_person_closed_opens_again_only_for_something_new(path: Path) -> None:
+    exporter = node()
+    one = exporter.devices[0]
+    with run(path, exporter) as rig:
+        work(rig, 2 * MINUTE)
+        one.xids[48] = rig.clock()
+        work(rig, MINUTE)
+        rig.reader.resolve(1, actor="bob")
+        work(rig, 10 * MINUTE)
+        assert [item.id for item in incidents(rig).values()] == [1]
+        one.xids[48] = rig.clock()
+        work(rig, MINUTE)
+        assert [(item.id, item.state) for item in incidents(rig).values()] == [(2, State.OPEN)]
+        one.xids.clear()
+        rig.clock.advance(7 * HOUR)
+        work(rig, MINUTE)
+        assert incidents(rig)[GPU, "gpu_fault"].resolution is Resolution.CLEARED
+        rig.clock.advance(7 * HOUR)
+        one.remap_failed = 1
+        work(rig, MINUTE)
+        assert incidents(rig)[GPU, "gpu_fault"].id == 3
+
+
+def contents(rig: Rig) -> dict[str, list[tuple[object, ...]]]:
+    with closing(sqlite3.connect(rig.path)) as connection:
+        names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {name: connection.execute(f'SELECT * FROM "{name}"').fetchall() for name in names}
+
+
+def test_a_second_pass_on_the_same_evidence_changes_nothing(path: Path) -> None:
+    exporter = node()
+    one = exporter.devices[0]
+    with run(path, exporter) as rig:
+        work(rig, 5 * MINUTE)
+        one.xids[48], one.memory_used, exporter.expected = rig.clock(), 20 * GIB, 3
+        work(rig, 20 * MINUTE)
+        assert len(incidents(rig)) == 3
+        for ending in (False, True):
+            if ending:
+                one.memory_used, exporter.expected = 0.5 * GIB, 2
+                work(rig, 2 * MINUTE)
+            before = contents(rig)
+            rig.run_pass()
+            rig.run_pass()
+            assert contents(rig) == before
+
+
+def test_a_pass_that_fails_changes_nothing_and_the_next_makes_up_for_it(path: Path) -> None:
+    from dutycycle_alerter.errors import StoreError
+
+    exporter = node()
+    with run(path, exporter) as rig:
+        work(rig, 2 * MINUTE)
+        exporter.devices[0].remap_failed = 1
+        rig.step()
+        before = contents(rig)
+        with refusing(path, "incident_event"), pytest.raises(StoreError, match="disk is full"):
+            rig.run_pass()
+        assert contents(rig) == before
+        rig.run_pass()
+        assert events(rig, incidents(rig)[GPU, "gpu_fault"]) == [EventKind.OPENED]
