@@ -14,6 +14,7 @@ from dutycycle_alerter import figures
 from dutycycle_alerter.cli.tables import QUIET, SEVERITY_STYLE, outside, places
 from dutycycle_alerter.headline import headline, rule_name
 from dutycycle_alerter.incidents.model import Event, Incident
+from dutycycle_alerter.incidents.reasons import reasons
 from dutycycle_alerter.printable import NAME_LIMIT, printable
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.views import Status
@@ -45,6 +46,7 @@ def _parts(
         yield Text("Likely cause: ", "bold") + Text(diagnosis.causes[0], "bold cyan")
     else:
         yield Text("Likely one of: ", "bold") + Text(" / ".join(diagnosis.causes), "bold cyan")
+    yield Text(f"In guides on GPU utilization: {reasons(diagnosis.causes)}", QUIET)
     yield from _items(diagnosis.evidence)
     if diagnosis.tell_apart:
         yield Text("To tell them apart", "bold")

@@ -103,20 +103,18 @@ def _stalled(case: Case, verdict: Verdict, window: WindowEvidence, span: str) ->
 
 
 def _uneven(case: Case, verdict: Verdict, window: WindowEvidence, span: str) -> Reasons:
-    per_gpu = ", ".join(
-        f"{gpu.label} {percent(value)}" for gpu, value in zip(case.job.gpus, utilizations(window), strict=True)
-    )
     evidence = [
         f"the slowest GPU worked {percent(verdict.figures['spread'])} less than the busiest over {span}",
         f"behind: {sentences.labels(verdict)}",
-        per_gpu if len(window.gpus) <= 16 else f"{len(window.gpus)} GPUs on {len(case.job.nodes)} nodes",
+        sentences.each_gpu(case.job, utilizations(window)),
         *sentences.waiting(window, case.settings.rules.hung),
         *sentences.host(window.host),
     ]
     slowed = throttled_gpus(case, window)
     if not slowed:
         return (Cause.COMMUNICATION,), evidence
-    behind = {place for place, gpu in enumerate(case.job.gpus) if gpu in set(verdict.gpus)}
+    lagging = set(verdict.gpus)
+    behind = {place for place, gpu in enumerate(case.job.gpus) if gpu in lagging}
     # A throttled GPU either lags itself, or is busy for longer while the others wait: both draw the same line.
     apart = slowed in (behind, set(range(len(window.gpus))) - behind)
     return ((Cause.THROTTLING,) if apart else (Cause.THROTTLING, Cause.COMMUNICATION)), evidence

@@ -119,6 +119,13 @@ def all_gpus(job: Job) -> str:
     return "its GPU" if len(job.gpus) == 1 else f"all {len(job.gpus)} GPUs"
 
 
+def each_gpu(job: Job, utilizations: Sequence[float]) -> str:
+    """Every GPU with its utilization, where they are not too many to be read."""
+    if len(utilizations) > 16:
+        return f"{len(utilizations)} GPUs on {len(job.nodes)} nodes"
+    return ", ".join(f"{gpu.label} {percent(value)}" for gpu, value in zip(job.gpus, utilizations, strict=True))
+
+
 def labels(verdict: Verdict) -> str:
     """The GPUs concerned by name, eight at most."""
     names = [gpu.label for gpu in verdict.gpus]

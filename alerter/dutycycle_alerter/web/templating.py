@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from dutycycle_alerter import figures
 from dutycycle_alerter.headline import headline, rule_name
+from dutycycle_alerter.incidents.reasons import reasons
 from dutycycle_alerter.printable import NAME_LIMIT, printable
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.web.lists import MAX_TEXT
@@ -80,6 +81,7 @@ def environment() -> Environment:
         user_url=_user_url,
         rule_name=rule_name,
         headline=headline,
+        reasons=reasons,
         places=figures.gpu_places,
     )
     # The sheet's address changes with its content, so that browsers never mix an old sheet with a new page.

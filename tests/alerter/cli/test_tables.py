@@ -72,7 +72,7 @@ def test_everything_fits_80_columns_without_colour(shell: Shell, arguments: list
 
 def test_incidents(shell: Shell) -> None:
     said = squeezed(shell("incidents"))
-    assert "Exporter gpu-b01 does not answer: " in said
+    assert "Source gpu-b01 does not answer: " in said
     assert "All 4 GPUs are idle alice gpu-a01:0–3" in said
     assert "critical, open" in said
     assert "11.9 h" in said
@@ -112,7 +112,9 @@ def test_show(shell: Shell) -> None:
     assert "Job slurm/41311 of bob, account vision, partition gpu" in said
     assert "Likely one of: over-request / communication or straggler" in said
     assert "To tell them apart" in said
-    assert "1. Ask for as many GPUs as the program uses" in said
+    assert "In guides on GPU utilization: GPUs held and not used, inefficient parallelization" in said
+    assert "1. Ask for 2 GPUs instead of 4" in said
+    assert "2. Ask for as many GPUs as the program uses" in said
     assert "srun --jobid=41311 --overlap --pty nvidia-smi" in said
     assert "opened: partially idle" in said
     answer = shell.json("incidents", "show", shell.incident_of("bob"))

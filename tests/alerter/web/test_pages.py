@@ -116,7 +116,7 @@ class TestIncident:
         words = page.words
         assert page.all("h1")[0].words == "All 4 GPUs are idle"
         assert "Job slurm/41207 of alice, account nlp, partition gpu" in words
-        assert "Likely cause: no process" in words
+        assert "Likely cause: no process In guides on GPU utilization: GPUs held and not used." in words
         assert "No process held a GPU of the job in that time." in words
         assert "Cancel the job if nothing will start in it any more" in words
         assert "scancel 41207" in [code.words for code in page.all("code")]
@@ -286,7 +286,7 @@ class TestEveryPage:
     @pytest.mark.parametrize(
         ("shown", "says"),
         [
-            (status(), "Last pass 20 s ago 3 jobs judged The exporter answers"),
+            (status(), "Last pass 20 s ago 3 jobs judged The source answers"),
             (status(last_pass=None, jobs_judged=0), "No pass yet"),
             (status(first_verdict_at=NOW + 1200), "Observing, first verdict at 14:33"),
             (status(last_pass=NOW - 3600), "Last pass 1 h ago: what follows may be out of date"),
