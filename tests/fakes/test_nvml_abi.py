@@ -1,12 +1,20 @@
-"""The double's C side agrees with pynvml about every layout, and with its own driver about the shared block."""
+"""The double's C side agrees with pynvml and with NVIDIA's header, and with its own driver about the shared block.
+
+Layouts and constants, as pynvml has them, are compared with the double's header and with NVIDIA's alike. Besides, the
+double is compiled against NVIDIA's header in the place of its own: every function has to be the one declared there.
+"""
 
 import ctypes
+import os
+import re
+from importlib import metadata
+from pathlib import Path
 
 import pynvml
 import pytest
 
 from tests.fakes.nvml import layout
-from tests.fakes.nvml.compiler import compile_c
+from tests.fakes.nvml.compiler import FLAGS, PUBLISHER, compile_c
 from tests.fakes.nvml.state import function_index
 
 STRUCTURES = {
@@ -24,7 +32,6 @@ STRUCTURES = {
     "nvmlViolationTime_t": pynvml.c_nvmlViolationTime_t,
     "nvmlTemperature_v1_t": pynvml.c_nvmlTemperature_v1_t,
     "nvmlEventData_t": pynvml.c_nvmlEventData_t,
-    "nvmlGpmMetricInfo_t": pynvml.c_metricInfo_t,
     "nvmlGpmMetric_t": pynvml.c_nvmlGpmMetric_t,
     "nvmlGpmSupport_t": pynvml.c_nvmlGpmSupport_t,
     "nvmlDeviceAttributes_t": pynvml.c_nvmlDeviceAttributes,
@@ -35,59 +42,107 @@ VERSIONS = {
     ("nvmlProcessesUtilizationInfo_v1_t", 1): pynvml.ProcessesUtilizationInfo_v1,
     ("nvmlTemperature_v1_t", 1): pynvml.nvmlTemperature_v1,
 }
+FLAGS_OF_A_CHECK = [*(flag for flag in FLAGS if flag != "-shared"), "-Wmissing-prototypes", "-fsyntax-only"]
+OURS = [f"-I{layout.SOURCE}", "-include", "nvml_abi.h"]
+DECLARED = (layout.SOURCE / "nvml_abi.h").read_text()
 
 
-def check(tmp_path, declarations):
+@pytest.fixture(scope="session")
+def nvidia(nvml_libraries):
+    """How gcc is given NVIDIA's header, which nvidia-nvml-dev brings, with each function under its own name."""
+    try:
+        files = metadata.files("nvidia-nvml-dev") or []
+    except metadata.PackageNotFoundError:
+        if os.environ.get("CI") == "true":
+            pytest.fail("nvidia-nvml-dev is missing; CI must compare the NVML double with NVIDIA's header")
+        pytest.skip("NVIDIA's header comes with nvidia-nvml-dev")
+    [header] = [Path(file.locate()) for file in files if file.name == "nvml.h"]
+    return ["-isystem", str(header.parent), "-DNVML_NO_UNVERSIONED_FUNC_DEFS", "-include", "nvml.h"]
+
+
+@pytest.fixture(params=["the double's", "NVIDIA's"])
+def header(request, nvml_libraries):
+    """How gcc is given a header that declares NVML."""
+    return OURS if request.param == "the double's" else request.getfixturevalue("nvidia")
+
+
+def check(tmp_path, header, declarations):
     source = tmp_path / "check.c"
     source.write_text("#include <stddef.h>\n" + declarations)
-    compile_c(["-std=c11", f"-I{layout.SOURCE}", "-fsyntax-only", str(source)])
+    compile_c(["-std=c11", *header, "-fsyntax-only", str(source)])
 
 
-@pytest.mark.usefixtures("nvml_libraries")
-def test_every_structure_has_the_layout_that_pynvml_uses(tmp_path):
-    check(tmp_path, '#include "nvml_abi.h"\n' + layout.assertions(STRUCTURES))
+def same(values):
+    """Declarations that do not compile where a constant is another."""
+    return "\n".join(f'_Static_assert({name} == {value}, "{name}");' for name, value in values.items()) + "\n"
 
 
-@pytest.mark.usefixtures("nvml_libraries")
-def test_gpm_metrics_begin_where_pynvml_has_them(tmp_path):
-    """The array's length differs between releases; what comes before it does not."""
-    members = [name for name, _ in pynvml.c_nvmlGpmMetricsGet_t._fields_]
-    check(
-        tmp_path,
-        '#include "nvml_abi.h"\n'
-        + "\n".join(
-            f"_Static_assert(offsetof(nvmlGpmMetricsGet_t, {name}) == "
-            f'{getattr(pynvml.c_nvmlGpmMetricsGet_t, name).offset}, "{name}");'
-            for name in members
-        ),
+def test_every_structure_has_the_layout_that_pynvml_uses(tmp_path, header):
+    check(tmp_path, header, layout.assertions(STRUCTURES))
+
+
+def test_every_structure_of_the_double_is_compared():
+    """But for nvmlGpmMetricsGet_t, of which the next test has what is the same in all releases."""
+    declared = set(re.findall(r"^} (nvml\w+_t);", DECLARED, re.MULTILINE))
+    assert declared - {"nvmlReturn_t", "nvmlValueType_t", "nvmlValue_t"} == STRUCTURES.keys() | {"nvmlGpmMetricsGet_t"}
+
+
+def test_values_names_and_gpm_metrics_lie_where_pynvml_has_them(tmp_path, header):
+    """The length of the metrics' array differs between releases; what comes before it does not."""
+    metrics, value = pynvml.c_nvmlGpmMetricsGet_t, pynvml.c_nvmlValue_t
+    info = pynvml.c_nvmlGpmMetric_t.metricInfo.offset
+    places = {f"offsetof(nvmlGpmMetricsGet_t, {name})": getattr(metrics, name).offset for name, _ in metrics._fields_}
+    places |= {f"sizeof(((nvmlValue_t *)0)->{name})": getattr(value, name).size for name, _ in value._fields_}
+    places |= {
+        f"offsetof(nvmlGpmMetric_t, metricInfo.{name})": info + getattr(pynvml.c_metricInfo_t, name).offset
+        for name, _ in pynvml.c_metricInfo_t._fields_
+    }
+    check(tmp_path, header, same(places))
+
+
+def test_structure_versions_and_constants_are_those_of_pynvml(tmp_path, header):
+    versions = {f"(sizeof({name}) | {number} << 24)": value for (name, number), value in VERSIONS.items()}
+    errors = {
+        name: value for name, value in vars(pynvml).items() if name == "NVML_SUCCESS" or name.startswith("NVML_ERROR_")
+    }
+    assert len(errors) > 30
+    names = (
+        "NVML_DEVICE_ARCH_BLACKWELL",
+        "NVML_GPM_METRICS_GET_VERSION",
+        "NVML_GPM_SUPPORT_VERSION",
+        "NVML_POWER_SCOPE_GPU",
+        "NVML_POWER_SCOPE_MODULE",
+        "NVML_POWER_SCOPE_MEMORY",
     )
+    check(tmp_path, header, same(versions | errors | {name: getattr(pynvml, name) for name in names}))
 
 
-@pytest.mark.usefixtures("nvml_libraries")
-def test_structure_versions_and_error_codes_are_those_of_pynvml(tmp_path):
-    lines = ['#include "nvml_abi.h"']
-    lines += [
-        f'_Static_assert(NVML_STRUCT_VERSION({name}, {version}) == {value}u, "{name}");'
-        for (name, version), value in VERSIONS.items()
-    ]
-    lines += [
-        f'_Static_assert({name} == {value}, "{name}");'
-        for name, value in vars(pynvml).items()
-        if name == "NVML_SUCCESS" or name.startswith("NVML_ERROR_")
-    ]
-    lines += [
-        f'_Static_assert({name} == {getattr(pynvml, name)}, "{name}");'
-        for name in (
-            "NVML_DEVICE_ARCH_BLACKWELL",
-            "NVML_GPM_METRICS_GET_VERSION",
-            "NVML_GPM_SUPPORT_VERSION",
-            "NVML_POWER_SCOPE_GPU",
-            "NVML_POWER_SCOPE_MODULE",
-            "NVML_POWER_SCOPE_MEMORY",
-        )
-    ]
-    assert len(lines) > 30
-    check(tmp_path, "\n".join(lines) + "\n")
+def test_every_constant_of_the_double_is_nvidias(tmp_path, nvidia):
+    constants = dict(re.findall(r"\b(NVML_\w+) = (\d+)", DECLARED))
+    assert len(constants) > 50
+    check(tmp_path, nvidia, same(constants))
+
+
+def test_the_double_is_made_of_nvidias_functions(nvidia):
+    """Its sources, with NVIDIA's declarations in the place of ours: each fits, and none is missing there."""
+    sources = sorted(str(path) for path in layout.SOURCE.glob("*.c") if path.name != PUBLISHER)
+    instead = [*nvidia, "-DNVML_ABI_H"]
+    compile_c([*FLAGS_OF_A_CHECK, *instead, *sources])
+
+
+@pytest.mark.parametrize(
+    ("function", "complaint"),
+    [
+        ("nvmlReturn_t nvmlDeviceGetCount_v2(int *count)", "conflicting types"),
+        ("nvmlReturn_t nvmlDeviceGetCount_v7(unsigned int *count)", "no previous prototype"),
+    ],
+    ids=["another type", "no function of NVML's"],
+)
+def test_a_function_that_is_not_nvidias_does_not_compile(tmp_path, nvidia, function, complaint):
+    source = tmp_path / "check.c"
+    source.write_text(f"{function} {{ return count != 0 ? NVML_SUCCESS : NVML_ERROR_UNKNOWN; }}\n")
+    with pytest.raises(RuntimeError, match=complaint):
+        compile_c([*FLAGS_OF_A_CHECK, *nvidia, str(source)])
 
 
 @pytest.mark.usefixtures("nvml_libraries")
@@ -96,7 +151,7 @@ def test_a_block_that_differs_between_c_and_python_does_not_compile(tmp_path):
         _fields_ = (("timestamp_us", ctypes.c_uint64), ("value", ctypes.c_uint32))
 
     with pytest.raises(RuntimeError, match=r"struct sample\.value"):
-        check(tmp_path, '#include "state.h"\n' + layout.assertions({"struct sample": Sample}))
+        check(tmp_path, [f"-I{layout.SOURCE}", "-include", "state.h"], layout.assertions({"struct sample": Sample}))
 
 
 def test_every_controlled_function_is_exported(nvml_library):

@@ -21,7 +21,7 @@ struct metric {
     unsigned int id;
     enum kind kind;
     unsigned int index; /* of active_ns or traffic_bytes */
-    const char *name;
+    char *name; /* as NVML hands it out */
 };
 
 static const struct metric metrics[] = {
@@ -57,7 +57,7 @@ static const struct metric metrics[] = {
     {260, CYCLES, 13, "FP16 Cycles Active"},
 };
 
-static const char *const units[] = {"%", "MiB/s", "cycles", "cycles", "bytes"};
+static char *const units[] = {"%", "MiB/s", "cycles", "cycles", "bytes"};
 
 static nvmlReturn_t known_to_driver(struct state *state) {
     return driver_version(state) < FIRST_GPM_DRIVER ? NVML_ERROR_FUNCTION_NOT_FOUND : NVML_SUCCESS;
@@ -186,8 +186,10 @@ NVML_EXPORT nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *get) {
         const struct metric *metric = find_metric(state, asked->metricId);
         asked->value = 0;
         asked->nvmlReturn = metric == NULL ? NVML_ERROR_NOT_SUPPORTED : evaluate(metric, from, to, &asked->value);
-        if (metric != NULL)
-            asked->metricInfo = (nvmlGpmMetricInfo_t){metric->name, metric->name, units[metric->kind]};
+        if (metric != NULL) {
+            asked->metricInfo.shortName = asked->metricInfo.longName = metric->name;
+            asked->metricInfo.unit = units[metric->kind];
+        }
     }
     return NVML_SUCCESS;
 }

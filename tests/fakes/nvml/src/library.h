@@ -13,6 +13,11 @@ enum function {
     FUNCTION_COUNT
 };
 
+#define NVML_EXPORT __attribute__((visibility("default")))
+
+/* What NVML puts into the `version` of a versioned structure. */
+#define STRUCT_VERSION(type, version) ((unsigned int)(sizeof(type) | ((version) << 24)))
+
 #define TRY(call)                            \
     do {                                     \
         nvmlReturn_t try_result = (call);    \

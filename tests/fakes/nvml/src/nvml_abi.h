@@ -1,11 +1,10 @@
-/* The part of NVML's C ABI that the double implements: types, constants and the visibility of its functions.
+/* The part of NVML's C ABI that the double implements: types and constants.
  *
- * Written from NVML's documentation; a test compares every layout with the one that pynvml uses.
+ * Written from NVML's documentation; tests compare every layout with the one that pynvml uses, and compile the double
+ * against NVIDIA's own header.
  */
 #ifndef NVML_ABI_H
 #define NVML_ABI_H
-
-#define NVML_EXPORT __attribute__((visibility("default")))
 
 typedef enum {
     NVML_SUCCESS = 0,
@@ -141,14 +140,12 @@ typedef struct {
 typedef struct nvmlGpmSample_st *nvmlGpmSample_t;
 
 typedef struct {
-    const char *shortName, *longName, *unit;
-} nvmlGpmMetricInfo_t;
-
-typedef struct {
     unsigned int metricId;
     nvmlReturn_t nvmlReturn;
     double value;
-    nvmlGpmMetricInfo_t metricInfo;
+    struct {
+        char *shortName, *longName, *unit;
+    } metricInfo;
 } nvmlGpmMetric_t;
 
 /* The length of the array grows from release to release, so that the library touches no more than `numMetrics`. */
@@ -174,11 +171,8 @@ typedef struct {
     unsigned int isRunning, reserved[5];
 } nvmlAccountingStats_t;
 
-/* What NVML puts into the `version` of a versioned structure. */
-#define NVML_STRUCT_VERSION(type, version) ((unsigned int)(sizeof(type) | ((version) << 24)))
-
 enum { NVML_TOTAL_POWER_SAMPLES = 0, NVML_GPU_UTILIZATION_SAMPLES = 1, NVML_MEMORY_UTILIZATION_SAMPLES = 2 };
-enum { NVML_SAMPLING_TYPES = 9 };
+enum { NVML_SAMPLINGTYPE_COUNT = 10 };
 enum { NVML_CLOCK_COUNT = 4 };
 enum { NVML_DEVICE_ARCH_BLACKWELL = 10 };
 enum { NVML_POWER_SCOPE_GPU = 0, NVML_POWER_SCOPE_MODULE = 1, NVML_POWER_SCOPE_MEMORY = 2 };

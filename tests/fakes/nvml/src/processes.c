@@ -142,7 +142,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t hand
     struct device *device;
     TRY(device_call(FN_nvmlDeviceGetProcessesUtilizationInfo, handle, &device));
     REQUIRE(info != NULL);
-    if (info->version != NVML_STRUCT_VERSION(nvmlProcessesUtilizationInfo_v1_t, 1))
+    if (info->version != STRUCT_VERSION(nvmlProcessesUtilizationInfo_v1_t, 1))
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     if (mig_enabled(device))
         return NVML_ERROR_NOT_SUPPORTED;

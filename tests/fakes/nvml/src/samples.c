@@ -62,7 +62,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t handle, unsigned int 
                                               nvmlSample_t *samples) {
     struct device *device;
     TRY(device_call(FN_nvmlDeviceGetSamples, handle, &device));
-    REQUIRE(count != NULL && value_type != NULL && type < NVML_SAMPLING_TYPES);
+    REQUIRE(count != NULL && value_type != NULL && type < NVML_SAMPLINGTYPE_COUNT);
     REQUIRE(samples == NULL || *count > 0);
     struct ring *ring = ring_of(device, type);
     if (ring == NULL || (mig_enabled(device) && type != NVML_TOTAL_POWER_SAMPLES))

@@ -75,7 +75,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t handle, nvmlMem
     struct target target;
     TRY(target_call(FN_nvmlDeviceGetMemoryInfo, handle, &target));
     REQUIRE(memory != NULL);
-    if (memory->version != NVML_STRUCT_VERSION(nvmlMemory_v2_t, 2))
+    if (memory->version != STRUCT_VERSION(nvmlMemory_v2_t, 2))
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     struct device *device = target.device;
     uint64_t begin;
@@ -96,7 +96,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t handle, nvmlMem
 
 /* The first version counts what the driver reserves as used. */
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t handle, nvmlMemory_t *memory) {
-    nvmlMemory_v2_t now = {.version = NVML_STRUCT_VERSION(nvmlMemory_v2_t, 2)};
+    nvmlMemory_v2_t now = {.version = STRUCT_VERSION(nvmlMemory_v2_t, 2)};
     TRY(nvmlDeviceGetMemoryInfo_v2(handle, &now));
     REQUIRE(memory != NULL);
     *memory = (nvmlMemory_t){.total = now.total, .free = now.free, .used = now.used + now.reserved};
@@ -125,7 +125,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t handle, nvmlTemp
     struct telemetry telemetry;
     TRY(telemetry_call(FN_nvmlDeviceGetTemperature, handle, &telemetry));
     REQUIRE(temperature != NULL);
-    if (temperature->version != NVML_STRUCT_VERSION(nvmlTemperature_v1_t, 1))
+    if (temperature->version != STRUCT_VERSION(nvmlTemperature_v1_t, 1))
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     REQUIRE(temperature->sensorType == NVML_TEMPERATURE_GPU);
     unsigned int value;
