@@ -23,13 +23,15 @@ Progress = Callable[[int, int], None]
 class Backtest:
     """The result. Seconds are wall seconds: multiply those of waste by `time_scale` to show them.
 
-    `instants` is how many times everything was judged, every `step` from `since` to `until`.
+    `instants` is how many times everything was judged, every `step` from `since` to `until`; at `gaps` of them nothing
+    at all was known.
     """
 
     since: float
     until: float
     step: float
     instants: int
+    gaps: int
     time_scale: float
     current: Result
     new: Result
@@ -39,6 +41,7 @@ class Backtest:
 def backtest(
     history: History,
     *,
+    current_history: History | None = None,
     new: Settings,
     current: Settings,
     since: float,
@@ -46,7 +49,8 @@ def backtest(
     step: float,
     progress: Progress = lambda _done, _of: None,
 ) -> Backtest:
-    """Judge every `step` seconds of a history by two configurations; the evidence is read once for both.
+    """Judge every `step` seconds of a history by two configurations; the evidence is read once for both, or for the
+    current one from a `current_history` of its own, where it needs other windows.
 
     Settings are as configured, not scaled. Raises ConfigError where their time scales differ, and what the history
     raises.
@@ -61,12 +65,12 @@ def backtest(
     before = since
     for number, at in enumerate(instants, 1):
         evidence = _shared(history.evidence(at, before))
-        for trial in trials:
-            trial.take(evidence, at)
+        trials[0].take(evidence if current_history is None else current_history.evidence(at, before), at)
+        trials[1].take(evidence, at)
         before = at
         progress(number, len(instants))
     results = trials[0].result(), trials[1].result()
-    return Backtest(since, until, step, len(instants), new.time_scale, *results, compare(*results))
+    return Backtest(since, until, step, len(instants), history.gaps, new.time_scale, *results, compare(*results))
 
 
 def _shared(evidence: Evidence) -> Evidence:

@@ -102,6 +102,8 @@ class BacktestAnswer(Shape):
     step_seconds: float
     instants: int
     """How often everything was judged."""
+    gaps: int
+    """Instants at which nothing at all was known."""
     current: ResultShape
     new: ResultShape
     added: list[BacktestIncidentShape]
@@ -119,6 +121,7 @@ def answer(result: Backtest) -> BacktestAnswer:
         end=_moment(result.until),
         step_seconds=result.step * scale,
         instants=result.instants,
+        gaps=result.gaps,
         current=_result(result.current, scale),
         new=_result(result.new, scale),
         added=[_incident(found, scale) for found in comparison.added],

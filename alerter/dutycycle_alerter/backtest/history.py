@@ -15,6 +15,11 @@ from dutycycle_alerter.sources.recording import RecordedJob, recorded_jobs
 class History(Protocol):
     """The past of a fleet. Times are Unix seconds, durations wall seconds."""
 
+    @property
+    def gaps(self) -> int:
+        """At how many of the instants that were asked for nothing at all was known."""
+        ...
+
     def extent(self) -> tuple[float, float] | None:
         """The first and the last instant of which anything is known; None where that is not known, or nothing is."""
         ...
@@ -32,6 +37,8 @@ class History(Protocol):
 
 class RecordedHistory:
     """The history in recordings. Kinds of jobs are left to whoever judges: one evidence serves any configuration."""
+
+    gaps = 0
 
     def __init__(self, recording: Recording, *, time_scale: float = 1.0) -> None:
         neutral = Settings(time_scale=time_scale).scaled()

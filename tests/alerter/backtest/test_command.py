@@ -164,6 +164,7 @@ def test_a_range_that_reaches_beyond_the_recording_is_cut_and_said(strict: Path,
         (["--step", "0s"], "a length of time is more than 0"),
         (["--step", "soon"], "is not a duration"),
         (["--step", "1ms"], "give a longer step"),
+        (["--step", "61m"], "at most 1h"),
         (["--limit", "0"], "--limit"),
         (["--timezone", "Europe/Olso"], "did you mean Europe/Oslo?"),
         (["--nonsense"], "No such option"),
@@ -202,15 +203,31 @@ def test_without_recordings_a_prometheus_section_is_needed(strict: Path) -> None
 
 
 @pytest.mark.parametrize("broken", ["config", "against", "recording"])
-def test_what_cannot_be_read_ends_with_2_and_is_named(strict: Path, week: Path, tmp_path: Path, broken: str) -> None:
+def test_what_cannot_be_read_is_named(strict: Path, week: Path, tmp_path: Path, broken: str) -> None:
     bad = tmp_path / "bad"
     bad.write_text("judging: {rules: {idel: {}}}\n")
     given = {"config": strict, "against": strict, "recording": week} | {broken: bad}
-    arguments = ["--config", given["config"], "--against", given["against"], given["recording"]]
-    command = [sys.executable, "-c", "from dutycycle_alerter.cli import main; main()", "backtest", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = run("--config", given["config"], "--against", given["against"], given["recording"])
+    assert isinstance(done.exception, ConfigError | RecordingError)
+    assert str(done.exception).startswith(f"{bad}: ")
+    assert done.stdout == ""
+
+
+def test_a_wrong_configuration_ends_with_2_and_one_line(week: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("judging: {rules: {idel: {}}}\n")
+    command = [
+        sys.executable,
+        "-c",
+        "from dutycycle_alerter.cli import main; main()",
+        "backtest",
+        "--config",
+        bad,
+        week,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"dutycycle: {bad}: ")
+    assert done.stderr.startswith(f"dutycycle: {bad}: judging.rules.idel: unknown key; did you mean 'idle'?")
     assert "Traceback" not in done.stderr
 
 
