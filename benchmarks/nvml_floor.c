@@ -1,7 +1,7 @@
 /* The floor of a snapshot: the NVML calls that the reader makes in a turn, made from C.
  *
- * For each line on its input it takes one snapshot and writes the nanoseconds that took, and how many of the calls that
- * were made answered. The arguments are the fields, as NUMBER:SCOPE, and the GPM metrics, as mNUMBER.
+ * For each line on its input it takes one snapshot and writes the nanoseconds of CPU time that took, and how many of
+ * the calls that were made answered. The arguments are the fields, as NUMBER:SCOPE, and the GPM metrics, as mNUMBER.
  */
 #include "nvml_abi.h"
 
@@ -31,6 +31,8 @@ enum { MAX_GPUS = 16, MAX_PLACES = 8, MAX_FIELDS = 64, MAX_METRICS = 32, MAX_SAM
     X(nvmlDeviceGetTemperature, (nvmlDevice_t, unsigned int, unsigned int *))                               \
     X(nvmlDeviceGetClockInfo, (nvmlDevice_t, unsigned int, unsigned int *))                                 \
     X(nvmlDeviceGetPerformanceState, (nvmlDevice_t, unsigned int *))                                        \
+    X(nvmlDeviceGetEncoderUtilization, (nvmlDevice_t, unsigned int *, unsigned int *))                      \
+    X(nvmlDeviceGetDecoderUtilization, (nvmlDevice_t, unsigned int *, unsigned int *))                      \
     X(nvmlGpmSampleAlloc, (nvmlGpmSample_t *))                                                              \
     X(nvmlGpmSampleGet, (nvmlDevice_t, nvmlGpmSample_t))                                                    \
     X(nvmlGpmMigSampleGet, (nvmlDevice_t, unsigned int, nvmlGpmSample_t))                                   \
@@ -131,6 +133,8 @@ static void read_gpu(unsigned int gpu) {
             last_sample[gpu] = utilization[count - 1].timeStamp;
         read_processes(device);
         read_work(gpu);
+        ok(nvmlDeviceGetEncoderUtilization(device, &number, &count));
+        ok(nvmlDeviceGetDecoderUtilization(device, &number, &count));
     }
     nvmlMemory_v2_t memory = {.version = 0x02000028};
     ok(nvmlDeviceGetMemoryInfo_v2(device, &memory));
@@ -147,7 +151,7 @@ static void read_gpu(unsigned int gpu) {
 
 static long long now_ns(void) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 

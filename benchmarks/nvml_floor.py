@@ -1,10 +1,14 @@
-"""What a snapshot costs: the reader beside the same NVML calls made from C, in turns, on the NVML double.
+"""What a snapshot costs: the reader beside the same NVML calls made from C and from pynvml alone, on the NVML double.
 
-    python benchmarks/nvml_floor.py              # 1, 8 and 16 GPUs, and 8 GPUs in 7 MIG instances each
-    python benchmarks/nvml_floor.py --call 100   # the same, with calls that take 100 microseconds each
+    python benchmarks/nvml_floor.py                  # 1, 8 and 16 GPUs, and 8 GPUs in 7 MIG instances each
+    python benchmarks/nvml_floor.py --call 0 20      # only with calls as they are, and with such of 20 us more
 
-The double's calls return in a microsecond or less, so that the ratio is that of Python to C: those of a driver take
-from some microseconds to some milliseconds, which both pay alike. Needs gcc.
+The double's calls return in a microsecond or less; those of a driver take from some microseconds to some milliseconds,
+which all pay alike. So the double's are made to take longer, too, by `--call` microseconds each, all in one run in
+turns. All times are CPU time: the double spends a call's time awake. Break-even is from how many microseconds on the
+reader takes at most four times as long as C.
+
+Needs gcc.
 """
 
 from __future__ import annotations
@@ -17,8 +21,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pynvml
 
@@ -34,6 +44,22 @@ from tests.fakes.nvml import Driver, GpuProcess, Level, Libraries, Load, build  
 ABI = ROOT / "tests" / "fakes" / "nvml" / "src"
 NODES = ((1, 0), (8, 0), (16, 0), (8, 7))
 METRICS = (1, 2, 3, 5, 7, 9, 6, 10, 11, 12, 13, 20, 21, 60, 61)
+COSTS = (0, 1, 2, 5, 10, 20, 50, 100)
+TARGET = 4
+TITLES = ("node", "a call + us", "calls", "C us", "pynvml us", "reader us", "pynvml / C", "reader / C", "% at 5 s")
+
+_Call = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+@dataclass
+class Costs:
+    """Microseconds of CPU time of each turn. `sent` is the reader's, and that of packing what it sends."""
+
+    floor: list[float] = field(default_factory=list)
+    bare: list[float] = field(default_factory=list)
+    reader: list[float] = field(default_factory=list)
+    sent: list[float] = field(default_factory=list)
+    calls: list[int] = field(default_factory=list)
 
 
 def compile_floor(folder: Path) -> Path:
@@ -62,15 +88,62 @@ def populate(driver: Driver, gpus: int, instances: int) -> None:
             driver.run(f"job-{pid}", {where: Load(Level(0.6), [GpuProcess(pid, 2**30)])})
 
 
+@contextmanager
+def noted() -> Iterator[list[_Call]]:
+    """The calls of pynvml's functions that are made meanwhile, without those that they make of each other."""
+    made: list[_Call] = []
+    inside = False
+
+    def noting(call: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(call)
+        def note(*arguments: Any) -> Any:
+            nonlocal inside
+            if inside:
+                return call(*arguments)
+            made.append((call, arguments))
+            inside = True
+            try:
+                return call(*arguments)
+            finally:
+                inside = False
+
+        return note
+
+    functions = {
+        name: value
+        for name, value in vars(pynvml).items()
+        if name.startswith(("nvmlDeviceGet", "nvmlGpm")) and callable(value) and not isinstance(value, type)
+    }
+    vars(pynvml).update({name: noting(call) for name, call in functions.items()})
+    try:
+        yield made
+    finally:
+        vars(pynvml).update(functions)
+
+
+def again(calls: Sequence[_Call]) -> float:
+    """Seconds of CPU time that the calls take once more, and nothing else."""
+    began = time.thread_time()
+    for call, arguments in calls:
+        try:
+            call(*arguments)
+        except pynvml.NVMLError:
+            # As it did the first time: there is no such instance, or the GPU does not have it.
+            continue
+    return time.thread_time() - began
+
+
 def measure(
-    folder: Path, libraries: Libraries, program: Path, gpus: int, instances: int, rounds: int, call_us: float
-) -> tuple[float, float, float, float]:
-    """Medians in microseconds of a snapshot (floor, reader, reader and what it sends), and NVML's calls in one."""
+    folder: Path, libraries: Libraries, program: Path, node: tuple[int, int], rounds: int, costs: Sequence[int]
+) -> dict[int, Costs]:
+    """By what a call costs beside."""
+    gpus, instances = node
     clock = FakeClock()
+    found: defaultdict[int, Costs] = defaultdict(Costs)
     with Driver(folder / f"{gpus}-{instances}", libraries, clock=clock) as driver:
         populate(driver, gpus, instances)
         bind(libraries, driver)
-        reader = NvmlReader(interval=5.0, collect=frozenset(COLLECTED) - {"xid"})
+        reader, other = (NvmlReader(interval=5.0, collect=frozenset(COLLECTED) - {"xid"}) for _ in range(2))
         fields = [f"{field.number}:{field.scope}" for field in FIELDS if field.number not in {29, 30, 31, 202, 204}]
         floor = subprocess.Popen(
             [program, *fields, *(f"m{number}" for number in METRICS)],
@@ -81,54 +154,66 @@ def measure(
         )
         assert floor.stdin is not None
         assert floor.stdout is not None
-        costs: list[tuple[float, float, float]] = []
-        calls: list[int] = []
-        for turn in range(rounds + 3):
-            if turn == 3 and call_us:
-                driver.slow("ANY", call_us / 1e6)
+        for turn in range(-3, rounds * len(costs)):
+            cost = costs[turn % len(costs)]
+            driver.slow("ANY", cost / 1e6)
             clock.advance(5)
             driver.step()
             before = sum(driver.state.called().values())
-            began = time.perf_counter()
+            began = time.thread_time()
             snapshot = reader.read(clock.now)
-            read = time.perf_counter()
+            read = time.thread_time()
             pickle.dumps(snapshot, protocol=5)
-            sent = time.perf_counter()
+            sent = time.thread_time()
             made = sum(driver.state.called().values()) - before
             floor.stdin.write("\n")
             floor.stdin.flush()
             in_c = int(floor.stdout.readline().split()[0]) / 1e3
             same = sum(driver.state.called().values()) - before - made
-            # Every twelfth turn the reader asks the GPUs who they are: that belongs to its cost, and not to C's.
-            if turn >= 3:
-                costs.append((in_c, (read - began) * 1e6, (sent - began) * 1e6))
-                calls.append(made)
-                assert made >= same > 0.9 * min(calls), f"C makes {same} calls, the reader {made}"
+            with noted() as calls:
+                other.read(clock.now)
+            bare = again(calls)
+            if turn >= 0:
+                one = found[cost]
+                one.floor.append(in_c)
+                one.bare.append(bare * 1e6)
+                one.reader.append((read - began) * 1e6)
+                one.sent.append((sent - began) * 1e6)
+                one.calls.append(same)
+                # Every twelfth turn the reader asks the GPUs who they are: that belongs to its cost, and not to C's.
+                assert made >= same > 0.97 * min(one.calls), f"C makes {same} calls, the reader {made}"
         floor.stdin.close()
         floor.wait()
         driver.heal("ANY")
         reader.close()
-    in_c, read, sent = (median(column) for column in zip(*costs, strict=True))
-    return in_c, read, sent, median(calls)
+        other.close()
+    return found
+
+
+def break_even(costs: Costs) -> float:
+    """Microseconds a call from which on the reader takes at most `TARGET` times as long as C; 0 if it always does."""
+    return max(0.0, (median(costs.reader) - TARGET * median(costs.floor)) / ((TARGET - 1) * median(costs.calls)))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--call", type=float, default=0.0, help="microseconds that every call takes beside")
+    parser.add_argument("--rounds", type=int, default=25, help="snapshots of each node at each cost of a call")
+    parser.add_argument("--call", type=int, nargs="+", default=COSTS, help="microseconds that every call takes beside")
     options = parser.parse_args()
-    titles = ("node", "calls", "C (us)", "reader (us)", "ratio", "and sent (us)", "% at 5 s")
-    print(" ".join(f"{title:>13}" for title in titles))
+    print(" ".join(f"{title:>11}" for title in TITLES))
     with tempfile.TemporaryDirectory() as folder:
         libraries = build(Path(folder) / "nvml")
         program = compile_floor(Path(folder))
         for gpus, instances in NODES:
-            floor, reader, sent, calls = measure(
-                Path(folder), libraries, program, gpus, instances, options.rounds, options.call
-            )
             name = f"{gpus} x {instances}" if instances else str(gpus)
-            figures = (f"{calls:.0f}", f"{floor:.0f}", f"{reader:.0f}", f"{reader / floor:.1f}", f"{sent:.0f}")
-            print(" ".join(f"{figure:>13}" for figure in (name, *figures, f"{sent / 5e4:.3f}")))
+            found = measure(Path(folder), libraries, program, (gpus, instances), options.rounds, options.call)
+            for cost, one in found.items():
+                floor, bare, reader = median(one.floor), median(one.bare), median(one.reader)
+                figures = (f"{median(one.calls):.0f}", f"{floor:.0f}", f"{bare:.0f}", f"{reader:.0f}")
+                ratios = (f"{bare / floor:.1f}", f"{reader / floor:.1f}", f"{median(one.sent) / 5e4:.3f}")
+                print(" ".join(f"{figure:>11}" for figure in (name, str(cost), *figures, *ratios)))
+            if 0 in found:
+                print(f"{name:>11} break-even: from calls of {break_even(found[0]):.1f} us more on", flush=True)
 
 
 if __name__ == "__main__":
