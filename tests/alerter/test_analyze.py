@@ -191,6 +191,17 @@ def test_the_configuration_decides():
     assert analyze(recording(rows), strict).findings[0].opened_at == START + 1200
 
 
+def test_policies_count_in_an_analysis_as_in_the_alerter():
+    rows = [*steady(0.0, 60), *steady(0.0, 60, workload="other", user="bob", gpu="1")]
+    policy = {"name": "course", "reason": "r", "user": "ann", "exclude": True}
+    settings = Settings.model_validate({"policies": {"exceptions": [policy]}})
+    assert [finding.user for finding in analyze(recording(rows), settings).findings] == ["bob"]
+    window = {"name": "rack", "reason": "r", "start": "2023-11-14T22:13:20Z", "end": "2023-11-14T22:33:20Z"}
+    settings = Settings.model_validate({"policies": {"maintenance": [window]}})
+    # The half hour that opens it begins when the maintenance is over.
+    assert {finding.opened_at for finding in analyze(recording(rows), settings).findings} == {START + 50 * 60}
+
+
 def test_a_time_scale_makes_every_duration_shorter():
     finding = only_finding(steady(0.0, 6, every=1.0), time_scale=10)
     assert finding.opened_at == START + 240

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from dutycycle_alerter.incidents.lifecycle import advance
 from dutycycle_alerter.incidents.model import Incident
+from dutycycle_alerter.model import Evidence
+from dutycycle_alerter.policies import PoliciesInForce
 from dutycycle_alerter.recordings import Recording
 from dutycycle_alerter.recordings.tracks import Tracks
 from dutycycle_alerter.rules import Judgement, Outcome, judge
@@ -81,7 +83,9 @@ class _Life:
     def _judge(self, at: float, before: float, *, ended: bool = False) -> Judgement:
         # Only an open incident asks what was consumed since the pass before.
         evidence = self._job.evidence(at, since=before if self._open else None, ended=ended)
-        judgement = judge(evidence, self._settings.judging)
+        policies = PoliciesInForce(self._settings, at)
+        (prepared,) = policies.prepared(Evidence([evidence])).jobs
+        judgement = policies.applied(judge(prepared, self._settings.judging)).judgement
         step = advance(self._latest, judgement, self._settings.judging, time_scale=self._settings.time_scale)
         self._latest = step.incident
         if step.incident is not None:

@@ -113,9 +113,11 @@ class PoliciesInForce:
         """The incident; maintenance on its nodes counts as knowing of it: it is not lost while nobody can see."""
         if not incident.state.active or incident.known_at >= self.now:
             return incident
-        partitions = (incident.partition,)
         for node in {gpu.node for gpu in incident.gpus}:
-            if self.calendar.going_on(self.calendar.of_node(node, cluster=incident.cluster, partitions=partitions)):
+            # Of a job its own is known; an incident of a GPU or a node has none.
+            partitions = (incident.partition,) if incident.partition else self._partitions.get(node, ())
+            cluster = incident.cluster or self._cluster
+            if self.calendar.going_on(self.calendar.of_node(node, cluster=cluster, partitions=partitions)):
                 return replace(incident, known_at=self.now)
         return incident
 

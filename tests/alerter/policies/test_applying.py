@@ -335,6 +335,16 @@ def test_an_incident_is_not_lost_while_its_nodes_are_maintained_nor_at_once_afte
     assert PoliciesInForce(settings, NOW).sustained(elsewhere) is elsewhere
 
 
+def test_a_gpus_incident_is_sustained_by_a_maintenance_of_its_nodes_partition() -> None:
+    settings = maintained(partition="gpu", **OPEN)
+    incident = advance(None, judge(idle(), settings.judging), settings.judging).incident
+    assert incident is not None
+    fault = replace(incident, kind="gpu_fault", partition="", known_at=NOW - DAY)
+    assert PoliciesInForce(settings, NOW).sustained(fault).known_at == NOW - DAY
+    known = PoliciesInForce(settings, NOW, partitions={"node0": ("cpu", "gpu")})
+    assert known.sustained(fault).known_at == NOW
+
+
 def lost(incident: Incident, settings: Settings, now: float) -> bool:
     changed = lose(incident, settings.judging, now=now).incident
     return changed is not None and changed.resolution is Resolution.LOST
