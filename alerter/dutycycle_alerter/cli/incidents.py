@@ -43,7 +43,7 @@ _note = click.option("--note", default="", help="Kept with the change.")
     show_default=True,
     help="Which states.",
 )
-@click.option("--rule", type=click.Choice(Rules.ORDER), help="Only this problem.")
+@click.option("--rule", type=click.Choice(tuple(Rules.model_fields)), help="Only this problem.")
 @click.option("--severity", type=click.Choice([severity.value for severity in Severity]), help="Only this severity.")
 @click.option("--user", default="", help="Only this user's jobs.")
 @click.option("--account", default="", help="Only this account's jobs.")

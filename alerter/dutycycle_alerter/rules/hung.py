@@ -24,14 +24,14 @@ def judge_hung(case: Case) -> Verdict:
     if unready := case.unready(rule, settings.window):
         return unready
     values = case.utilizations(settings.window)
+    at_work = any(settings.idle_below < value < settings.spinning_at_least for value in values)
+    if at_work or max(values) < settings.spinning_at_least:
+        return Verdict(rule, Outcome.CLEAR, settings.window)
     busy = [
         usage
         for usage, value in zip(case.window(settings.window).gpus, values, strict=True)
         if value >= settings.spinning_at_least
     ]
-    waiting = sum(value <= settings.idle_below for value in values)
-    if not busy or len(busy) + waiting < len(values):
-        return Verdict(rule, Outcome.CLEAR, settings.window)
     levels = [power_level(usage) for usage in busy]
     known = [level for level in levels if level is not None]
     if any(level > settings.power_share for level in known):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dutycycle_alerter.incidents.model import Severity
-from dutycycle_alerter.model import JobKind
+from dutycycle_alerter.model import Gpu, JobKind
 from dutycycle_alerter.rules.case import Case
 from dutycycle_alerter.rules.verdict import Outcome, Verdict
 
@@ -56,9 +56,16 @@ def judge_partially_idle(case: Case) -> Verdict:
     if unready := case.unready(rule, settings.window):
         return unready
     values = case.utilizations(settings.window)
-    idle = tuple(gpu for gpu, value in zip(case.job.gpus, values, strict=True) if value <= settings.below)
-    figures = {"busiest_utilization": max(values), "idle_gpus": float(len(idle)), "gpus": float(len(values))}
-    if idle and max(values) >= settings.busiest_at_least:
-        return Verdict(rule, Outcome.FIRING, settings.window, Severity.WARNING, idle, figures)
-    hardly = tuple(gpu for gpu, value in zip(case.job.gpus, values, strict=True) if value <= settings.clear_above)
-    return Verdict(rule, Outcome.HOLDING if hardly else Outcome.CLEAR, settings.window, gpus=hardly, figures=figures)
+    busiest, idle = max(values), sum(value <= settings.below for value in values)
+    figures = {"busiest_utilization": busiest, "idle_gpus": float(idle), "gpus": float(len(values))}
+    if idle and busiest >= settings.busiest_at_least:
+        gpus = _at_or_under(settings.below, case.job.gpus, values)
+        return Verdict(rule, Outcome.FIRING, settings.window, Severity.WARNING, gpus, figures)
+    if min(values) > settings.clear_above:
+        return Verdict(rule, Outcome.CLEAR, settings.window, figures=figures)
+    hardly = _at_or_under(settings.clear_above, case.job.gpus, values)
+    return Verdict(rule, Outcome.HOLDING, settings.window, gpus=hardly, figures=figures)
+
+
+def _at_or_under(bound: float, gpus: tuple[Gpu, ...], values: list[float]) -> tuple[Gpu, ...]:
+    return tuple(gpu for gpu, value in zip(gpus, values, strict=True) if value <= bound)

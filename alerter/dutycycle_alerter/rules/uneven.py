@@ -22,21 +22,15 @@ def judge_uneven(case: Case, *, partially_idle: bool) -> Verdict:
         return unready
     window = case.window(settings.window)
     values = case.utilizations(settings.window)
-    by_node = _node_means(case, window)
-    spread_gpus, spread_nodes = _spread(values), _spread(list(by_node.values()))
-    figures = {
-        "spread": max(spread_gpus, spread_nodes),
-        "busiest_utilization": max(values),
-        "slowest_utilization": min(values),
-    }
-    fires_on_gpus = spread_gpus >= settings.spread and max(values) >= settings.busiest_at_least
-    fires_on_nodes = spread_nodes >= settings.spread and max(by_node.values()) >= settings.busiest_at_least
-    if (fires_on_gpus or fires_on_nodes) and not partially_idle:
-        behind = _behind(case, values, by_node, settings.spread)
-        return Verdict(rule, Outcome.FIRING, settings.window, Severity.WARNING, behind, figures)
-    if figures["spread"] < settings.clear_spread:
+    # Means of nodes lie between the values of their GPUs: where nodes are this far apart, GPUs are.
+    spread = 1 - min(values) / max(values) if max(values) > 0 else 0.0
+    figures = {"spread": spread, "busiest_utilization": max(values), "slowest_utilization": min(values)}
+    if spread < settings.clear_spread:
         return Verdict(rule, Outcome.CLEAR, settings.window, figures=figures)
-    behind = _behind(case, values, by_node, settings.clear_spread)
+    if spread >= settings.spread and max(values) >= settings.busiest_at_least and not partially_idle:
+        behind = _behind(case, window, values, settings.spread)
+        return Verdict(rule, Outcome.FIRING, settings.window, Severity.WARNING, behind, figures)
+    behind = _behind(case, window, values, settings.clear_spread)
     return Verdict(rule, Outcome.HOLDING, settings.window, gpus=behind, figures=figures)
 
 
@@ -49,13 +43,9 @@ def _node_means(case: Case, window: WindowEvidence) -> dict[str, float]:
     return {node: busy / observed for node, (busy, observed) in sums.items()}
 
 
-def _spread(values: list[float]) -> float:
-    highest = max(values)
-    return 1 - min(values) / highest if highest > 0 else 0.0
-
-
-def _behind(case: Case, values: list[float], by_node: dict[str, float], spread: float) -> tuple[Gpu, ...]:
+def _behind(case: Case, window: WindowEvidence, values: list[float], spread: float) -> tuple[Gpu, ...]:
     """The GPUs that lag: far below the busiest GPU, or on a node far below the busiest node."""
+    by_node = _node_means(case, window)
     gpu_bound, node_bound = (1 - spread) * max(values), (1 - spread) * max(by_node.values())
     return tuple(
         gpu

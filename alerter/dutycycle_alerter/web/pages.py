@@ -54,7 +54,7 @@ def incidents(request: Request, site: SiteOf, query: Annotated[IncidentQuery, Qu
         counts=counts,
         choices=list(StateChoice),
         # A rule that only old incidents or old links know stays choosable.
-        rules=list(dict.fromkeys((*Rules.ORDER, *filter(None, [query.rule])))),
+        rules=list(dict.fromkeys((*Rules.model_fields, *filter(None, [query.rule])))),
         severities=sorted(Severity, key=lambda severity: -severity.rank),
         gpus=count_gpus(site.reader.gpus()),
     )

@@ -1,5 +1,6 @@
 """Which signal picks which cause, and where the evidence leaves a hesitation."""
 
+import shlex
 from dataclasses import replace
 
 import pytest
@@ -9,8 +10,9 @@ from dutycycle_alerter.incidents.reasons import REASONS, Reason, reasons
 from dutycycle_alerter.model import HostUsage, JobEvidence, WindowEvidence
 from dutycycle_alerter.rules import Outcome, judge
 from dutycycle_alerter.rules.advice import ADVICE, tell_apart
+from dutycycle_alerter.rules.commands import confirm
 from dutycycle_alerter.rules.diagnosis import diagnose
-from tests.alerter.cases import SETTINGS, evidence
+from tests.alerter.cases import SETTINGS, evidence, job
 from tests.alerter.rules.spinning import at_power, counters
 from tests.alerter.rules.test_rules import NO_GAPS, gaps
 
@@ -27,92 +29,92 @@ def diagnosis(rule: str, item: JobEvidence, time_scale: float = 1.0) -> Diagnosi
     return diagnose(judgement, rule, SETTINGS, time_scale=time_scale)
 
 
-@pytest.mark.parametrize(
-    ("rule", "item", "causes"),
-    [
-        ("hung", evidence([1.0, 1.0], gpu_fields=SPINS | QUIET), [Cause.HANG]),
-        ("hung", evidence([1.0], gpu_fields=SPINS | QUIET), [Cause.HANG]),
-        # A collective that spins keeps some multiprocessors; kernels that only look busy keep hardly any.
-        ("hung", evidence([1.0], gpu_fields=SPINS | QUIET | counters(sm=0.021)), [Cause.HANG]),
-        ("hung", evidence([1.0], gpu_fields=SPINS | QUIET | counters(sm=0.02)), [Cause.HANG, Cause.SMALL_WORK]),
-        ("hung", evidence([1.0, 1.0], gpu_fields=SPINS), [Cause.HANG, Cause.COMMUNICATION, Cause.SMALL_WORK]),
-        ("hung", evidence([1.0], gpu_fields=SPINS), [Cause.HANG, Cause.SMALL_WORK]),
-        # Something still moves: slow peers, or a hang that began within the window.
-        ("hung", evidence([1.0, 1.0], gpu_fields=SPINS | counters(link=1e9)), [Cause.COMMUNICATION, Cause.HANG]),
-        ("hung", evidence([1.0], gpu_fields=SPINS | counters(tensor=0.1)), [Cause.SMALL_WORK, Cause.HANG]),
-        # Clocks that are held down explain the low power, unless the counters say that nothing runs.
-        ("hung", evidence([1.0, 1.0], gpu_fields=SPINS | HOT), [Cause.THROTTLING, Cause.HANG]),
-        ("hung", evidence([1.0, 1.0], gpu_fields=SPINS | HOT | QUIET), [Cause.HANG]),
-        ("idle", evidence([0.0], gpu_fields={"processes": 0.0}), [Cause.NO_PROCESS]),
-        ("idle", evidence([0.0], gpu_fields=HELD, host=HostUsage(cpu_cores=0.02)), [Cause.IDLE_NOTEBOOK]),
-        ("idle", evidence([0.0], gpu_fields=HELD, host=HostUsage(cpu_cores=0.5)), [Cause.CPU_ONLY]),
-        ("idle", evidence([0.0], gpu_fields=HELD), [Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY]),
-        ("idle", evidence([0.0]), [Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY]),
-        ("partially_idle", evidence([0.9, 0.0], gpu_fields={"processes": 0.0}), [Cause.OVER_REQUEST]),
-        ("partially_idle", evidence([0.9, 0.0], gpu_fields=HELD), [Cause.OVER_REQUEST, Cause.COMMUNICATION]),
-        ("partially_idle", evidence([0.9, 0.0]), [Cause.OVER_REQUEST, Cause.COMMUNICATION]),
-        # Data loading: I/O pressure, or CPU near its limit together with gaps; neither half of the latter alone.
-        ("stalled", evidence([0.3], gpu_fields=NO_GAPS, host=HostUsage(io_pressure=0.2)), [Cause.DATA_LOADING]),
-        ("stalled", evidence([0.3], gpu_fields=gaps(0.2), host=HostUsage(cpu_of_limit=0.9)), [Cause.DATA_LOADING]),
-        (
-            "stalled",
-            evidence([0.3], gpu_fields=gaps(0.19), host=HostUsage(cpu_of_limit=0.9)),
-            [Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.SMALL_WORK],
-        ),
-        (
-            "stalled",
-            evidence([0.3], gpu_fields=gaps(0.5), host=HostUsage(cpu_of_limit=0.89)),
-            [Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.SMALL_WORK],
-        ),
-        # Waiting for a CPU is not waiting for data.
-        (
-            "stalled",
-            evidence([0.3], gpu_fields=NO_GAPS, host=HostUsage(cpu_pressure=0.9, io_pressure=0.0)),
-            [Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.SMALL_WORK],
-        ),
-        ("uneven", evidence([0.9, 0.3]), [Cause.COMMUNICATION]),
-        ("uneven", evidence([0.9, 0.3], gpu_fields=HOT), [Cause.THROTTLING, Cause.COMMUNICATION]),
-        # Memory bandwidth is the limit from 60 % of the busy time on, where tensor cores hardly work.
-        ("low_sm_activity", evidence([1.0], gpu_fields=counters(sm=0.2, tensor=0.1, dram=0.6)), [Cause.MEMORY_BOUND]),
-        ("low_sm_activity", evidence([1.0], gpu_fields=counters(sm=0.2, tensor=0.1, dram=0.59)), [Cause.SMALL_WORK]),
-        ("low_sm_activity", evidence([1.0], gpu_fields=counters(sm=0.2, tensor=0.11, dram=0.6)), [Cause.SMALL_WORK]),
-        ("low_sm_activity", evidence([0.5], gpu_fields=counters(sm=0.1, tensor=0.05, dram=0.3)), [Cause.MEMORY_BOUND]),
-        ("low_sm_activity", evidence([1.0], gpu_fields=counters(sm=0.2)), [Cause.SMALL_WORK]),
-        # Collectives run on few multiprocessors too: links that are quiet rule them out, and so does the floor.
-        ("low_sm_activity", evidence([1.0] * 2, gpu_fields=counters(sm=0.2, link=10e6)), [Cause.SMALL_WORK]),
-        (
-            "low_sm_activity",
-            evidence([1.0] * 2, gpu_fields=counters(sm=0.2, link=10.1e6)),
-            [Cause.SMALL_WORK, Cause.COMMUNICATION],
-        ),
-        (
-            "low_sm_activity",
-            evidence([1.0] * 2, gpu_fields=counters(sm=0.2)),
-            [Cause.SMALL_WORK, Cause.COMMUNICATION],
-        ),
-        ("low_sm_activity", evidence([1.0] * 2, gpu_fields=counters(sm=0.02, link=1e9)), [Cause.SMALL_WORK]),
-        ("underused", evidence([0.12], gpu_fields=NO_GAPS), [Cause.SMALL_WORK]),
-        ("underused", evidence([0.12], gpu_fields=gaps(0.15)), [Cause.SMALL_WORK, Cause.DATA_LOADING]),
-        # Pauses are the cause only where the job would not be underused without them.
-        ("underused", evidence([0.2], gpu_fields=NO_GAPS | {"gap_30to600_share": 0.2}), [Cause.CHECKPOINT]),
-        (
-            "underused",
-            evidence([0.2], gpu_fields=NO_GAPS | {"gap_30to600_share": 0.19}),
-            [Cause.SMALL_WORK, Cause.CHECKPOINT],
-        ),
-        (
-            "underused",
-            evidence([0.08], gpu_fields=NO_GAPS | {"gap_ge600_share": 0.11}),
-            [Cause.SMALL_WORK, Cause.OVER_REQUEST, Cause.CHECKPOINT],
-        ),
-        (
-            "underused",
-            evidence([0.2], gpu_fields=NO_GAPS | {"gap_ge600_share": 0.6}),
-            [Cause.OVER_REQUEST, Cause.CHECKPOINT],
-        ),
-        ("underused", evidence([0.12]), [Cause.SMALL_WORK, Cause.DATA_LOADING]),
-    ],
-)
+CASES: list[tuple[str, JobEvidence, list[Cause]]] = [
+    ("hung", evidence([1.0, 1.0], gpu_fields=SPINS | QUIET), [Cause.HANG]),
+    ("hung", evidence([1.0], gpu_fields=SPINS | QUIET), [Cause.HANG]),
+    # A collective that spins keeps some multiprocessors; kernels that only look busy keep hardly any.
+    ("hung", evidence([1.0], gpu_fields=SPINS | QUIET | counters(sm=0.021)), [Cause.HANG]),
+    ("hung", evidence([1.0], gpu_fields=SPINS | QUIET | counters(sm=0.02)), [Cause.HANG, Cause.SMALL_WORK]),
+    ("hung", evidence([1.0, 1.0], gpu_fields=SPINS), [Cause.HANG, Cause.COMMUNICATION, Cause.SMALL_WORK]),
+    ("hung", evidence([1.0], gpu_fields=SPINS), [Cause.HANG, Cause.SMALL_WORK]),
+    # Something still moves: slow peers, or a hang that began within the window.
+    ("hung", evidence([1.0, 1.0], gpu_fields=SPINS | counters(link=1e9)), [Cause.COMMUNICATION, Cause.HANG]),
+    ("hung", evidence([1.0], gpu_fields=SPINS | counters(tensor=0.1)), [Cause.SMALL_WORK, Cause.HANG]),
+    # Clocks that are held down explain the low power, unless the counters say that nothing runs.
+    ("hung", evidence([1.0, 1.0], gpu_fields=SPINS | HOT), [Cause.THROTTLING, Cause.HANG]),
+    ("hung", evidence([1.0, 1.0], gpu_fields=SPINS | HOT | QUIET), [Cause.HANG]),
+    ("idle", evidence([0.0], gpu_fields={"processes": 0.0}), [Cause.NO_PROCESS]),
+    ("idle", evidence([0.0], gpu_fields=HELD, host=HostUsage(cpu_cores=0.02)), [Cause.IDLE_NOTEBOOK]),
+    ("idle", evidence([0.0], gpu_fields=HELD, host=HostUsage(cpu_cores=0.5)), [Cause.CPU_ONLY]),
+    ("idle", evidence([0.0], gpu_fields=HELD), [Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY]),
+    ("idle", evidence([0.0]), [Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY]),
+    ("partially_idle", evidence([0.9, 0.0], gpu_fields={"processes": 0.0}), [Cause.OVER_REQUEST]),
+    ("partially_idle", evidence([0.9, 0.0], gpu_fields=HELD), [Cause.OVER_REQUEST, Cause.COMMUNICATION]),
+    ("partially_idle", evidence([0.9, 0.0]), [Cause.OVER_REQUEST, Cause.COMMUNICATION]),
+    # Data loading: I/O pressure, or CPU near its limit together with gaps; neither half of the latter alone.
+    ("stalled", evidence([0.3], gpu_fields=NO_GAPS, host=HostUsage(io_pressure=0.2)), [Cause.DATA_LOADING]),
+    ("stalled", evidence([0.3], gpu_fields=gaps(0.2), host=HostUsage(cpu_of_limit=0.9)), [Cause.DATA_LOADING]),
+    (
+        "stalled",
+        evidence([0.3], gpu_fields=gaps(0.19), host=HostUsage(cpu_of_limit=0.9)),
+        [Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.SMALL_WORK],
+    ),
+    (
+        "stalled",
+        evidence([0.3], gpu_fields=gaps(0.5), host=HostUsage(cpu_of_limit=0.89)),
+        [Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.SMALL_WORK],
+    ),
+    # Waiting for a CPU is not waiting for data.
+    (
+        "stalled",
+        evidence([0.3], gpu_fields=NO_GAPS, host=HostUsage(cpu_pressure=0.9, io_pressure=0.0)),
+        [Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.SMALL_WORK],
+    ),
+    ("uneven", evidence([0.9, 0.3]), [Cause.COMMUNICATION]),
+    ("uneven", evidence([0.9, 0.3], gpu_fields=HOT), [Cause.THROTTLING, Cause.COMMUNICATION]),
+    # Memory bandwidth is the limit from 60 % of the busy time on, where tensor cores hardly work.
+    ("low_sm_activity", evidence([1.0], gpu_fields=counters(sm=0.2, tensor=0.1, dram=0.6)), [Cause.MEMORY_BOUND]),
+    ("low_sm_activity", evidence([1.0], gpu_fields=counters(sm=0.2, tensor=0.1, dram=0.59)), [Cause.SMALL_WORK]),
+    ("low_sm_activity", evidence([1.0], gpu_fields=counters(sm=0.2, tensor=0.11, dram=0.6)), [Cause.SMALL_WORK]),
+    ("low_sm_activity", evidence([0.5], gpu_fields=counters(sm=0.1, tensor=0.05, dram=0.3)), [Cause.MEMORY_BOUND]),
+    ("low_sm_activity", evidence([1.0], gpu_fields=counters(sm=0.2)), [Cause.SMALL_WORK]),
+    # Collectives run on few multiprocessors too: links that are quiet rule them out, and so does the floor.
+    ("low_sm_activity", evidence([1.0] * 2, gpu_fields=counters(sm=0.2, link=10e6)), [Cause.SMALL_WORK]),
+    (
+        "low_sm_activity",
+        evidence([1.0] * 2, gpu_fields=counters(sm=0.2, link=10.1e6)),
+        [Cause.SMALL_WORK, Cause.COMMUNICATION],
+    ),
+    (
+        "low_sm_activity",
+        evidence([1.0] * 2, gpu_fields=counters(sm=0.2)),
+        [Cause.SMALL_WORK, Cause.COMMUNICATION],
+    ),
+    ("low_sm_activity", evidence([1.0] * 2, gpu_fields=counters(sm=0.02, link=1e9)), [Cause.SMALL_WORK]),
+    ("underused", evidence([0.12], gpu_fields=NO_GAPS), [Cause.SMALL_WORK]),
+    ("underused", evidence([0.12], gpu_fields=gaps(0.15)), [Cause.SMALL_WORK, Cause.DATA_LOADING]),
+    # Pauses are the cause only where the job would not be underused without them.
+    ("underused", evidence([0.2], gpu_fields=NO_GAPS | {"gap_30to600_share": 0.2}), [Cause.CHECKPOINT]),
+    (
+        "underused",
+        evidence([0.2], gpu_fields=NO_GAPS | {"gap_30to600_share": 0.19}),
+        [Cause.SMALL_WORK, Cause.CHECKPOINT],
+    ),
+    (
+        "underused",
+        evidence([0.08], gpu_fields=NO_GAPS | {"gap_ge600_share": 0.11}),
+        [Cause.SMALL_WORK, Cause.OVER_REQUEST, Cause.CHECKPOINT],
+    ),
+    (
+        "underused",
+        evidence([0.2], gpu_fields=NO_GAPS | {"gap_ge600_share": 0.6}),
+        [Cause.OVER_REQUEST, Cause.CHECKPOINT],
+    ),
+    ("underused", evidence([0.12]), [Cause.SMALL_WORK, Cause.DATA_LOADING]),
+]
+
+
+@pytest.mark.parametrize(("rule", "item", "causes"), CASES)
 def test_cause(rule: str, item: JobEvidence, causes: list[Cause]) -> None:
     found = diagnosis(rule, item)
     assert list(found.causes) == causes
@@ -122,6 +124,12 @@ def test_cause(rule: str, item: JobEvidence, causes: list[Cause]) -> None:
     # Each cause that it hesitates about has its advice and its sign.
     assert all(step in found.advice for cause in causes for step in ADVICE[cause])
     assert len(found.tell_apart.split("; ")) == max(1, len(causes))
+
+
+def test_every_cause_can_be_named() -> None:
+    named = {cause for _, _, causes in CASES for cause in causes}
+    # A fault is the driver's to tell, on a GPU: the rules on GPUs name it.
+    assert named == set(Cause) - {Cause.FAULT}
 
 
 def test_every_cause_has_advice_a_sign_and_a_reason() -> None:
@@ -295,3 +303,44 @@ def test_commands_are_quoted_and_only_for_the_jobs_own_scheduler() -> None:
     assert not any("scancel" in command for command in commands)
     local = evidence([0.0], id="local/1-2", scheduler="local", job_id="")
     assert diagnosis("idle", local).commands[0] == "nvidia-smi"
+
+
+@pytest.mark.parametrize("cause", [Cause.SMALL_WORK, Cause.MEMORY_BOUND, Cause.DATA_LOADING, Cause.CHECKPOINT])
+def test_what_a_profile_shows_comes_with_the_profilers(cause: Cause) -> None:
+    commands = "\n".join(confirm(job(), (cause,)))
+    for profiler in (
+        "nsys profile --trace=cuda,nvtx,osrt",
+        "torch.profiler.profile(",
+        "tf.keras.callbacks.TensorBoard(",
+    ):
+        assert profiler in commands
+
+
+def test_a_slurm_job_is_profiled_with_a_report_for_each_rank() -> None:
+    (nsys,) = [c for c in confirm(job(), (Cause.SMALL_WORK,)) if "nsys" in c]
+    assert nsys.startswith("srun nsys profile ")
+    assert "--output=profile-%q{SLURM_JOB_ID}-%q{SLURM_PROCID} python train.py" in nsys
+    (alone,) = [c for c in confirm(job(scheduler="local"), (Cause.SMALL_WORK,)) if "nsys" in c]
+    assert alone.startswith("nsys profile ")
+
+
+def test_the_stacks_of_a_hang_are_taken_on_every_node() -> None:
+    commands = confirm(job(8, nodes=2, id="slurm/7", job_id="7"), (Cause.HANG,))
+    assert commands[0] == "srun --jobid=7 --overlap --nodes=2 --ntasks-per-node=1 nvidia-smi"
+    (stacks,) = [shlex.split(c) for c in commands if "py-spy" in c]
+    assert stacks[:5] == ["srun", "--jobid=7", "--overlap", "--nodes=2", "--ntasks-per-node=1"]
+    # The shell on the node gets one word.
+    assert stacks[5:7] == ["sh", "-c"]
+    assert stacks[7].endswith('py-spy dump --pid "$pid"; done')
+    assert len(stacks) == 8
+    assert "scancel 7" in commands
+
+
+def test_why_clocks_are_held_down_is_asked_of_the_driver() -> None:
+    assert any("nvidia-smi -q -d PERFORMANCE" in c for c in confirm(job(), (Cause.THROTTLING,)))
+
+
+def test_a_job_that_has_ended_is_asked_of_accounting_only() -> None:
+    (command,) = confirm(job(job_id="7; rm"), (Cause.OVER_REQUEST,), ended=True)
+    assert command.startswith("sacct --jobs='7; rm' ")
+    assert confirm(job(scheduler="k8s"), (Cause.OVER_REQUEST,), ended=True) == ()
