@@ -119,6 +119,7 @@ def status_answer(status: Status) -> StatusAnswer:
             for t in status.targets
         ],
         not_evaluable=[NotEvaluableShape(rule=n.rule, reason=n.reason, jobs=n.jobs) for n in status.not_evaluable],
+        notices=list(status.notices),
     )
 
 

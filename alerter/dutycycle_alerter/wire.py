@@ -191,7 +191,7 @@ class GpusAnswer(Shape):
 
 
 class TargetShape(Shape):
-    """One scraped exporter."""
+    """One source: an exporter, Prometheus, Slurm."""
 
     url: Text
     node: Text
@@ -220,3 +220,5 @@ class StatusAnswer(Shape):
     jobs_judged: int
     targets: list[TargetShape]
     not_evaluable: list[NotEvaluableShape]
+    notices: list[Text]
+    """What the policies have to say: expired or about to, maintenance, jobs left out."""

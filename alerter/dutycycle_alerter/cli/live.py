@@ -65,7 +65,7 @@ class LiveLines:
             if target.url in failing and target.url not in self._failing:
                 error = printable(target.error, _TEXT_LIMIT)
                 yield self._styled(
-                    f"{self._clock(status.now)} exporter {_target_name(target)} does not answer: {error}", "red"
+                    f"{self._clock(status.now)} source {_target_name(target)} does not answer: {error}", "red"
                 )
             elif target.url in self._failing and target.url not in failing:
                 yield f"{self._clock(status.now)} exporter {_target_name(target)} answers again"

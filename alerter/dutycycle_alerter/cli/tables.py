@@ -75,7 +75,8 @@ def places(incident: Incident) -> Text:
 
 
 def status_lines(status: Status, zone: tzinfo | None = None) -> Group:
-    """What has to be known before the table is read: a replay, no verdict yet, exporters that do not answer."""
+    """What has to be known before the table is read: a replay, no verdict yet, sources that do not answer, the
+    policies' own notices."""
     said: list[Text] = []
     if status.replay:
         speed = f", played {status.time_scale:g} times as fast" if status.time_scale != 1 else ""
@@ -87,10 +88,11 @@ def status_lines(status: Status, zone: tzinfo | None = None) -> Group:
         said.append(Text(f"Observing, first verdict at {at}.", "blue"))
     failing = [target for target in status.targets if target.error]
     for target in failing[:5]:
-        text = f"Exporter {printable(target.node or target.url, NAME_LIMIT)} does not answer: {target.error}"
+        text = f"Source {printable(target.node or target.url, NAME_LIMIT)} does not answer: {target.error}"
         said.append(outside(text, "red", 300))
     if len(failing) > 5:
-        said.append(Text(f"and {len(failing) - 5} more exporters do not answer", "red"))
+        said.append(Text(f"and {len(failing) - 5} more sources do not answer", "red"))
+    said += [outside(notice, QUIET, 300) for notice in status.notices[:5]]
     said += [
         outside(f"Rule {rule_name(n.rule)} cannot be judged for {figures.count(n.jobs, 'job')}: {n.reason}", QUIET, 300)
         for n in status.not_evaluable[:5]

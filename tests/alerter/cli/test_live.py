@@ -153,7 +153,7 @@ def test_an_exporter_that_falls_silent_and_answers_again() -> None:
     assert list(lines.new()) == []
     good = store.shown
     store.shown = replace(good, targets=(replace(good.targets[0], error="connection refused"),))
-    assert list(lines.new()) == ["14:13:20 exporter gpu1 does not answer: connection refused"]
+    assert list(lines.new()) == ["14:13:20 source gpu1 does not answer: connection refused"]
     assert list(lines.new()) == []
     store.shown = good
     assert list(lines.new()) == ["14:13:20 exporter gpu1 answers again"]

@@ -290,7 +290,7 @@ class TestEveryPage:
             (status(last_pass=None, jobs_judged=0), "No pass yet"),
             (status(first_verdict_at=NOW + 1200), "Observing, first verdict at 14:33"),
             (status(last_pass=NOW - 3600), "Last pass 1 h ago: what follows may be out of date"),
-            (status(targets=()), "No exporter is configured"),
+            (status(targets=()), "No source is configured"),
             (status(time_scale=60.0), "Last pass at 14:13:00 3 jobs judged"),
             (
                 status(
@@ -299,7 +299,7 @@ class TestEveryPage:
                         TargetStatus("http://b/", "", None, "refused"),
                     )
                 ),
-                "1 of 2 exporters does not answer http://b/: refused (never answered)",
+                "1 of 2 sources does not answer http://b/: refused (never answered)",
             ),
             (
                 status(not_evaluable=(NotEvaluable("stalled", "no gaps", 2), NotEvaluable("stalled", "no CPU", 1))),
