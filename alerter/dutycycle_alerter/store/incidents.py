@@ -24,6 +24,9 @@ from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.store.schema import event, incident
 from dutycycle_alerter.views import IncidentFilter
 
+# Made once: a pass over a large cluster changes thousands of incidents.
+_INSERT = sa.insert(incident)
+_UPDATE = sa.update(incident).where(incident.c.id == sa.bindparam("of_id"))
 _CHUNK = 500
 """How many values go into one IN list: SQLite's oldest limit on variables is 999."""
 
@@ -88,11 +91,11 @@ def save(connection: sa.Connection, before: Incident | None, step: Step) -> Inci
         return None
     incident_id = after.id
     if incident_id == 0:
-        result = connection.execute(sa.insert(incident).values(_to_row(after)))
+        result = connection.execute(_INSERT, _to_row(after))
         assert result.inserted_primary_key is not None  # noqa: S101 - an insert of one row has one
         incident_id = int(result.inserted_primary_key[0])
     elif after != before:
-        connection.execute(sa.update(incident).where(incident.c.id == incident_id).values(_to_row(after)))
+        connection.execute(_UPDATE, _to_row(after) | {"of_id": incident_id})
     if step.events:
         rows = [
             {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import floor
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -14,34 +15,71 @@ from dutycycle_alerter.usage import UserUsage
 HOUR = 3600.0
 
 
+_ADDED = ("allocated", "observed", "busy")
+_ROW = sa.and_(
+    usage_hour.c.hour == sa.bindparam("of_hour"),
+    usage_hour.c.job == sa.bindparam("of_job"),
+    usage_hour.c.model == sa.bindparam("of_model"),
+)
+_MORE = {name: usage_hour.c[name] + sa.bindparam(f"more_{name}") for name in _ADDED}
+_ENERGY = {"energy": sa.func.coalesce(usage_hour.c.energy, 0.0) + sa.bindparam("more_energy")}
+# Of one row as of a hundred thousand: made once, and executed with many rows at a time.
+_ADD = sa.update(usage_hour).where(_ROW).values(_MORE)
+_ADD_WITH_ENERGY = sa.update(usage_hour).where(_ROW).values(_MORE | _ENERGY)
+
+
 def add(connection: sa.Connection, at: float, items: Iterable[tuple[Job, Consumption]], *, hour: float = HOUR) -> None:
     """Add what jobs consumed since the previous pass to the hour that it belongs to, else to that of `at`.
 
     Runs in the transaction that also moves the watermark up to which consumption is counted, so that nothing is added
     twice. `hour` is 3600 s divided by the time scale.
     """
+    added: dict[tuple[float, str, str], tuple[Job, list[Consumption]]] = {}
     for job, used in items:
         start = floor((at if used.at is None else used.at) / hour) * hour
-        key = sa.and_(usage_hour.c.hour == start, usage_hour.c.job == job.id, usage_hour.c.model == used.model)
-        added = {name: usage_hour.c[name] + getattr(used, name) for name in ("allocated", "observed", "busy")}
-        if used.energy is not None:
-            added["energy"] = sa.func.coalesce(usage_hour.c.energy, 0.0) + used.energy
-        if connection.execute(sa.update(usage_hour).where(key).values(added)).rowcount == 0:
-            connection.execute(
-                sa.insert(usage_hour).values(
-                    hour=start,
-                    job=job.id,
-                    model=used.model,
-                    cluster=job.cluster,
-                    scheduler=job.scheduler,
-                    user=job.user,
-                    account=job.account,
-                    allocated=used.allocated,
-                    observed=used.observed,
-                    busy=used.busy,
-                    energy=used.energy,
-                )
-            )
+        added.setdefault((start, job.id, used.model), (job, []))[1].append(used)
+    known = _known(connection, {start for start, _, _ in added})
+    new: list[dict[str, Any]] = []
+    more: list[dict[str, Any]] = []
+    more_with_energy: list[dict[str, Any]] = []
+    for key, (job, parts) in added.items():
+        sums = {name: sum(getattr(part, name) for part in parts) for name in _ADDED}
+        energies = [part.energy for part in parts if part.energy is not None]
+        energy = sum(energies) if energies else None
+        if key not in known:
+            new.append(_row(key, job, sums, energy))
+            continue
+        values = dict(zip(("of_hour", "of_job", "of_model"), key, strict=True))
+        values |= {f"more_{name}": value for name, value in sums.items()}
+        if energy is None:
+            more.append(values)
+        else:
+            more_with_energy.append(values | {"more_energy": energy})
+    for statement, rows in ((sa.insert(usage_hour), new), (_ADD, more), (_ADD_WITH_ENERGY, more_with_energy)):
+        if rows:
+            connection.execute(statement, rows)
+
+
+def _known(connection: sa.Connection, hours: Iterable[float]) -> set[tuple[float, str, str]]:
+    columns = usage_hour.c
+    query = sa.select(columns.job, columns.model)
+    return {
+        (hour, job, model) for hour in hours for job, model in connection.execute(query.where(columns.hour == hour))
+    }
+
+
+def _row(
+    key: tuple[float, str, str], job: Job, sums: dict[str, float], energy: float | None
+) -> dict[str, str | float | None]:
+    return {
+        **dict(zip(("hour", "job", "model"), key, strict=True)),
+        "cluster": job.cluster,
+        "scheduler": job.scheduler,
+        "user": job.user,
+        "account": job.account,
+        **sums,
+        "energy": energy,
+    }
 
 
 def users(connection: sa.Connection, *, since: float, until: float, factor: float = 1.0) -> list[UserUsage]:
