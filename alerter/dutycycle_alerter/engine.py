@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from dutycycle_alerter.device_pass import fold_devices, judge_devices
+from dutycycle_alerter.fleet_now import FleetAmounts, fleet_now
 from dutycycle_alerter.fold import Pass, Reports, fold_ends, fold_jobs
 from dutycycle_alerter.incidents.closing import lacks_final
 from dutycycle_alerter.incidents.model import Incident
@@ -17,14 +18,17 @@ from dutycycle_alerter.model import Evidence
 from dutycycle_alerter.policies import Notice, NoticeLog, PoliciesInForce, notices
 from dutycycle_alerter.rules import Judgement, Outcome, judge
 from dutycycle_alerter.settings import Settings
-from dutycycle_alerter.store import incidents, ledger
+from dutycycle_alerter.store import fleet_ledger, incidents, ledger
 from dutycycle_alerter.store.database import Database, set_meta
 from dutycycle_alerter.store.status import WATERMARK, save_status
 from dutycycle_alerter.views import NotEvaluable, Status, TargetStatus
-from dutycycle_alerter.workloads import Nobody, Workloads
+from dutycycle_alerter.workloads import Nobody, Word, Workloads
 
 FIGURES_WITHIN = 3600.0
 """Seconds after a job's end in which accounting is asked for its final figures."""
+
+LONGEST_PAUSE = 3
+"""Intervals of passes: of a longer pause between two, it is not known how many GPUs were allocated."""
 
 
 class Source(Protocol):
@@ -101,6 +105,13 @@ class Engine:
                 self._reached("folded")
                 used = [(item.job, part) for item in evidence.jobs for part in item.recent]
                 ledger.add(connection, now, used, hour=ledger.HOUR / self._settings.time_scale)
+                fleet_ledger.add(
+                    connection,
+                    now,
+                    self._fleet(evidence, word),
+                    longest=LONGEST_PAUSE * self._settings.schedule.pass_interval,
+                    hour=ledger.HOUR / self._settings.time_scale,
+                )
                 # An engine that is asked knows the newest samples a little later.
                 set_meta(connection, WATERMARK, now if evidence.accounted_until is None else evidence.accounted_until)
                 self._reached("accounted")
@@ -114,6 +125,15 @@ class Engine:
     def close(self) -> None:
         """Let go of the schedulers' connections."""
         self._workloads.close()
+
+    def _fleet(self, evidence: Evidence, word: Word) -> list[FleetAmounts]:
+        slurm = self._settings.slurm
+        return fleet_now(
+            evidence,
+            cluster="" if slurm is None else slurm.cluster,
+            out_of_service=word.out_of_service(),
+            scheduler=word.fleet(),
+        )
 
     def _open_questions(self, now: float) -> tuple[list[Incident], list[Incident]]:
         """Incidents that a scheduler may know the end of: those that are active, and those lately ended without final

@@ -56,6 +56,10 @@ class Word(Protocol):
         """The partitions of each node."""
         ...
 
+    def out_of_service(self) -> Mapping[str, str]:
+        """Nodes that take no jobs, `drained`, or cannot run any, `down`."""
+        ...
+
     def fleet(self) -> FleetGpus | None:
         """How many GPUs are allocated, free or out of service; None where that is not known."""
         ...
@@ -100,6 +104,10 @@ class Nobody:
         return {}
 
     def partitions(self) -> Mapping[str, Sequence[str]]:
+        """Not known."""
+        return {}
+
+    def out_of_service(self) -> Mapping[str, str]:
         """Not known."""
         return {}
 
@@ -207,6 +215,17 @@ class SlurmWord:
             found[node.name] = node.partitions
             if node.hostname:
                 found.setdefault(node.hostname, node.partitions)
+        return found
+
+    def out_of_service(self) -> Mapping[str, str]:
+        """By the nodes' names and by their hosts'."""
+        found: dict[str, str] = {}
+        for node in () if self.snapshot is None else self.snapshot.nodes.values():
+            if node.down or node.draining or node.maintenance:
+                word = "down" if node.down else "drained"
+                found[node.name] = word
+                if node.hostname:
+                    found.setdefault(node.hostname, word)
         return found
 
     def fleet(self) -> FleetGpus | None:

@@ -306,3 +306,22 @@ def test_a_pass_that_fails_changes_nothing_and_the_next_makes_up_for_it(path: Pa
         assert contents(rig) == before
         rig.run_pass()
         assert events(rig, incidents(rig)[GPU, "gpu_fault"]) == [EventKind.OPENED]
+
+
+def test_hours_of_the_fleet_are_counted_as_passes_see_it(path: Path) -> None:
+    exporter = node(gpus=4)
+    answering = [True]
+    with run(path, lambda: exporter.page() if answering[0] else (503, b"")) as rig:
+        rig.exporters.append(exporter)
+        exporter.allocate("slurm/7", 0, 1, 2)
+        work(rig, 31 * MINUTE)
+        exporter.end("slurm/7")
+        work(rig, 10 * MINUTE)
+        (found,) = rig.reader.fleet(since=0, until=1e12)
+        assert (found.allocated, found.unallocated) == (3 * 30 * MINUTE, (30 + 4 * 10) * MINUTE)
+        answering[0] = False
+        rig.clock.advance(8 * HOUR)
+        work(rig, MINUTE)
+        (later,) = rig.reader.fleet(since=0, until=1e12)
+        assert (later.allocated, later.unallocated) == (found.allocated, found.unallocated)
+        assert later.unknown == 4 * 3 * MINUTE  # and not for the night

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 import sqlalchemy as sa
 
 from dutycycle_alerter.errors import IncidentNotFoundError
+from dutycycle_alerter.fleet_now import FleetAmounts
 from dutycycle_alerter.history import Series
 from dutycycle_alerter.incidents import actions
 from dutycycle_alerter.incidents.model import Event, Incident, Step
 from dutycycle_alerter.model import Gpu, workload_of
-from dutycycle_alerter.store import counters, incidents, ledger
+from dutycycle_alerter.store import counters, fleet_ledger, incidents, ledger
 from dutycycle_alerter.store.database import Database, get_meta, open_database
 from dutycycle_alerter.store.schema import gpu_now
 from dutycycle_alerter.store.status import STATUS, load_status
@@ -79,6 +80,12 @@ class StoreReader:
         with self._database.read() as connection:
             factor = float(get_meta(connection, "time_scale") or 1.0)
             return ledger.users(connection, since=since, until=until, factor=factor)
+
+    def fleet(self, *, since: float, until: float) -> Sequence[FleetAmounts]:
+        """GPU-seconds of the fleet by cluster and model over a range; those of the queue without a model."""
+        with self._database.read() as connection:
+            factor = float(get_meta(connection, "time_scale") or 1.0)
+            return fleet_ledger.fleet(connection, since=since, until=until, factor=factor)
 
     def gpus(self) -> Sequence[GpuNow]:
         """Every GPU, by node and index."""

@@ -1,0 +1,69 @@
+"""Numbers of GPUs at one instant: every GPU is counted once, and what is not known is not free."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutycycle_alerter.fleet_now import FleetAmounts, fleet_now
+from dutycycle_alerter.model import Evidence, Gpu, GpuEvidence
+from dutycycle_alerter.slurm.fleet_hours import FleetGpus
+from tests.alerter.devices import device
+
+
+def gpu(number: int, node: str = "n1", *, held: bool = False, model: str = "H200", mig: str = "") -> GpuEvidence:
+    where = Gpu(node, str(number), f"GPU-{number}", mig, model)
+    return device(where, jobs=("slurm/1",) if held else ())
+
+
+def test_gpus_are_counted_by_model_and_by_what_they_are() -> None:
+    gpus = [gpu(0, held=True), gpu(1), replace(gpu(2), visible=False), gpu(3, model="A100"), gpu(4, model="A100")]
+    assert fleet_now(Evidence(gpus=gpus), cluster="north") == [
+        FleetAmounts("north", "A100", unallocated=2),
+        FleetAmounts("north", "H200", allocated=1, unallocated=1, unknown=1),
+    ]
+
+
+def test_free_gpus_of_nodes_out_of_service_are_not_free() -> None:
+    gpus = [
+        gpu(0, "draining", held=True),
+        gpu(1, "draining"),
+        gpu(2, "down"),
+        replace(gpu(3, "down"), visible=False),
+        replace(gpu(4, "draining"), visible=False),
+    ]
+    found = fleet_now(Evidence(gpus=gpus), out_of_service={"draining": "drained", "down": "down"})
+    assert found == [FleetAmounts("", "H200", allocated=1, drained=1, down=2, unknown=1)]
+
+
+def test_a_divided_gpu_counts_by_its_instances() -> None:
+    gpus = [gpu(0, held=True), *(gpu(0, mig=f"MIG-{n}", held=n == 0) for n in range(4)), gpu(1)]
+    assert fleet_now(Evidence(gpus=gpus)) == [FleetAmounts("", "H200", allocated=0.25, unallocated=1.75)]
+
+
+def test_the_queue_is_counted_beside_the_gpus() -> None:
+    scheduler = FleetGpus(at=0.0, total=8, allocated=8, pending=12, held=5)
+    assert fleet_now(Evidence(gpus=[gpu(0)]), cluster="north", scheduler=scheduler) == [
+        FleetAmounts("north", "H200", unallocated=1),
+        FleetAmounts("north", "", pending=12, held=5),
+    ]
+
+
+def test_without_gpus_there_is_nothing() -> None:
+    assert fleet_now(Evidence()) == []
+
+
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.booleans(), st.sampled_from(["up", "drained", "down"]), st.integers(0, 7)),
+        max_size=12,
+    )
+)
+def test_every_gpu_is_counted_once(gpus: list[tuple[bool, bool, str, int]]) -> None:
+    items = []
+    for number, (visible, held, node, instances) in enumerate(gpus):
+        items.append(replace(gpu(number, node, held=held), visible=visible))
+        items += [gpu(number, node, mig=f"MIG-{n}", held=held and n % 2 == 0) for n in range(instances)]
+    found = fleet_now(Evidence(gpus=items), out_of_service={"drained": "drained", "down": "down"})
+    counted = sum(one.allocated + one.unallocated + one.drained + one.down + one.unknown for one in found)
+    assert abs(counted - len(gpus)) < 1e-9
