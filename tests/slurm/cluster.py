@@ -1,7 +1,7 @@
 """A real Slurm on this machine: munge, one controller, four nodes of eight GPUs, all on the loopback interface.
 
-The GPUs are device files that nobody opens; the nodes are four slurmd on one host. There is no accounting database. The
-jobs' users are three accounts that every Debian has, so nothing is added to the machine.
+The GPUs are device files that nobody opens; the nodes are four slurmd on one host. Where it is installed there is an
+accounting database, too. The jobs' users are three accounts that every Debian has, so nothing is added to the machine.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from tests.exporter.daemon import eventually
+
+from .accounting import DAEMON_USER, Accounting, lacking, listens
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "scontrol", "sbatch", "runuser", "setpriv")
 USERS = ("games", "mail", "news")
@@ -61,7 +63,7 @@ SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=10
 MpiDefault=none
 GresTypes=gpu,shard
-AccountingStorageType=accounting_storage/none
+{storage}
 JobAcctGatherType=jobacct_gather/{accounting}
 PrologFlags=Alloc
 Prolog={root}/prolog
@@ -86,6 +88,10 @@ class Cluster:
         own = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "SBATCH"))}
         self._environment = {**own, "SLURM_CONF": str(self.directory / "slurm.conf")}
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self.accounting = None if lacking() else Accounting(self.directory, _free_port())
+        """The database and slurmrestd; None where they are not installed."""
+        self.rest_port = _free_port()
+        self.rest_socket = self.directory / "rest" / "socket"
 
     def node_directory(self, node: str) -> Path:
         return self.directory / "nodes" / node
@@ -95,10 +101,16 @@ class Cluster:
             self._configure()
             self._start("munged", *self._munge())
             eventually((self.directory / "munge.socket").is_socket, "munge listens")
+            if self.accounting:
+                self._start("mariadbd", *self.accounting.database())
+                self.accounting.wait_for_database()
+                self.start_slurmdbd()
             self._start("slurmctld", "slurmctld", "-D", "-c")
             for node in NODES:
                 self.start_slurmd(node)
             eventually(lambda: self.idle() == len(NODES), "the nodes are idle")
+            if self.accounting:
+                self.start_slurmrestd()
         except BaseException:
             self._stop()
             raise
@@ -114,14 +126,56 @@ class Cluster:
 
     def stop_slurmd(self, node: str, number: signal.Signals = signal.SIGTERM) -> None:
         """Its jobs go on, as they do over an upgrade."""
-        daemon = self._daemons.pop(node)
+        self.stop(node, number)
+
+    def stop(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
+        """End slurmctld, slurmdbd, slurmrestd or a node's slurmd."""
+        daemon = self._daemons.pop(name)
         daemon.send_signal(number)
         daemon.wait(30)
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        self._daemons[name].send_signal(number)
+
+    def start_slurmctld(self) -> None:
+        """Again, with what it knew."""
+        self._start("slurmctld", "slurmctld", "-D")
+        eventually(lambda: "is UP" in self.scontrol("ping"), "slurmctld answers")
+
+    def start_slurmdbd(self) -> None:
+        assert self.accounting
+        self._start("slurmdbd", "slurmdbd", "-D", extra=self.accounting.environment)
+        self.accounting.wait_for_slurmdbd()
+
+    def start_slurmrestd(self) -> None:
+        """On a port and on a socket, with the plugins of the newest version that it has."""
+        self.rest_socket.unlink(missing_ok=True)
+        self._start(
+            "slurmrestd",
+            *("setpriv", f"--reuid={DAEMON_USER}", f"--regid={DAEMON_USER}", "--clear-groups"),
+            *("slurmrestd", "-a", "rest_auth/jwt", "-s", "openapi/v0.0.38,openapi/dbv0.0.38"),
+            *(f"127.0.0.1:{self.rest_port}", f"unix:{self.rest_socket}"),
+            extra={"SLURM_JWT": "daemon"},
+        )
+        eventually(lambda: listens(self.rest_port), "slurmrestd listens")
+
+    def token(self, user: str, seconds: int = 3600) -> str:
+        """A web token for slurmrestd."""
+        return self._run("scontrol", "token", f"username={user}", f"lifespan={seconds}").strip()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """For programs that ask this Slurm."""
+        return {"SLURM_CONF": self._environment["SLURM_CONF"]}
 
     def submit(self, user: str, *arguments: str, script: str = "exec sleep 3600") -> int:
         """The number of a new job (in an array, that of the array). Prolog and epilog are ours."""
         command = ("sbatch", "--parsable", "-D", "/tmp", "-o", "/dev/null", "-n1", f"--wrap={script}", *arguments)
         return int(self._run("runuser", "-u", user, "--", *command).split(";")[0])
+
+    def run_as(self, user: str, *command: str) -> str:
+        """What a command of a user's prints."""
+        return self._run("runuser", "-u", user, "--", *command)
 
     @contextmanager
     def without_epilog(self) -> Iterator[None]:
@@ -163,12 +217,12 @@ class Cluster:
         assert not check or done.returncode == 0, f"{command}: {done.stderr}"
         return done.stdout
 
-    def _start(self, name: str, *command: str) -> None:
+    def _start(self, name: str, *command: str, extra: Mapping[str, str] | None = None) -> None:
         # Killed with the test, whatever becomes of it.
         with (self.directory / "log" / f"{name}.stderr").open("ab") as log:
             self._daemons[name] = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", *command],
-                env=self._environment,
+                env={**self._environment, **(extra or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -206,9 +260,16 @@ class Cluster:
                 root=self.directory,
                 nodes="\n".join(nodes),
                 proctrack="cgroup" if self.cgroups else "linuxproc",
-                accounting="cgroup" if self.cgroups else "none",
+                accounting="cgroup" if self.cgroups else "linux" if self.accounting else "none",
+                storage=(
+                    self.accounting.settings if self.accounting else "AccountingStorageType=accounting_storage/none"
+                ),
             ),
         )
+        if self.accounting:
+            self.accounting.configure()
+            self.rest_socket.parent.mkdir()
+            shutil.chown(self.rest_socket.parent, DAEMON_USER, DAEMON_USER)
         for node in NODES:
             own = self.directory / "nodes" / node
             # GresTypes has shards, which only one node has.
@@ -243,6 +304,8 @@ class Cluster:
         self._daemons = {}
         self._end_leftovers()
         self._remove_cgroups()
+        if self.accounting:
+            self.accounting.remove()
         shutil.rmtree(self.directory)
 
     def _end_leftovers(self) -> None:

@@ -90,7 +90,10 @@ def _listed(
     nonsense: Nonsense,
     read: Callable[[Fields], _T | None],
 ) -> Iterable[_T]:
-    items = listed(document, name, where)
+    try:
+        items = listed(document, name, where)
+    except SourceError as error:
+        raise SourceError(f"{error}. Is slurmctld up (scontrol ping)?") from error
     found = [read(Fields(item, nonsense, name)) for item in items]
     known = [item for item in found if item is not None]
     if items and not known:

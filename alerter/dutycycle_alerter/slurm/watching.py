@@ -89,7 +89,7 @@ class Watch:
     def _jobs(self, now: float, nonsense: Nonsense) -> Table:
         known = self._table
         fresh = known is not None and 0 <= now - self._full_at < self._settings.full_interval
-        since = self._since(known) if known is not None and fresh else None
+        since = self._since(known, now) if known is not None and fresh else None
         table = self._way.jobs(since, nonsense)
         if table is None and known is not None:
             return known
@@ -102,8 +102,9 @@ class Watch:
             self._full_at = now
         return table
 
-    def _since(self, known: Table) -> int:
-        return known.updated if known.updated else max(0, int(self._read_at) - CLOCKS_APART)
+    def _since(self, known: Table, now: float) -> int:
+        # Our clock may have been ahead for a while.
+        return known.updated if known.updated else max(0, int(min(self._read_at, now)) - CLOCKS_APART)
 
     def _refresh_nodes(self, now: float, nonsense: Nonsense) -> str:
         """Why the nodes could not be read, if they could not."""

@@ -92,6 +92,13 @@ def test_where_the_server_tells_no_time_ours_is_taken_with_room_for_its_clock(sl
     assert since == [None, NOW - CLOCKS_APART, NOW + 60 - CLOCKS_APART, NOW + 60 - CLOCKS_APART]
 
 
+def test_a_clock_that_was_ahead_hides_nothing_for_long(slurm: Script, watch: Watch) -> None:
+    watch.snapshot(NOW)
+    watch.snapshot(NOW + 290)
+    watch.snapshot(NOW + 10)
+    assert [asked for asked in slurm.asked if asked != "nodes"][-1] == NOW + 10 - CLOCKS_APART
+
+
 def test_what_has_not_changed_is_what_was_known(slurm: Script, watch: Watch) -> None:
     known = watch.snapshot(NOW).jobs
     slurm.table = None

@@ -1,0 +1,362 @@
+"""What the alerter reads of a real Slurm, by slurmrestd and by the commands: the same, and the truth."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dutycycle_alerter.errors import SourceError
+from dutycycle_alerter.model import Gpu, Job
+from dutycycle_alerter.settings.slurm import Slurm
+from dutycycle_alerter.slurm.facts import JobFacts, facts_of, settled, unsettled
+from dutycycle_alerter.slurm.fields import Nonsense
+from dutycycle_alerter.slurm.fleet_hours import FleetGpus, fleet_gpus
+from dutycycle_alerter.slurm.model import ExitCode, FinalFigures, JobState, SlurmJob, Snapshot
+from dutycycle_alerter.slurm.rest import Slurmrestd
+from dutycycle_alerter.slurm.watching import Watch, connect
+from tests.exporter.daemon import eventually
+from tests.required import lacking
+
+from .accounting import lacking as lacking_for_accounting
+from .cluster import GPUS, NODES, SHARED_NODE, Cluster
+from .truth import Owner, slurm_owners
+
+GAMES, MAIL, NEWS = "games", "mail", "news"
+VIEWER = "list"
+"""Whose token the alerter has: somebody who has no rights but to look."""
+
+WAYS = ("tcp", "unix", "commands")
+Connect = Callable[..., Watch]
+
+
+@pytest.fixture(scope="module")
+def slurm(cluster: Cluster) -> Cluster:
+    if cluster.accounting is None:
+        lacking(", ".join(lacking_for_accounting()))
+    return cluster
+
+
+@pytest.fixture(autouse=True)
+def no_jobs(cluster: Cluster) -> Iterator[None]:
+    """Every test begins and ends with a free cluster. Instead of the fixture that needs exporters, too."""
+    yield
+    cluster.cancel_all()
+    eventually(lambda: cluster.idle() == len(NODES), "all nodes are free")
+
+
+@pytest.fixture
+def by(slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connect]:
+    """Connects by a way."""
+    for name, value in slurm.environment.items():
+        monkeypatch.setenv(name, value)
+    token = tmp_path / "token"
+    token.write_text(slurm.token(VIEWER))
+    made: list[Watch] = []
+
+    def connected(way: str, **changed: Any) -> Watch:
+        settings: dict[str, Any] = {"timeout": 60, "nodes_interval": "1ms", "full_interval": "1ms", **changed}
+        if way != "commands":
+            url = f"http://127.0.0.1:{slurm.rest_port}" if way == "tcp" else f"unix://{slurm.rest_socket}"
+            settings = {"url": url, "user": VIEWER, "token_file": token, **settings}
+        made.append(connect(Slurm.model_validate(settings)))
+        return made[-1]
+
+    yield connected
+    for watch in made:
+        watch.close()
+
+
+def snapshot(watch: Watch) -> Snapshot:
+    return watch.snapshot(time.time())
+
+
+def wait(watch: Watch, right: Callable[[Snapshot], bool], what: str) -> Snapshot:
+    found: list[Snapshot] = []
+
+    def look() -> bool:
+        found[:] = [snapshot(watch)]
+        return right(found[0])
+
+    eventually(look, what)
+    return found[0]
+
+
+def in_state(job: int, state: JobState) -> Callable[[Snapshot], bool]:
+    return lambda shot: job in shot.jobs and shot.jobs[job].state is state
+
+
+def ours(known: SlurmJob, start: float | None = None) -> Job:
+    """The job as its exporters show it."""
+    begun = known.start if start is None else start
+    assert begun is not None
+    return Job(f"slurm/{known.id}", (Gpu("n", "0"),), begun, scheduler="slurm", job_id=str(known.id))
+
+
+def owners(shot: Snapshot) -> dict[tuple[str, int], frozenset[Owner]]:
+    found: dict[tuple[str, int], set[Owner]] = {}
+    for job in shot.jobs.values():
+        for node, gpus in job.gpus.items():
+            for part in gpus:
+                for index in part.indexes or ():
+                    found.setdefault((node, index), set()).add(Owner(job.id, job.user))
+    return {gpu: frozenset(holders) for gpu, holders in found.items()}
+
+
+def test_every_way_tells_the_same_and_what_slurm_shows(slurm: Cluster, by: Connect) -> None:
+    comment = 'see wiki; dutycycle:expect-uneven,ignore=stalled é"\\'
+    wide = slurm.submit(
+        MAIL, "-N2", "-n2", "-w", "n1,n2", "--gres=gpu:6", "--mem=64", "-t", "90", f"--comment={comment}"
+    )
+    array = slurm.submit(GAMES, "-w", "n3", "--array=1-3%2", "--gres=gpu:1")
+    parts = slurm.submit(NEWS, "--gres=gpu:1", ":", "-n1", "--gres=gpu:2")
+    slurm.run_as(NEWS, "salloc", "--no-shell", "-n1", "-w", "n4", "--gres=gpu:1")
+    waiting = slurm.submit(NEWS, "-N4", "-n4", "--gres=gpu:8", "--array=1-5")
+    held = slurm.submit(GAMES, "--hold", "--gpus-per-node=2", "-N2", "-n2")
+    watches = [by(way) for way in WAYS]
+    running = 1 + 2 + 2 + 1
+
+    def settled_down(shot: Snapshot) -> bool:
+        return sum(job.state is JobState.RUNNING for job in shot.jobs.values()) == running
+
+    first = wait(watches[0], settled_down, "six jobs run")
+    assert owners(first) == slurm_owners(slurm.scontrol("--oneliner", "show", "job", "-d"))
+    for watch in watches[1:]:
+        other = snapshot(watch)
+        assert (other.jobs, other.nodes, other.pending) == (first.jobs, first.nodes, first.pending)
+        assert not other.nonsense
+    assert not first.nonsense
+    assert first.nodes_error == ""
+    job = first.jobs[wide]
+    assert (job.user, job.partition, job.limit, job.nodes) == (MAIL, "gpu", 90 * 60, ("n1", "n2"))
+    assert (job.gpus_allocated, job.gpus_requested, job.gpu_types) == (12, 12, {"h100": 12})
+    assert (job.memory_allocated, job.batch, job.comment) == (2 * 64 * 2**20, True, comment)
+    shown = {job.shown_id for job in first.jobs.values() if job.state is JobState.RUNNING}
+    assert {f"{array}_1", f"{array}_2", f"{parts}+0", f"{parts}+1"} <= shown
+    [interactive] = [job for job in first.jobs.values() if job.batch is False]
+    assert (interactive.user, interactive.gpus_allocated) == (NEWS, 1)
+    assert first.jobs[waiting].tasks == 5
+    asked = {(request.reason, request.jobs, request.gpus) for request in first.pending}
+    assert {("JobHeldUser", 1, 4), ("JobArrayTaskLimit", 1, 1)} <= asked
+    assert sum(request.gpus for request in first.pending if request.reason not in ("JobHeldUser", "JobArrayTaskLimit"))
+    assert sum(request.gpus for request in first.pending) == 4 + 1 + 5 * 32
+    assert held in first.jobs
+    assert {node.hostname for node in first.nodes.values()} == {"localhost"}, "which is nobody's name of a node"
+    facts = facts_of(first, [ours(job)])[f"slurm/{wide}"]
+    assert facts.declarations.expect_uneven
+    assert facts.declarations.ignore == {"stalled"}
+    assert facts.hosts == {"n1": "localhost", "n2": "localhost"}
+    assert not facts.ended
+
+
+def test_jobs_that_share_gpus_by_shards_hold_none_whole(slurm: Cluster, by: Connect) -> None:
+    job = slurm.submit(MAIL, "-w", SHARED_NODE, "--gres=shard:1")
+    for way in ("tcp", "commands"):
+        shot = wait(by(way), in_state(job, JobState.RUNNING), "it runs")
+        assert shot.jobs[job].gpus == {}
+        assert not shot.nonsense
+
+
+def test_how_jobs_ended_and_what_they_used(slurm: Cluster, by: Connect) -> None:
+    done = slurm.submit(
+        GAMES, "--gres=gpu:2", "--mem=200", script="sleep 1; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"
+    )
+    failed = slurm.submit(MAIL, "--gres=gpu:1", script="exit 3")
+    ended = slurm.submit(NEWS, "--gres=gpu:4")
+    rest, commands = by("tcp"), by("commands")
+    shot = wait(rest, in_state(ended, JobState.RUNNING), "the third runs")
+    slurm.cancel(str(ended))
+    jobs = (done, failed, ended)
+    shot = wait(rest, lambda s: all(in_state(job, JobState.ENDED)(s) for job in jobs), "all have ended")
+    now = time.time()
+    facts = facts_of(shot, [ours(shot.jobs[job]) for job in jobs])
+    assert [facts[f"slurm/{job}"].outcome for job in jobs] == ["COMPLETED", "FAILED", "CANCELLED"]
+    assert [facts[f"slurm/{job}"].exit_code for job in jobs] == [ExitCode(0), ExitCode(3), ExitCode(0, 15)]
+    assert all(fact.ended and abs((fact.ended_at or 0) - now) < 3600 for fact in facts.values())
+    assert unsettled(facts) == tuple(sorted(jobs))
+
+    def figures(watch: Watch) -> dict[int, FinalFigures]:
+        found = watch.ended(unsettled(facts), now - 3600)
+        return {job: runs[-1] for job, runs in found.items()}
+
+    eventually(lambda: len(figures(rest)) == 3, "slurmdbd knows of all")
+    told = figures(rest)
+    also = figures(commands)
+    for job in jobs:
+        one, other = told[job], also[job]
+        names = ("state", "start", "end", "elapsed", "gpus", "cpus", "memory", "nodes", "partition", "cluster")
+        assert [getattr(one, name) for name in names] == [getattr(other, name) for name in names]
+        assert (one.start, one.end) == (shot.jobs[job].start, shot.jobs[job].end)
+    assert [told[job].gpus for job in jobs] == [2, 1, 4]
+    assert told[done].gpu_seconds == 2 * ((told[done].end or 0) - (told[done].start or 0)) > 0
+    assert (also[failed].exit_code, told[failed].exit_code) == (ExitCode(3), ExitCode()), "22.05 tells REST no status"
+    assert (also[done].cpu_seconds or 0) > 0
+    assert (told[done].max_rss or 0) > 0
+    after = settled(facts[f"slurm/{failed}"], ours(shot.jobs[failed]), [told[failed]])
+    assert after.exit_code == ExitCode(3)
+    assert rest.ended([2**30], now - 3600) == {}
+
+
+def test_a_requeued_job_ends_one_run_and_begins_another(slurm: Cluster, by: Connect) -> None:
+    watch = by("tcp")
+    job = slurm.submit(NEWS, "--requeue", "--gres=gpu:1")
+    first = wait(watch, in_state(job, JobState.RUNNING), "it runs").jobs[job]
+    slurm.scontrol("requeue", str(job))
+
+    def fact(shot: Snapshot, start: float | None = None) -> JobFacts:
+        return facts_of(shot, [ours(first, start)], clocks_apart=1)[f"slurm/{job}"]
+
+    shot = wait(watch, lambda s: fact(s).ended, "its first run is over")
+    assert fact(shot).outcome == "REQUEUED"
+    again = wait(watch, in_state(job, JobState.RUNNING), "it runs again")
+    second = again.jobs[job]
+    assert first.start is not None
+    assert second.start is not None
+    assert second.start > first.start
+    assert second.restarts == 1
+    assert fact(again).ended
+    assert not fact(again, second.start).ended
+    assert not fact(shot, second.start).ended, "an answer of before tells nothing of the run that began later"
+    begun = first.start
+    runs = eventually(lambda: watch.ended([job], begun).get(job, ()), "slurmdbd knows of the first")
+    after = settled(fact(shot), ours(first), runs)
+    assert (after.outcome, after.start) == ("REQUEUED", first.start)
+    assert after.ended_at is not None
+    assert first.start <= after.ended_at <= second.start
+    assert settled(fact(again, second.start), ours(second), runs, clocks_apart=1).final is None
+
+
+def test_a_drained_node_and_one_that_is_down(slurm: Cluster, by: Connect) -> None:
+    job = slurm.submit(MAIL, "-w", "n1", "--gres=gpu:3")
+    watches = by("tcp"), by("commands")
+    wait(watches[0], in_state(job, JobState.RUNNING), "it runs")
+    slurm.scontrol("update", "NodeName=n1", "State=DRAIN", 'Reason=a "bad" fan')
+    slurm.scontrol("update", "NodeName=n2", "State=DOWN", "Reason=gone")
+    try:
+        for watch in watches:
+            shot = wait(watch, lambda s: s.nodes["n1"].draining and s.nodes["n2"].down, "both are out of service")
+            assert shot.nodes["n1"].reason == 'a "bad" fan'
+            found = fleet_gpus(shot)
+            assert found == FleetGpus(shot.at, 32, 3, 16, 5, 8)
+    finally:
+        for node in ("n1", "n2"):
+            slurm.scontrol("update", f"NodeName={node}", "State=RESUME")
+    wait(watches[0], lambda s: not s.nodes["n1"].draining and not s.nodes["n2"].down, "both are in service")
+
+
+def test_nothing_new_is_not_read_again(slurm: Cluster, by: Connect) -> None:
+    job = slurm.submit(GAMES, "--gres=gpu:1")
+    watch = by("tcp", full_interval="1h")
+    wait(watch, in_state(job, JobState.RUNNING), "it runs")
+    way = watch._way
+    assert isinstance(way, Slurmrestd)
+    # slurmctld compares with the time of its last change.
+    assert way.jobs(int(time.time()) + 3600, Nonsense()) is None
+    assert way.jobs(1, Nonsense()) is not None
+    slurm.cancel(str(job))
+    eventually(lambda: watch.snapshot(time.time()).jobs[job].state is JobState.ENDED, "its end is seen")
+
+
+def refusals(asking: Iterable[Callable[[], object]]) -> list[str]:
+    """What each says who cannot answer, all at once: Slurm tries for ten seconds."""
+
+    def refused(ask: Callable[[], object]) -> str:
+        with pytest.raises(SourceError) as error:
+            ask()
+        return str(error.value)
+
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(refused, asking))
+
+
+@contextmanager
+def without_slurmctld(slurm: Cluster) -> Iterator[None]:
+    slurm.stop("slurmctld")
+    try:
+        yield
+    finally:
+        slurm.start_slurmctld()
+
+
+def test_while_slurmctld_is_down_nothing_ends_and_afterwards_all_is_as_before(slurm: Cluster, by: Connect) -> None:
+    job = slurm.submit(MAIL, "-w", "n2", "--gres=gpu:2")
+    watches = by("tcp"), by("commands")
+    before = wait(watches[0], in_state(job, JobState.RUNNING), "it runs").jobs[job]
+    with without_slurmctld(slurm):
+        said = refusals(partial(snapshot, watch) for watch in watches)
+        assert re.search(r"slurmrestd at http.*answered 500.*Is slurmctld up", said[0])
+        assert re.search(r"squeue --json: .*Is slurmctld up", said[1])
+        assert facts_of(None, [ours(before)]) == {}
+    for watch in watches:
+        again = snapshot(watch)
+        assert replace(again.jobs[job], reason="") == replace(before, reason="")
+        assert not facts_of(again, [ours(before)])[f"slurm/{job}"].ended
+
+
+def test_while_slurmdbd_is_down_jobs_are_told_and_figures_are_not(slurm: Cluster, by: Connect) -> None:
+    job = slurm.submit(NEWS, "--gres=gpu:1")
+    watches = by("tcp"), by("commands")
+    wait(watches[0], in_state(job, JobState.RUNNING), "it runs")
+    slurm.stop("slurmdbd")
+    try:
+        for watch in watches:
+            assert snapshot(watch).jobs[job].state is JobState.RUNNING
+        said = refusals(partial(watch.ended, [job], time.time() - 60) for watch in watches)
+        assert said[0].startswith("slurmrestd at")
+        assert said[1].startswith("sacct")
+        slurm.cancel(str(job))
+    finally:
+        slurm.start_slurmdbd()
+    for watch in watches:
+        [run] = eventually(partial(told, watch, job), "it was told when slurmdbd was there again")
+        assert run.state == "CANCELLED"
+
+
+def told(watch: Watch, job: int) -> tuple[FinalFigures, ...]:
+    try:
+        return watch.ended([job], time.time() - 3600).get(job, ())
+    except SourceError:
+        return ()
+
+
+def test_slurmrestd_that_hangs_is_killed_and_comes_back(slurm: Cluster, by: Connect) -> None:
+    job = slurm.submit(GAMES, "-w", "n1", f"--gres=gpu:{GPUS}")
+    watch, impatient = by("unix"), by("tcp", timeout="300ms")
+    wait(watch, in_state(job, JobState.RUNNING), "it runs")
+    slurm.signal("slurmrestd", signal.SIGSTOP)
+    with pytest.raises(SourceError, match=r"no complete answer within 0\.3 s"):
+        snapshot(impatient)
+    slurm.signal("slurmrestd", signal.SIGCONT)
+    assert snapshot(watch).jobs[job].state is JobState.RUNNING
+    slurm.stop("slurmrestd", signal.SIGKILL)
+    with pytest.raises(SourceError, match=r"slurmrestd at unix://.*refused"):
+        snapshot(watch)
+    slurm.start_slurmrestd()
+    assert snapshot(watch).jobs[job].state is JobState.RUNNING
+
+
+@pytest.mark.parametrize("way", ["tcp", "unix"])
+def test_a_token_that_is_missing_wrong_or_anothers(slurm: Cluster, by: Connect, tmp_path: Path, way: str) -> None:
+    file = tmp_path / "wrong"
+    for token, why in (
+        (re.sub(r".{5}$", "AAAAA", slurm.token(VIEWER)), "answered 500"),
+        ("eyJhbGciOiJIUzI1NiJ9.e30.AAAA", "answered 500"),
+        (slurm.token(MAIL), "answered 500"),
+    ):
+        file.write_text(token)
+        with pytest.raises(SourceError, match=rf"{why}.*slurm\.token_file"):
+            snapshot(by(way, token_file=file))
+    file.write_text(slurm.token(VIEWER, 3600))
+    watch = by(way, token_file=file)
+    assert snapshot(watch).nodes_error == ""
+    with pytest.raises(SourceError, match=r"answered 401.*slurm\.token_file"):
+        snapshot(by(way, token_file=None))
