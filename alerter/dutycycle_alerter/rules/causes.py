@@ -34,9 +34,10 @@ def _hung(case: Case, verdict: Verdict, window: WindowEvidence, span: str) -> Re
     confirmed, several = confirms(dict(verdict.figures), settings), len(window.gpus) > 1
     moving = Cause.COMMUNICATION if several else Cause.SMALL_WORK
     if confirmed:
-        # A collective that spins keeps some multiprocessors; kernels that only look busy keep none.
+        # A collective that spins keeps some multiprocessors, and has peers; kernels that only look busy keep none, and
+        # a tiny model on one GPU lives in its cache.
         floor = verdict.figures.get("sm_active", 1.0) <= settings.active_below
-        return ((Cause.HANG, Cause.SMALL_WORK) if floor else (Cause.HANG,)), evidence
+        return ((Cause.HANG,) if several and not floor else (Cause.HANG, Cause.SMALL_WORK)), evidence
     if throttled_gpus(case, window):
         # Clocks that are held down explain the low power.
         return (Cause.THROTTLING, Cause.HANG), evidence

@@ -31,10 +31,11 @@ def diagnosis(rule: str, item: JobEvidence, time_scale: float = 1.0) -> Diagnosi
 
 CASES: list[tuple[str, JobEvidence, list[Cause]]] = [
     ("hung", evidence([1.0, 1.0], gpu_fields=SPINS | QUIET), [Cause.HANG]),
-    ("hung", evidence([1.0], gpu_fields=SPINS | QUIET), [Cause.HANG]),
+    # A collective has peers; a tiny model on one GPU may live in its cache.
+    ("hung", evidence([1.0], gpu_fields=SPINS | QUIET), [Cause.HANG, Cause.SMALL_WORK]),
     # A collective that spins keeps some multiprocessors; kernels that only look busy keep hardly any.
-    ("hung", evidence([1.0], gpu_fields=SPINS | QUIET | counters(sm=0.021)), [Cause.HANG]),
-    ("hung", evidence([1.0], gpu_fields=SPINS | QUIET | counters(sm=0.02)), [Cause.HANG, Cause.SMALL_WORK]),
+    ("hung", evidence([1.0] * 2, gpu_fields=SPINS | QUIET | counters(sm=0.021)), [Cause.HANG]),
+    ("hung", evidence([1.0] * 2, gpu_fields=SPINS | QUIET | counters(sm=0.02)), [Cause.HANG, Cause.SMALL_WORK]),
     ("hung", evidence([1.0, 1.0], gpu_fields=SPINS), [Cause.HANG, Cause.COMMUNICATION, Cause.SMALL_WORK]),
     ("hung", evidence([1.0], gpu_fields=SPINS), [Cause.HANG, Cause.SMALL_WORK]),
     # Something still moves: slow peers, or a hang that began within the window.
