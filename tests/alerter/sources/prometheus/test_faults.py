@@ -1,0 +1,247 @@
+"""An engine that is down, slow, empty or wrong tells nothing: nothing opens or resolves, and the status says why."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import pytest
+
+from dutycycle_alerter.engine import Engine
+from dutycycle_alerter.incidents.model import Incident
+from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.sources.prometheus import PrometheusSource, queries
+from dutycycle_alerter.store import incidents
+from dutycycle_alerter.store.database import get_meta, open_database
+from dutycycle_alerter.store.status import WATERMARK
+from tests.alerter.sources.prometheus.conftest import Story
+from tests.fakes.clock import FakeClock
+from tests.prometheus.server import PrometheusServer
+
+Answer = tuple[int, bytes]
+Rule = Callable[[str], Answer | None]
+
+
+def result(rows: list[object], **more: object) -> bytes:
+    data = {"resultType": "vector", "result": rows}
+    return json.dumps({"status": "success", "data": data} | more).encode()
+
+
+def error(kind: str, text: str) -> bytes:
+    return json.dumps({"status": "error", "errorType": kind, "error": text}).encode()
+
+
+@dataclass
+class Proxy:
+    """In front of a real engine: `rule` answers in its place where it answers at all."""
+
+    engine: str
+    rule: Rule = field(default=lambda _: None)
+    asked: list[str] = field(default_factory=list)
+
+    def answer(self, body: bytes) -> Answer:
+        query = parse_qs(body.decode())["query"][0]
+        self.asked.append(query)
+        instead = self.rule(query)
+        if instead is not None:
+            return instead
+        with urllib.request.urlopen(f"{self.engine}/api/v1/query", body, timeout=60) as response:
+            return response.status, response.read()
+
+
+@contextmanager
+def serving(proxy: Proxy) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_POST(self) -> None:
+            status, content = proxy.answer(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@dataclass
+class Rig:
+    """An alerter over a proxy, its incidents, and a clock."""
+
+    proxy: Proxy
+    source: PrometheusSource
+    settings: Settings
+    run: Callable[[], None]
+    clock: FakeClock
+    active: Callable[[], list[Incident]]
+    watermark: Callable[[], float]
+
+    @property
+    def said(self) -> str:
+        (target,) = self.source.targets()
+        return target.error
+
+
+@pytest.fixture(scope="module")
+def judged(prometheus: PrometheusServer, story: Story, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """Jobs have been judged once; slurm/6 and slurm/4 idle."""
+    tmp_path: Path = tmp_path_factory.mktemp("store")
+    clock = FakeClock(story.at)
+    proxy = Proxy(prometheus.url)
+    with serving(proxy) as url:
+        section = {"url": url, "scrape_interval": story.past.interval, "timeout": 20}
+        given = {"prometheus": section, "database": f"sqlite:///{tmp_path}/a.sqlite3"}
+        settings = Settings.model_validate(given).scaled()
+        database = open_database(settings.database)
+        source = PrometheusSource(settings, database)
+        engine = Engine(settings, source, database, clock)
+
+        def active() -> list[Incident]:
+            with database.read() as connection:
+                return incidents.active(connection)
+
+        def watermark() -> float:
+            with database.read() as connection:
+                return float(get_meta(connection, WATERMARK))
+
+        engine.run_pass()
+        clock.advance(61)
+        yield Rig(proxy, source, settings, engine.run_pass, clock, active, watermark)
+        engine.close()
+        source.close()
+        database.close()
+
+
+@pytest.fixture
+def rig(judged: Rig) -> Iterator[Rig]:
+    """The same, without the faults of another test."""
+    yield judged
+    judged.proxy.rule = lambda _: None
+
+
+def always(status: int, body: bytes) -> Rule:
+    return lambda _: (status, body)
+
+
+def where(part: str, status: int, body: bytes) -> Rule:
+    return lambda query: (status, body) if part in query else None
+
+
+FAULTS: dict[str, tuple[Rule, str]] = {
+    "overloaded": (always(503, error("unavailable", "try later")), "answered 503 unavailable: try later"),
+    "too slow": (always(503, error("timeout", "query timed out")), "query timed out"),
+    "empty": (always(200, result([])), "the engine has no gpu_visible"),
+    "not JSON": (always(200, b"\x00<html>"), "not that of a Prometheus API"),
+    "cut off": (always(200, result([])[:-9]), "not that of a Prometheus API"),
+    "another shape": (always(200, b'{"status":"success","data":{"resultType":"scalar","result":[]}}'), "a scalar"),
+    "another type": (always(200, result([{"metric": {"node": 5}, "value": [1, "1"]}])), "not that of a Prometheus API"),
+    "partial": (always(200, result([], isPartial=True)), "the answer is partial"),
+    "allocations missing": (where("max by (cluster, node, gpu,", 422, error("execution", "too many")), "too many"),
+    "owners missing": (where("first_process_timestamp", 500, error("internal", "no")), "answered 500 internal: no"),
+    "a reading missing": (where("gpu_power_limit_watts", 500, error("internal", "no")), "answered 500 internal: no"),
+    "usage missing": (where("[600000ms]", 500, error("internal", "no")), "answered 500 internal: no"),
+    "another time scale": (
+        where("time_scale", 200, result([{"metric": {"scale": "60"}, "value": [1, "3"]}])),
+        "exporters run at time scale 60, the alerter at 1",
+    ),
+    "a node's exporter gone": (where("timestamp(gpu_visible", 200, result([])), ""),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_nothing_opens_and_nothing_resolves(rig: Rig, fault: str) -> None:
+    rule, told = FAULTS[fault]
+    before, watermark = rig.active(), rig.watermark()
+    assert {"slurm/4", "slurm/6"} <= {incident.subject for incident in before}
+    rig.proxy.rule = rule
+    rig.run()
+    assert told in rig.said
+    after = rig.active()
+    assert [(one.subject, one.state, one.rule) for one in after] == [
+        (one.subject, one.state, one.rule) for one in before
+    ]
+    if told:
+        assert rig.watermark() == watermark
+
+
+def test_it_goes_on_when_the_engine_is_back(rig: Rig) -> None:
+    watermark = rig.watermark()
+    rig.proxy.rule = always(503, error("unavailable", "try later"))
+    rig.clock.advance(61)
+    rig.run()
+    assert "503" in rig.said
+    rig.proxy.rule = lambda _: None
+    rig.run()
+    assert "503" not in rig.said
+    assert rig.watermark() > watermark
+
+
+@pytest.mark.parametrize("column", ['idle_gap_seconds_total{length="lt2"}[900000ms]', "busy_seconds_total[900000ms]"])
+def test_a_window_of_which_a_part_is_missing_is_unknown_as_a_whole(rig: Rig, column: str) -> None:
+    """Otherwise a rule that lacks a kind of evidence would not be evaluable, and its incident would resolve."""
+    rig.proxy.rule = where(column, 422, error("execution", "too many samples"))
+    with rig.source.evidence(rig.clock()) as evidence:
+        job = next(item for item in evidence.jobs if item.job.id == "slurm/1")
+        assert [usage.observed for usage in job.window(900).gpus] == [0, 0]
+        assert [usage.observed > 1700 for usage in job.window(1800).gpus] == [True, True]
+    assert "1 queries have no answer" in rig.said
+    assert "too many samples" in rig.said
+
+
+def test_what_was_learned_outlasts_a_query_that_fails_and_a_restart(rig: Rig, story: Story) -> None:
+    rig.source.housekeeping()
+    again = PrometheusSource(rig.settings, rig.source._database)
+    again.restore()
+    rig.proxy.rule = where("quantile", 500, error("internal", "no"))
+    with again.evidence(rig.clock()) as evidence:
+        job = next(item for item in evidence.jobs if item.job.id == "slurm/1")
+        assert job.window(900).gpus[0].idle_power == 65
+    again.close()
+
+
+def test_an_engine_that_is_not_there(rig: Rig) -> None:
+    before = rig.active()
+    section = rig.settings.prometheus
+    assert section is not None
+    nowhere = section.model_copy(update={"url": "http://127.0.0.1:9", "timeout": 1.0})
+    source = PrometheusSource(rig.settings.model_copy(update={"prometheus": nowhere}), rig.source._database)
+    with source.evidence(rig.clock() + 60) as evidence:
+        assert (evidence.jobs, evidence.gpus, evidence.nodes) == ((), (), ())
+        assert evidence.accounted_until == rig.watermark()
+    (target,) = source.targets()
+    assert target.last_success is None
+    assert "127.0.0.1:9" in target.error
+    source.close()
+    assert rig.active() == before
+
+
+def test_nothing_of_a_job_is_ever_part_of_a_query(rig: Rig, story: Story) -> None:
+    """Whatever users, jobs and nodes are called."""
+    rig.proxy.asked.clear()
+    with rig.source.evidence(story.at + 61) as evidence:
+        assert evidence.jobs
+    asked = "\n".join(rig.proxy.asked)
+    for name in ("slurm/", "brien", "alice", "gpu01", "GPU-"):
+        assert name not in asked
+    fixed = len(queries.identity(rig.settings, back=1.0)) + len(queries.evidence(rig.settings))
+    assert len(rig.proxy.asked) in (fixed, fixed + len(queries.accounts(rig.settings, span=60)))
