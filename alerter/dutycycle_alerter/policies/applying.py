@@ -82,6 +82,9 @@ class PoliciesInForce:
             # What a job as a whole was like shows in spite of a maintenance in its life.
             quiet = None
         asked, allowed = self._wishes(job, judgement)
+        if quiet is None and not found.policies and not asked:
+            firing = (verdict for verdict in judgement.verdicts if verdict.outcome is Outcome.FIRING)
+            return Applied(judgement, attention={verdict.rule: _for_owner(verdict) for verdict in firing})
         excluded: dict[str, Policy] = {}
         attention: dict[str, Attention] = {}
         wished, refused, verdicts = set(), set(), []

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
+from operator import attrgetter
 from typing import Annotated
 
 from pydantic import BeforeValidator
@@ -82,17 +83,25 @@ class JobMatch(Section):
 
     def matches_job(self, job: Job) -> bool:
         """Whether this job is meant."""
-        return (
-            self._texts(_texts_of(job))
-            and (self.label == ANY or any(_has_label(job.labels, pattern) for pattern in _listed(self.label)))
-            and (self.model == ANY or any(matches_any(gpu.model, self.model) for gpu in job.gpus))
-        )
+        # A pass asks this of every job and entry: most entries ask for one or two fields.
+        for name, text in _TEXTS.items():
+            patterns = getattr(self, name)
+            if patterns != ANY and not matches_any(text(job), patterns):
+                return False
+        if self.label != ANY and not any(_has_label(job.labels, pattern) for pattern in _listed(self.label)):
+            return False
+        return self.model == ANY or any(matches_any(gpu.model, self.model) for gpu in job.gpus)
 
     def _texts(self, labels: Mapping[str, str]) -> bool:
         return all(matches_any(labels.get(name, ""), getattr(self, name)) for name in _TEXTS)
 
 
-_TEXTS = tuple(name for name in JobMatch.model_fields if name not in ("label", "model"))
+_TEXTS: Mapping[str, Callable[[Job], str]] = {
+    "workload": lambda job: workload_of(job.id, job.cluster),
+    "job_name": attrgetter("name"),
+    **{name: attrgetter(name) for name in ("user", "account", "partition", "qos", "namespace", "cluster", "scheduler")},
+}
+"""Where a job has the text that each field is compared with."""
 
 
 class KindMatch(JobMatch):
@@ -105,20 +114,6 @@ class KindMatch(JobMatch):
 def kind_of(job: Job, kinds: Iterable[KindMatch]) -> JobKind | None:
     """The kind that the configuration gives a job; None where no entry is about it."""
     return next((match.kind for match in kinds if match.matches_job(job)), None)
-
-
-def _texts_of(job: Job) -> dict[str, str]:
-    return {
-        "workload": workload_of(job.id, job.cluster),
-        "job_name": job.name,
-        "user": job.user,
-        "account": job.account,
-        "partition": job.partition,
-        "qos": job.qos,
-        "namespace": job.namespace,
-        "cluster": job.cluster,
-        "scheduler": job.scheduler,
-    }
 
 
 def _has_label(labels: Mapping[str, str], wanted: str) -> bool:
