@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from types import TracebackType
 
 from .cgroup import CgroupTree, Use, pod_container, slurm_task, user_session
-from .nvml import CAPACITY, H100, Driver, GpuProcess, Job, Libraries, Load, Model, Pattern
+from .nvml import CAPACITY, H100, SAMPLE_PERIOD, Driver, GpuProcess, Job, Libraries, Load, Model, Pattern
 from .pci import CONTROLLER_3D, VGA_CONTROLLER, PciTree
 from .proc import FakeProcess, ProcTree
 
@@ -81,6 +81,7 @@ class FakeNode:
         model: Model = H100,
         time_scale: float = 1.0,
         cpus: int = 64,
+        sample_period: float = SAMPLE_PERIOD,
         capacity: int = CAPACITY,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -88,7 +89,13 @@ class FakeNode:
         self.name = name
         self.directory = directory
         self.driver = Driver(
-            directory / "nvml", libraries, node=name, time_scale=time_scale, capacity=capacity, clock=clock
+            directory / "nvml",
+            libraries,
+            node=name,
+            time_scale=time_scale,
+            sample_period=sample_period,
+            capacity=capacity,
+            clock=clock,
         )
         self.processes = ProcTree(directory / "proc")
         # Its files are replaced all the time, which a disk's filesystem makes a hundred times dearer.
