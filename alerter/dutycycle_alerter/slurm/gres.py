@@ -5,10 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
 
-from dutycycle_alerter.slurm.hostlist import MOST, numbers
+from dutycycle_alerter.slurm.hostlist import numbers
 
+_MOST_GPUS = 1024
+"""On one node, MIG instances counted one by one: more than any has."""
 _LONGEST = 65536
+# Thousands of jobs ask for the same: their texts are read once.
+_REMEMBERED, _SHORT = 1024, 256
 _NOTHING = frozenset({"", "(null)", "N/A", "none", "NONE"})
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 _COUNT = re.compile(r"([0-9]{1,15})([KMGTP]?)", re.ASCII)
@@ -29,12 +35,7 @@ class Gres:
 
 def parse_gres(text: str) -> tuple[Gres, ...]:
     """What a GRES text lists, in its order, also with the prefix `gres:` or `gres/`. Raises ValueError."""
-    text = text.strip()
-    if text in _NOTHING:
-        return ()
-    if len(text) > _LONGEST:
-        raise ValueError("the GRES text is too long")
-    return tuple(_gres(part) for part in _split(text))
+    return _known_gres(text) if len(text) < _SHORT else _read_gres(text)
 
 
 def parse_tres(text: str) -> Mapping[str, int]:
@@ -42,15 +43,7 @@ def parse_tres(text: str) -> Mapping[str, int]:
 
     An amount of memory without a unit is megabytes, as everywhere in Slurm.
     """
-    found: dict[str, int] = {}
-    if len(text) > _LONGEST:
-        raise ValueError("the TRES text is too long")
-    for part in filter(None, text.strip().split(",")):
-        name, equals, amount = part.rpartition("=")
-        if not equals or not name:
-            raise ValueError("not a TRES text")
-        found[name] = memory(amount) if name == "mem" else _whole(amount)
-    return found
+    return _known_tres(text) if len(text) < _SHORT else _read_tres(text)
 
 
 def memory(text: str, *, unit: str = "M") -> int:
@@ -76,6 +69,30 @@ def gpus_in(tres: Mapping[str, int]) -> int | None:
 def gpu_types_in(tres: Mapping[str, int]) -> Mapping[str, int]:
     """GPUs by type in a parsed TRES text; those without one are not in it."""
     return {name.removeprefix("gres/gpu:"): count for name, count in tres.items() if name.startswith("gres/gpu:")}
+
+
+def _read_gres(text: str) -> tuple[Gres, ...]:
+    text = text.strip()
+    if text in _NOTHING:
+        return ()
+    if len(text) > _LONGEST:
+        raise ValueError("the GRES text is too long")
+    return tuple(_gres(part) for part in _split(text))
+
+
+def _read_tres(text: str) -> Mapping[str, int]:
+    found: dict[str, int] = {}
+    if len(text) > _LONGEST:
+        raise ValueError("the TRES text is too long")
+    for part in filter(None, text.strip().split(",")):
+        name, equals, amount = part.rpartition("=")
+        if not equals or not name:
+            raise ValueError("not a TRES text")
+        found[name] = memory(amount) if name == "mem" else _whole(amount)
+    return MappingProxyType(found)
+
+
+_known_gres, _known_tres = lru_cache(_REMEMBERED)(_read_gres), lru_cache(_REMEMBERED)(_read_tres)
 
 
 def _whole(text: str) -> int:
@@ -109,7 +126,7 @@ def _gres(text: str) -> Gres:
         count = len(indexes) if indexes is not None else 1
     if name == "gpu":
         # Shards and MPS percent are counted in other units than the GPUs that are listed.
-        if count > MOST:
+        if count > _MOST_GPUS:
             raise ValueError("more GPUs than a machine can have")
         if indexes is not None and len(indexes) != count:
             raise ValueError("the GRES text counts differently than it lists")
