@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tools import (
     demo_recording,
+    recording_rules,
     reference_cli,
     reference_configuration,
     reference_dcgm,
@@ -33,6 +34,8 @@ GENERATORS: Mapping[str, Generator] = {
     "docs/metrics.md": reference_metrics.document,
     "alerter/config.example.yaml": reference_configuration.example,
     "exporter/config.example.yaml": reference_exporter.example,
+    "manifests/prometheus/dutycycle-recording.rules.yaml": recording_rules.plain,
+    "manifests/prometheus/prometheusrule.yaml": recording_rules.prometheus_rule,
     "alerter/dutycycle_alerter/data/demo.csv.gz": demo_recording.compressed,
 }
 """What is generated: path from the root of the repository -> content."""

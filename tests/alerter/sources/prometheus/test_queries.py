@@ -1,0 +1,91 @@
+"""The queries of a pass: a fixed set, that every engine understands, with nothing in them that anybody made up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dutycycle_alerter.promql.client import Client
+from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.sources.prometheus import queries
+from dutycycle_alerter.sources.prometheus.queries import Query
+from dutycycle_alerter.sources.prometheus.recorded import COPIED, copy_of
+from tests.alerter.sources.prometheus.conftest import Story
+
+SERVING = [{"kind": "serving", "namespace": "inference"}]
+
+
+def settings(kinds: list[dict[str, str]] | None = None, time_scale: float = 1, **section: Any) -> Settings:
+    given = {"prometheus": section, "kinds": kinds or [], "time_scale": time_scale}
+    return Settings.model_validate(given).scaled()
+
+
+def every(found: Settings) -> list[Query]:
+    assert found.prometheus is not None
+    return [
+        query
+        for shard in queries.shards(found.prometheus)
+        for query in (
+            *queries.identity(found, back=1800, shard=shard),
+            *queries.evidence(found, shard=shard),
+            *queries.accounts(found, span=60, shard=shard),
+        )
+    ]
+
+
+def test_rules_read_a_day_only_where_there_are_serving_jobs() -> None:
+    assert queries.windows(settings()).every == (900, 1800, 7200)
+    assert queries.windows(settings(SERVING)).every == (900, 1800, 7200, 86400)
+
+
+def test_windows_are_wall_time() -> None:
+    assert queries.windows(settings(time_scale=60)).every == (15, 30, 120)
+    assert all("[15000ms]" in q.text for q in every(settings(time_scale=60)) if q.name == "busy" and q.window == 15)
+
+
+def test_what_a_name_means_is_asked_once_for_each_window() -> None:
+    asked = [(query.name, query.window) for query in queries.evidence(settings(SERVING))]
+    assert len(asked) == len(set(asked))
+
+
+def test_shards_ask_each_query_once_with_their_matcher_and_that_of_all() -> None:
+    plain = every(settings())
+    found = every(settings(matchers=['cluster="a"'], shards=['node=~"a.*"', 'node!~"a.*"']))
+    assert len(found) == 2 * len(plain)
+    for query in found:
+        assert query.text.count('cluster="a"') == query.text.count("node=~") + query.text.count("node!~") > 0
+
+
+def test_a_matcher_cannot_leave_its_quotes() -> None:
+    hostile = r"""cluster='"} or vector(1) or up{x="\\'"""
+    for query in every(settings(matchers=[hostile])):
+        assert r'cluster="\"} or vector(1) or up{x=\"\\"' in query.text
+
+
+def test_the_copies_of_a_minute_are_read_for_long_windows_alone() -> None:
+    found = {(query.name, query.window): query.text for query in every(settings(SERVING, recorded=True))}
+    for window in (7200.0, 86400.0):
+        assert copy_of("workload_gpu_busy_seconds_total") in found["busy", window]
+    for window in (900.0, 1800.0):
+        assert "workload_gpu_busy_seconds_total{" not in found["busy", window]
+        assert copy_of("workload_gpu_busy_seconds_total") not in found["busy", window]
+    quick = every(settings(recorded=True, time_scale=60))
+    assert not any(copy_of(metric) in query.text for query in quick for metric in COPIED)
+
+
+@pytest.mark.parametrize("engine", ["prometheus", "victoriametrics"])
+@pytest.mark.parametrize("section", [{"recorded": True, "matchers": ['node=~"gpu.*"']}], ids=["everything"])
+def test_every_engine_understands_them(
+    request: pytest.FixtureRequest, story: Story, engine: str, section: dict[str, Any]
+) -> None:
+    server = request.getfixturevalue(engine)
+    found = settings(SERVING, url=server.url, **section)
+    assert found.prometheus is not None
+    client = Client(found.prometheus)
+    for query in every(found):
+        if query.text.endswith("ms]"):
+            client.raw(query.text, at=story.at, labels=query.labels)
+        else:
+            client.instant(query.text, at=story.at, labels=query.labels)
+    client.close()
