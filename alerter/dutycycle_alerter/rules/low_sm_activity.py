@@ -5,7 +5,7 @@ from __future__ import annotations
 from dutycycle_alerter.incidents.model import Severity
 from dutycycle_alerter.model import JobKind
 from dutycycle_alerter.rules.case import Case
-from dutycycle_alerter.rules.units import activity_while_busy
+from dutycycle_alerter.rules.units import activity_while_busy, unit_seconds
 from dutycycle_alerter.rules.verdict import Outcome, Verdict
 
 
@@ -20,7 +20,7 @@ def judge_low_sm_activity(case: Case) -> Verdict:
     if unready := case.unready(rule, settings.window):
         return unready
     window = case.window(settings.window)
-    if any(usage.sm is None for usage in window.gpus):
+    if any(unit_seconds(usage, "sm") is None for usage in window.gpus):
         reason = "the activity of multiprocessors (GPM) is not measured"
         return Verdict(rule, Outcome.NOT_EVALUABLE, settings.window, reason=reason)
     mean, active = case.mean_utilization(settings.window), activity_while_busy(window.gpus, "sm")

@@ -11,22 +11,34 @@ from collections.abc import Iterable, Sequence
 from dutycycle_alerter.model import Usage
 
 
-def activity(usage: Usage, unit: str) -> float | None:
-    """Share of the measured time, 0..1, in which `sm`, `tensor` or `dram` worked."""
+def unit_seconds(usage: Usage, unit: str) -> float | None:
+    """Seconds in which `sm`, `tensor` or `dram` worked.
+
+    A kernel that is resident keeps a multiprocessor: where none was active on a GPU that was busy, GPM has stopped
+    measuring (its permission may go while a job runs), and its counters stand still without meaning it.
+    """
     seconds: float | None = getattr(usage, unit)
+    return None if usage.sm == 0 and usage.busy > 0 else seconds
+
+
+def activity(usage: Usage, unit: str) -> float | None:
+    """Share of the measured time, 0..1, in which a unit worked."""
+    seconds = unit_seconds(usage, unit)
     return None if seconds is None or usage.observed <= 0 else min(1.0, seconds / usage.observed)
 
 
 def activity_while_busy(usages: Iterable[Usage], unit: str) -> float | None:
-    """The same of several GPUs as a share of their busy time; None where any of them is not measured or none worked."""
+    """The same of several GPUs as a share of their busy time; None where any of them is not measured or none worked.
+
+    Units and busy time of a shared GPU are both divided by the work that each of its holders did.
+    """
     worked = busy = 0.0
     for usage in usages:
-        seconds: float | None = getattr(usage, unit)
+        seconds = unit_seconds(usage, unit)
         if seconds is None:
             return None
         worked += seconds
-        # A sharer is credited with up to all of the device's busy time, but with its share of the units' only.
-        busy += min(usage.busy, usage.observed)
+        busy += usage.busy
     return min(1.0, worked / busy) if busy > 0 else None
 
 

@@ -90,7 +90,10 @@ def test_one_gpu_at_work_clears_a_hang_though_the_power_of_the_other_is_unknown(
         (counters(dram=0.02), Severity.CRITICAL),
         (counters(link=10e6), Severity.CRITICAL),
         # Multiprocessors do not: a collective that spins keeps some of them.
-        (counters(sm=0.0), Severity.WARNING),
+        (counters(sm=0.01), Severity.WARNING),
+        # Where none was active GPM has stopped measuring, and says nothing; links go on by themselves.
+        (counters(sm=0.0, tensor=0.0, dram=0.0), Severity.WARNING),
+        (counters(sm=0.0, tensor=0.0, dram=0.0, link=0.0), Severity.CRITICAL),
     ],
 )
 def test_hung_is_critical_only_where_counters_confirm_it(fields: dict[str, object], severity: Severity) -> None:
@@ -242,7 +245,9 @@ def test_a_job_that_declared_its_ranks_different_is_not_uneven() -> None:
         (0.50, 0.2499, FIRING),
         (0.50, 0.25, HOLDING),
         (0.4999, 0.2499, HOLDING),
-        (1.0, 0.0, FIRING),
+        (1.0, 0.0001, FIRING),
+        # A kernel that is resident keeps a multiprocessor: at exactly none GPM has stopped measuring.
+        (1.0, 0.0, NOT_EVALUABLE),
         (1.0, 0.3499, HOLDING),
         (1.0, 0.35, CLEAR),
         # It clears by what the multiprocessors do, however busy the GPU is.
@@ -269,6 +274,13 @@ def test_low_sm_activity_needs_the_multiprocessors_of_every_gpu() -> None:
 
     item = replace(evidence([0.9, 0.9]), window=window)
     assert verdict("low_sm_activity", item).outcome is NOT_EVALUABLE
+
+
+def test_low_sm_activity_of_a_sharer_is_that_of_its_own_work() -> None:
+    """It does all of the GPU's work: busy time and active multiprocessors are both credited to it."""
+    for active, outcome in ((0.24, FIRING), (0.36, CLEAR)):
+        fields = {"share": 0.5, "sm_share": active}
+        assert verdict("low_sm_activity", evidence([2.0], coverage=0.5, gpu_fields=fields)).outcome is outcome
 
 
 @pytest.mark.parametrize(
