@@ -177,9 +177,9 @@ class PrometheusServer(_Server):
         )
         self._until(lambda: "ready to receive web requests" in self.log[said:], "ready")
         # With port 0 the kernel chose one; a later start takes the same.
-        found = re.search(r'msg="Listening on" address=127\.0\.0\.1:(\d+)', self.log[said:])
-        assert found is not None, self.log
-        self._port = int(found[1])
+        listening = re.compile(r'msg="Listening on" address=127\.0\.0\.1:(\d+)')
+        self._until(lambda: listening.search(self.log, said), "listening")
+        self._port = int(listening.findall(self.log)[-1])
         self.url = f"{self._scheme}://127.0.0.1:{self._port}"
 
     def _backfill(self, openmetrics: str | Path) -> None:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+Keys = list[tuple[str, ...]]
+"""One for each series. Answers of the same series share one list: it is not to be changed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Vector:
@@ -17,7 +20,7 @@ class Vector:
     `warnings` are what the engine has to say beside it, such as that the answer is partial.
     """
 
-    keys: list[tuple[str, ...]]
+    keys: Keys
     values: NDArray[np.float64]
     warnings: tuple[str, ...] = ()
 
@@ -29,7 +32,7 @@ class Matrix:
     `keys` and `warnings` are as in Vector. `times` are Unix seconds, ascending within a series.
     """
 
-    keys: list[tuple[str, ...]]
+    keys: Keys
     offsets: NDArray[np.int64]
     times: NDArray[np.float64]
     values: NDArray[np.float64]

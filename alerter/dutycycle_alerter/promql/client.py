@@ -13,7 +13,7 @@ from dutycycle_alerter.errors import SourceError
 from dutycycle_alerter.printable import printable
 from dutycycle_alerter.promql.access import headers, tls_context, tls_files
 from dutycycle_alerter.promql.answers import Matrix, Vector
-from dutycycle_alerter.promql.decode import Interned, decode_failure, decode_matrix, decode_vector
+from dutycycle_alerter.promql.decode import KnownSeries, decode_failure, decode_matrix, decode_vector
 from dutycycle_alerter.settings.prometheus import Prometheus
 
 _AT_ONCE = 8
@@ -37,7 +37,7 @@ class Client:
     def __init__(self, settings: Prometheus) -> None:
         self._settings = settings
         self._url = f"{settings.url}/api/v1/query"
-        self._interned = Interned()
+        self._known = KnownSeries()
         self._lock = threading.Lock()
         self._connections: Connections | None = None
         self._tls_files: tuple[object, ...] = ()
@@ -47,11 +47,11 @@ class Client:
 
     def instant(self, query: str, *, at: float, labels: tuple[str, ...]) -> Vector:
         """Every series' value at Unix time `at`, told apart by these labels. Raises SourceError."""
-        return self._ask(query, at, lambda body: decode_vector(body, labels, self._interned))
+        return self._ask(query, at, lambda body: decode_vector(body, labels, self._known))
 
     def raw(self, query: str, *, at: float, labels: tuple[str, ...]) -> Matrix:
         """The samples that a range selector (`name{...}[5m]`) covers before Unix time `at`. Raises SourceError."""
-        return self._ask(query, at, lambda body: decode_matrix(body, labels, self._interned))
+        return self._ask(query, at, lambda body: decode_matrix(body, labels, self._known))
 
     def close(self) -> None:
         """Close every connection. The client may be used again."""

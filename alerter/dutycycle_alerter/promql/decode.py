@@ -1,9 +1,16 @@
-"""Decodes an engine's JSON straight into columns: of a hundred thousand series no dictionary is ever made."""
+"""Decodes an engine's JSON straight into columns: of a hundred thousand series no dictionary is ever made.
+
+Most queries of a pass are answered with the same series in the same order. What tells them apart is decoded once and
+recognised from then on.
+"""
 
 from __future__ import annotations
 
 from array import array
+from collections import OrderedDict
 from functools import lru_cache
+from hashlib import blake2b
+from threading import Lock
 from typing import Any
 
 import msgspec
@@ -13,34 +20,58 @@ from numpy.typing import NDArray
 
 from dutycycle_alerter.errors import SourceError
 from dutycycle_alerter.printable import printable
-from dutycycle_alerter.promql.answers import Matrix, Vector
+from dutycycle_alerter.promql.answers import Keys, Matrix, Vector
 
 _MOST_WARNINGS = 10
 _MESSAGE = 300
-_DISTINCT = 2**21
+_MOST_KEYS = 2**21
+_BROKEN = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
-class Interned(dict[str, str]):
-    """One object for each text, however often it comes. Safe to use from several threads."""
-
-    def __missing__(self, text: str) -> str:
-        if len(self) >= _DISTINCT:
-            self.clear()  # labels of jobs long gone
-        return self.setdefault(text, text)
+class _Sample(Struct, frozen=True, gc=False):
+    metric: Raw
+    value: tuple[float, str] | UnsetType = UNSET
+    histogram: Raw | UnsetType = UNSET
 
 
-class _Data(Struct, frozen=True, gc=False):
+class _Series(Struct, frozen=True, gc=False):
+    metric: Raw
+    values: list[tuple[float, str]] | UnsetType = UNSET
+    histograms: Raw | UnsetType = UNSET
+
+
+class _Samples(Struct, frozen=True, gc=False):
     resultType: str  # noqa: N815 - the API's name
-    result: list[Raw]
+    result: list[_Sample]
 
 
-class _Envelope(Struct, frozen=True, gc=False):
+class _Ranges(Struct, frozen=True, gc=False):
+    resultType: str  # noqa: N815
+    result: list[_Series]
+
+
+class _Answer(Struct, frozen=True, gc=False):
     status: str
-    data: _Data | None = None
     error: str = ""
     warnings: list[str] | None = None
     infos: list[str] | None = None
     isPartial: bool = False  # noqa: N815 - VictoriaMetrics' name
+
+
+class _VectorAnswer(_Answer, frozen=True, gc=False):
+    data: _Samples | None = None
+
+
+class _MatrixAnswer(_Answer, frozen=True, gc=False):
+    data: _Ranges | None = None
+
+
+class _Kind(Struct, frozen=True, gc=False):
+    resultType: str  # noqa: N815
+
+
+class _Unlike(Struct, frozen=True, gc=False):
+    data: _Kind
 
 
 class Failure(Struct, frozen=True, gc=False):
@@ -50,8 +81,47 @@ class Failure(Struct, frozen=True, gc=False):
     error: str = ""
 
 
-_ENVELOPE = msgspec.json.Decoder(_Envelope)
+_VECTOR = msgspec.json.Decoder(_VectorAnswer)
+_MATRIX = msgspec.json.Decoder(_MatrixAnswer)
+_UNLIKE = msgspec.json.Decoder(_Unlike)
 _FAILURE = msgspec.json.Decoder(Failure)
+
+
+class KnownSeries:
+    """The series of earlier answers, so that the same ones are not decoded again. Safe to use from several threads.
+
+    A text is one object however often it comes.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._keys: OrderedDict[tuple[tuple[str, ...], bytes], Keys] = OrderedDict()
+        self._size = 0
+        self._texts: dict[str, str] = {}
+
+    def of(self, metrics: list[Raw], labels: tuple[str, ...]) -> Keys:
+        """The values of the labels for each series; the same list again for the same series. Raises what the decoder
+        raises.
+        """
+        # One JSON object after the other: two lists of series never make the same bytes.
+        seen = labels, blake2b(b"".join(metrics), digest_size=16).digest()
+        with self._lock:
+            known = self._keys.get(seen)
+            if known is not None:
+                self._keys.move_to_end(seen)
+                return known
+        decode = _labels_decoder(labels).decode
+        with self._lock:
+            if len(self._texts) > _MOST_KEYS:
+                self._texts.clear()
+        one = self._texts.setdefault
+        keys = [tuple([one(text, text) for text in msgspec.structs.astuple(decode(metric))]) for metric in metrics]
+        with self._lock:
+            self._size += len(keys) - len(self._keys.pop(seen, ()))
+            self._keys[seen] = keys
+            while self._size > _MOST_KEYS and len(self._keys) > 1:
+                self._size -= len(self._keys.popitem(last=False)[1])
+        return keys
 
 
 def decode_failure(body: bytes) -> Failure | None:
@@ -63,38 +133,45 @@ def decode_failure(body: bytes) -> Failure | None:
     return Failure(printable(failure.errorType, _MESSAGE), printable(failure.error, _MESSAGE))
 
 
-def decode_vector(body: bytes, labels: tuple[str, ...], interned: Interned) -> Vector:
+def decode_vector(body: bytes, labels: tuple[str, ...], known: KnownSeries) -> Vector:
     """The answer to an instant query. Raises SourceError."""
-    results, warnings = _results(body, "vector")
-    decoder, keys, values = _vector_decoder(labels), [], array("d")
     try:
-        for raw in results:
-            sample = decoder.decode(raw)
-            if sample.value is UNSET:
-                raise SourceError(_without("value", sample.histogram))
-            keys.append(_key(sample.metric, interned))
-            values.append(float(sample.value[1]))
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        answer = _VECTOR.decode(body)
+    except _BROKEN as error:
+        raise SourceError(_unlike(body, "vector", error)) from error
+    data, warnings = answer.data, _warnings(answer)
+    if data is None or data.resultType != "vector":
+        raise SourceError(_other(data, "vector"))
+    try:
+        values = array("d", [float(sample.value[1]) for sample in data.result])  # type: ignore[index]  # or TypeError
+        keys = known.of([sample.metric for sample in data.result], labels)
+    except TypeError as error:
+        odd = next(sample for sample in data.result if sample.value is UNSET)
+        raise SourceError(_without("value", odd.histogram)) from error
+    except _BROKEN as error:
         raise SourceError(_unreadable(error)) from error
     return Vector(keys, _column(values), warnings)
 
 
-def decode_matrix(body: bytes, labels: tuple[str, ...], interned: Interned) -> Matrix:
+def decode_matrix(body: bytes, labels: tuple[str, ...], known: KnownSeries) -> Matrix:
     """The answer to a query of raw samples. Raises SourceError."""
-    results, warnings = _results(body, "matrix")
-    decoder, keys = _matrix_decoder(labels), []
+    try:
+        answer = _MATRIX.decode(body)
+    except _BROKEN as error:
+        raise SourceError(_unlike(body, "matrix", error)) from error
+    data, warnings = answer.data, _warnings(answer)
+    if data is None or data.resultType != "matrix":
+        raise SourceError(_other(data, "matrix"))
     offsets, times, values = array("q", [0]), array("d"), array("d")
     try:
-        for raw in results:
-            series = decoder.decode(raw)
+        for series in data.result:
             if series.values is UNSET or series.histograms is not UNSET:
                 raise SourceError(_without("values", series.histograms))
-            keys.append(_key(series.metric, interned))
-            for t, value in series.values:
-                times.append(t)
-                values.append(float(value))
+            times.extend([t for t, _ in series.values])
+            values.extend([float(value) for _, value in series.values])
             offsets.append(len(times))
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        keys = known.of([series.metric for series in data.result], labels)
+    except _BROKEN as error:
         raise SourceError(_unreadable(error)) from error
     return Matrix(keys, np.frombuffer(offsets, dtype=np.int64), _column(times), _column(values), warnings)
 
@@ -103,44 +180,36 @@ def _column(numbers: array[float]) -> NDArray[np.float64]:
     return np.frombuffer(numbers, dtype=np.float64) if numbers else np.empty(0)
 
 
-def _results(body: bytes, kind: str) -> tuple[list[Raw], tuple[str, ...]]:
-    try:
-        envelope = _ENVELOPE.decode(body)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise SourceError(_unreadable(error)) from error
-    if envelope.status != "success" or envelope.data is None:
-        explained = printable(envelope.error, _MESSAGE) or "an error without explanation"
+def _warnings(answer: _Answer) -> tuple[str, ...]:
+    """What is said beside the result. Raises SourceError where there is none, or not all of it."""
+    if answer.status != "success":
+        explained = printable(answer.error, _MESSAGE) or "an error without explanation"
         raise SourceError(f"the engine answered: {explained}")
-    if envelope.isPartial:
+    if answer.isPartial:
         raise SourceError("the answer is partial: some storage node of the engine did not take part")
-    if envelope.data.resultType != kind:
-        raise SourceError(f"answered a {printable(envelope.data.resultType, 20)}, not a {kind}")
-    said = [*(envelope.warnings or ()), *(envelope.infos or ())]
-    return envelope.data.result, tuple(printable(text, _MESSAGE) for text in said[:_MOST_WARNINGS])
-
-
-def _key(metric: Struct, interned: Interned) -> tuple[str, ...]:
-    return tuple([interned[text] for text in msgspec.structs.astuple(metric)])
+    said = [*(answer.warnings or ()), *(answer.infos or ())]
+    return tuple(printable(text, _MESSAGE) for text in said[:_MOST_WARNINGS])
 
 
 @lru_cache(maxsize=256)
-def _vector_decoder(labels: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
-    fields = [("value", tuple[float, str] | UnsetType, UNSET), ("histogram", Raw | UnsetType, UNSET)]
-    return _decoder(labels, fields)
-
-
-@lru_cache(maxsize=256)
-def _matrix_decoder(labels: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
-    fields = [("values", list[tuple[float, str]] | UnsetType, UNSET), ("histograms", Raw | UnsetType, UNSET)]
-    return _decoder(labels, fields)
-
-
-def _decoder(labels: tuple[str, ...], fields: list[tuple[str, Any, Any]]) -> msgspec.json.Decoder[Any]:
+def _labels_decoder(labels: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
     """Of one series: the labels asked for become fields, all others are skipped over."""
     names = {f"label{place}": label for place, label in enumerate(labels)}
     metric = msgspec.defstruct("Metric", [(field, str, "") for field in names], rename=names, frozen=True, gc=False)
-    series = msgspec.defstruct("Series", [("metric", metric), *fields], frozen=True, gc=False)
-    return msgspec.json.Decoder(series)
+    return msgspec.json.Decoder(metric)
+
+
+def _unlike(body: bytes, kind: str, error: Exception) -> str:
+    """Why an answer is not of this kind: it may be a sound one of another."""
+    try:
+        found = _UNLIKE.decode(body)
+    except _BROKEN:
+        return _unreadable(error)
+    return _unreadable(error) if found.data.resultType == kind else _other(found.data, kind)
+
+
+def _other(data: _Kind | _Samples | _Ranges | None, kind: str) -> str:
+    return f"answered a {printable(data.resultType, 20)}, not a {kind}" if data else "answered without data"
 
 
 def _without(value: str, histogram: object) -> str:

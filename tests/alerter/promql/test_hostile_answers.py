@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutycycle_alerter.errors import SourceError
+from dutycycle_alerter.promql import decode
 from dutycycle_alerter.promql.client import Client
-from dutycycle_alerter.promql.decode import Interned, decode_matrix, decode_vector
+from dutycycle_alerter.promql.decode import KnownSeries, decode_matrix, decode_vector
 from dutycycle_alerter.settings.prometheus import Prometheus
 from tests.alerter.raw_http import OK, Behaviour, answering, dripping, endless, hanging, server, whole
 
@@ -187,9 +188,9 @@ KNOWN = st.sampled_from(["status", "data", "resultType", "result", "metric", "va
 def test_any_json_is_columns_or_an_error(content: Any) -> None:
     for wrapped in (content, vector(content), matrix(content)):
         body = json.dumps(wrapped).encode()
-        for decode in (decode_vector, decode_matrix):
+        for read in (decode_vector, decode_matrix):
             try:
-                decode(body, ("node",), Interned())
+                read(body, ("node",), KnownSeries())
             except SourceError as error:
                 assert str(error).isprintable()  # noqa: PT017 - most of them are errors
 
@@ -200,7 +201,7 @@ def test_any_json_is_columns_or_an_error(content: Any) -> None:
 )
 def test_any_bytes_are_columns_or_an_error(body: bytes) -> None:
     try:
-        decode_vector(body, ("node",), Interned())
+        decode_vector(body, ("node",), KnownSeries())
     except SourceError as error:
         assert str(error).isprintable()  # noqa: PT017 - most of them are errors
 
@@ -279,7 +280,32 @@ def test_an_engine_that_never_ends_is_left_at_the_time_out(behave: Behaviour) ->
 
 
 def test_texts_are_one_object_however_often_they_come() -> None:
-    body = json.dumps(vector(*[GOOD] * 3)).encode()
-    interned = Interned()
-    keys = [key for _ in range(2) for key in decode_vector(body, ("node", "gpu"), interned).keys]
-    assert len({id(key[0]) for key in keys}) == len({id(key[1]) for key in keys}) == 1
+    known = KnownSeries()
+    other = {"metric": {"node": "n1", "gpu": "1"}, "value": [1, "1"]}
+    keys = [
+        key
+        for results in ([GOOD] * 3, [GOOD, other])
+        for key in decode_vector(json.dumps(vector(*results)).encode(), ("node", "gpu"), known).keys
+    ]
+    assert keys == [("n1", "0")] * 4 + [("n1", "1")]
+    assert len({id(key[0]) for key in keys}) == 1
+
+
+def test_the_same_series_have_the_same_keys_whatever_their_values() -> None:
+    known = KnownSeries()
+    first = decode_vector(json.dumps(vector(GOOD)).encode(), ("node",), known)
+    again = decode_matrix(json.dumps(matrix({"metric": GOOD["metric"], "values": []})).encode(), ("node",), known)
+    assert first.keys is again.keys
+    assert decode_vector(json.dumps(vector(GOOD)).encode(), ("gpu",), known).keys == [("0",)]
+
+
+def test_known_series_are_forgotten_before_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode, "_MOST_KEYS", 10)
+    known = KnownSeries()
+    for turn in range(3):
+        for number in range(7):
+            series = [{"metric": {"node": f"n{number}-{place}"}, "value": [1, "1"]} for place in range(4)]
+            read = decode_vector(json.dumps(vector(*series)).encode(), ("node",), known)
+            assert read.keys == [(f"n{number}-{place}",) for place in range(4)], turn
+    assert sum(len(keys) for keys in known._keys.values()) == known._size <= 10
+    assert len(known._texts) <= 15
