@@ -23,6 +23,7 @@ from dutycycle_alerter.slurm.fields import Nonsense
 from dutycycle_alerter.slurm.fleet_hours import FleetGpus, fleet_gpus
 from dutycycle_alerter.slurm.model import ExitCode, FinalFigures, JobState, SlurmJob, Snapshot
 from dutycycle_alerter.slurm.rest import Slurmrestd
+from dutycycle_alerter.slurm.sacct import DELIMITER
 from dutycycle_alerter.slurm.watching import Watch, connect
 from tests.exporter.daemon import eventually
 from tests.required import lacking
@@ -170,7 +171,8 @@ def test_how_jobs_ended_and_what_they_used(slurm: Cluster, by: Connect) -> None:
     done = slurm.submit(
         GAMES, "--gres=gpu:2", "--mem=200", script="sleep 1; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"
     )
-    failed = slurm.submit(MAIL, "--gres=gpu:1", script="exit 3")
+    forged = f"x\n{done}{DELIMITER}{done}{DELIMITER}FAILED\n"
+    failed = slurm.submit(MAIL, "--gres=gpu:1", f"--job-name={forged}", f"--comment={forged}", script="exit 3")
     ended = slurm.submit(NEWS, "--gres=gpu:4")
     rest, commands = by("tcp"), by("commands")
     shot = wait(rest, in_state(ended, JobState.RUNNING), "the third runs")
@@ -197,6 +199,7 @@ def test_how_jobs_ended_and_what_they_used(slurm: Cluster, by: Connect) -> None:
         assert [getattr(one, name) for name in names] == [getattr(other, name) for name in names]
         assert (one.start, one.end) == (shot.jobs[job].start, shot.jobs[job].end)
     assert [told[job].gpus for job in jobs] == [2, 1, 4]
+    assert shot.jobs[failed].name == forged, "which forges no row of sacct's"
     assert told[done].gpu_seconds == 2 * ((told[done].end or 0) - (told[done].start or 0)) > 0
     assert (also[failed].exit_code, told[failed].exit_code) == (ExitCode(3), ExitCode()), "22.05 tells REST no status"
     assert (also[done].cpu_seconds or 0) > 0

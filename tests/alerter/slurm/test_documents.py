@@ -4,12 +4,15 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dutycycle_alerter.errors import SourceError
 from dutycycle_alerter.slurm import documents
 from dutycycle_alerter.slurm.fields import Nonsense
+from dutycycle_alerter.slurm.figures import read_figures
 from dutycycle_alerter.slurm.model import JobState, PendingRequest, SlurmJob
-from tests.alerter.slurm.shapes import COMPLEX, OBJECTS, SHAPES, answer, job, node
+from tests.alerter.slurm.shapes import COMPLEX, OBJECTS, SHAPES, accounted, answer, job, node
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -101,6 +104,32 @@ def test_what_waiting_jobs_ask_for_by_partition_and_reason() -> None:
         PendingRequest("gpu", "Resources", 11, 18),
         PendingRequest("long", "Resources", 1, 2),
     )
+
+
+KEYS = st.sampled_from(
+    [*job(OBJECTS), *node(OBJECTS, "IDLE"), *accounted(OBJECTS), "set", "number", "infinite", "list"]
+)
+WORDS = st.sampled_from(
+    ["RUNNING", "gpu[0-9]", "gpu:h200:4(IDX:0-3)", "cpu=1,mem=5G,gres/gpu=2", "1-5%2", "", "(null)"]
+)
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | WORDS | st.text(max_size=8)
+ANYTHING = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=6))
+CHANGES = st.dictionaries(KEYS, ANYTHING, max_size=8)
+
+
+@given(st.sampled_from(SHAPES), CHANGES)
+def test_whatever_is_in_an_answer_it_is_read_or_refused(shape: str, changes: dict[str, Any]) -> None:
+    """One good job or node beside it is always there afterwards, and numbers are never negative."""
+    jobs = answer(shape, "jobs", [job(shape), {**job(shape, job_id=4), **changes}])
+    for found in documents.read_jobs(jobs, "here", Nonsense()).jobs.values():
+        assert found.id > 0
+        counts = found.gpus_allocated, found.gpus_requested, found.cpus_allocated, found.memory_allocated, found.limit
+        assert all(count is None or count >= 0 for count in counts)
+    nodes = answer(shape, "nodes", [node(shape, "IDLE"), {**node(shape, "IDLE", name="other"), **changes}])
+    assert "gpu02" in documents.read_nodes(nodes, "here", Nonsense())
+    figures = answer(shape, "jobs", [accounted(shape), {**accounted(shape, job_id=9), **changes}])
+    for run in read_figures(figures, "here", Nonsense()):
+        assert run.gpu_seconds is None or run.gpu_seconds >= 0
 
 
 def test_a_large_answer_is_read() -> None:
