@@ -8,7 +8,7 @@ from dutycycle_alerter.incidents.model import Severity
 from dutycycle_alerter.model import HostUsage, JobEvidence, JobKind, WindowEvidence
 from dutycycle_alerter.rules import Outcome, Verdict, judge
 from dutycycle_alerter.settings import Judging, Rules
-from tests.alerter.cases import LATER, SETTINGS, START, evidence
+from tests.alerter.cases import LATER, SETTINGS, START, evidence, moved
 from tests.alerter.rules.spinning import at_power, counters
 
 FIRING, CLEAR, HOLDING = Outcome.FIRING, Outcome.CLEAR, Outcome.HOLDING
@@ -131,11 +131,21 @@ def test_idle(utilizations: list[float], outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize(
-    ("over_two_hours", "severity"), [(0.0, Severity.CRITICAL), (0.005, Severity.CRITICAL), (0.006, Severity.WARNING)]
+    ("over_two_hours", "severity"), [(0.0, Severity.CRITICAL), (0.005, Severity.CRITICAL), (0.0051, Severity.WARNING)]
 )
 def test_idle_is_critical_when_it_also_holds_over_two_hours(over_two_hours: float, severity: Severity) -> None:
     found = verdict("idle", evidence([0.0, 0.0], by_window={7200: [0.0, over_two_hours]}))
     assert (found.outcome, found.severity) == (FIRING, severity)
+
+
+@pytest.mark.parametrize(("lately", "outcome"), [(0.02, FIRING), (0.0201, CLEAR)])
+def test_work_over_the_last_quarter_of_an_hour_clears_idle(lately: float, outcome: Outcome) -> None:
+    assert verdict("idle", evidence([0.0, 0.0], by_window={900: [0.0, lately]})).outcome is outcome
+
+
+@pytest.mark.parametrize(("lasted", "outcome"), [(1499, WAITING), (1500, CLEAR)])
+def test_idle_can_be_cleared_before_it_could_open(lasted: float, outcome: Outcome) -> None:
+    assert verdict("idle", evidence([0.5], at=START + lasted)).outcome is outcome
 
 
 def test_idle_is_a_warning_while_the_job_is_younger_than_two_hours() -> None:
@@ -328,9 +338,9 @@ def test_kinds_are_judged_by_their_own_rules(kind: JobKind, applies: set[str]) -
     assert {v.rule for v in judgement.verdicts if v.outcome is not NOT_APPLICABLE} == applies
 
 
-@pytest.mark.parametrize(("hours", "outcome"), [(24.1, WAITING), (24.2, FIRING)])
-def test_a_serving_job_is_idle_only_over_a_day(hours: float, outcome: Outcome) -> None:
-    item = evidence([0.0], at=START + hours * 3600, kind=JobKind.SERVING)
+@pytest.mark.parametrize(("lasted", "outcome"), [(600 + 86399, WAITING), (600 + 86400, FIRING)])
+def test_a_serving_job_is_idle_only_over_a_day(lasted: float, outcome: Outcome) -> None:
+    item = evidence([0.0], at=START + lasted, kind=JobKind.SERVING)
     assert verdict("idle", item).outcome is outcome
 
 
@@ -360,6 +370,7 @@ def test_a_rule_that_is_disabled_is_not_applied(rule: str) -> None:
 def test_a_young_job_is_not_judged(item: JobEvidence, until: float) -> None:
     waiting = verdict("idle", item)
     assert (waiting.outcome, waiting.until) == (WAITING, until)
+    assert verdict("idle", moved(item, until)).outcome is FIRING
 
 
 def test_while_no_rule_can_speak_it_is_known_when_the_first_can() -> None:
