@@ -59,32 +59,33 @@ def test_with_new_owners_at_every_scrape_memory_stays_and_ended_owners_go(scrape
 
 
 @pytest.mark.parametrize(
-    ("scrapes", "settled"),
+    "scrapes",
     [
-        pytest.param(1_500, 500, marks=pytest.mark.timeout(900)),
-        pytest.param(200_000, SETTLED, marks=pytest.mark.soak),
+        pytest.param(20_000, marks=pytest.mark.timeout(1800)),
+        pytest.param(200_000, marks=pytest.mark.soak),
     ],
 )
-def test_the_exporter_and_its_child_stay_as_big_as_they_are(nvml_libraries, tmp_path, scrapes, settled):
+def test_the_exporter_and_its_child_stay_as_big_as_they_are(nvml_libraries, tmp_path, scrapes):
+    """Of the pages one in ten is looked at: that costs as much as to make them."""
     with FakeNode(tmp_path / "node", nvml_libraries, gpus=2) as node:
         paths = [f"--path.{name}={path}" for name, path in node.start().paths.items()]
-        flags = ("--sample-interval=50ms", "--series-hold=100ms", "--collect.processes")
+        flags = ("--sample-interval=100ms", "--series-hold=100ms", "--collect.processes")
         with Daemon(tmp_path, node.environment, *paths, *flags) as daemon:
             pids = (daemon.process.pid, eventually(daemon.child, "the child runs"))
             files = [Prolog(tmp_path / "prolog", gpu.uuid) for gpu in node.driver.gpus]
-            before, most = None, (0, 0)
+            before, most = (0, 0), (0, 0)
             seen: set[str] = set()
             for scrape in range(scrapes):
                 for gpu, file in enumerate(files):
                     file.allocate(1 + len(files) * scrape + gpu)
                 status, page = daemon.get("/metrics")
                 assert status == 200
-                seen |= workloads(page)
-                if scrape == settled:
-                    before = [resident(pid) for pid in pids]
-                elif scrape > settled and scrape % 100 == 0:
+                if scrape % 10 == 0:
+                    seen |= workloads(page)
+                if scrape == SETTLED:
+                    before = tuple(map(resident, pids))
+                elif scrape > SETTLED and scrape % 100 == 0:
                     most = tuple(max(pair) for pair in zip(most, map(resident, pids), strict=True))
-            assert before is not None
             assert all(after - then < 2_000_000 for after, then in zip(most, before, strict=True)), (before, most)
             assert len(seen) > scrapes / 100, "owners changed"
             for file in files:
