@@ -38,7 +38,7 @@ def file_report(
     """
     fired = [verdict for verdict in verdicts if verdict.outcome is Outcome.FIRING]
     job, ended = evidence.job, evidence.ended
-    if not fired or ended is None or (latest is not None and latest.started_at >= job.start):
+    if not fired or ended is None or _is_of_this_run(latest, evidence):
         return Step(latest)
     primary, judgement = fired[0], Judgement(evidence, tuple(verdicts))
     diagnosis = diagnose(judgement, primary.rule, settings, time_scale=time_scale)
@@ -75,3 +75,8 @@ def file_report(
         Event(evidence.at, EventKind.RESOLVED, "the job ended", data={"resolution": Resolution.ENDED.value}),
     )
     return Step(incident, events)
+
+
+def _is_of_this_run(latest: Incident | None, evidence: JobEvidence) -> bool:
+    # By its end: the start that exporters see and the one that the scheduler tells are some seconds apart.
+    return latest is not None and latest.resolved_at is not None and latest.resolved_at > evidence.job.start

@@ -242,6 +242,8 @@ def test_a_run_is_reported_once_and_the_next_one_again() -> None:
     verdicts = report(item, SETTINGS)
     later = replace(item, at=item.at + 600)
     assert file_report(first, later, report(later, SETTINGS), SETTINGS) == Step(first)
+    restated = replace(item, job=replace(item.job, start=START + 3))
+    assert file_report(first, restated, report(restated, SETTINGS), SETTINGS) == Step(first)
     requeued = replace(item, job=replace(item.job, start=END + 60), ended=END + 3 * HOUR, at=END + 3 * HOUR)
     again = file_report(first, requeued, report(requeued, SETTINGS), SETTINGS)
     assert again.incident is not None
