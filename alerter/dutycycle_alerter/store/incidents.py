@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,9 +21,12 @@ from dutycycle_alerter.incidents.model import (
     Step,
 )
 from dutycycle_alerter.model import Gpu
+from dutycycle_alerter.settings.policies import Attention
 from dutycycle_alerter.store.schema import event, incident
 from dutycycle_alerter.views import IncidentFilter
 
+_GPU = tuple(field.name for field in fields(Gpu))
+_DIAGNOSIS = tuple(field.name for field in fields(Diagnosis))
 # Made once: a pass over a large cluster changes thousands of incidents.
 _INSERT = sa.insert(incident)
 _UPDATE = sa.update(incident).where(incident.c.id == sa.bindparam("of_id"))
@@ -202,7 +205,7 @@ def from_row(row: Any) -> Incident:
         namespace=row.namespace,
         job_gpus=row.job_gpus,
         gpus=tuple(Gpu(**gpu) for gpu in row.gpus),
-        rules=tuple(OpenRule(r["rule"], r["since"], Severity(r["severity"])) for r in row.rules),
+        rules=tuple(_to_rule(r) for r in row.rules),
         figures=dict(row.figures),
         diagnosis=Diagnosis(
             causes=tuple(Cause(cause) for cause in diagnosis["causes"]),
@@ -214,6 +217,17 @@ def from_row(row: Any) -> Incident:
     )
 
 
+def _to_rule(stored: dict[str, Any]) -> OpenRule:
+    told = stored.get("told")
+    severity = Severity(stored["severity"])
+    return OpenRule(stored["rule"], stored["since"], severity, None if told is None else Attention(told))
+
+
+def _from_rule(rule: OpenRule) -> dict[str, Any]:
+    stored = {"rule": rule.rule, "since": rule.since, "severity": rule.severity.value}
+    return stored if rule.told is None else stored | {"told": rule.told.value}
+
+
 def _to_row(item: Incident) -> dict[str, Any]:
     row = {name: getattr(item, name) for name in incident.c.keys() if hasattr(item, name)}  # noqa: SIM118
     del row["id"]
@@ -221,9 +235,12 @@ def _to_row(item: Incident) -> dict[str, Any]:
         row[name] = None if row[name] is None else row[name].value
     return {
         **row,
-        "gpus": [asdict(gpu) for gpu in item.gpus],
-        "rules": [{"rule": r.rule, "since": r.since, "severity": r.severity.value} for r in item.rules],
-        "diagnosis": asdict(item.diagnosis) | {"causes": [cause.value for cause in item.diagnosis.causes]},
+        "gpus": [{name: getattr(gpu, name) for name in _GPU} for gpu in item.gpus],
+        "rules": [_from_rule(rule) for rule in item.rules],
+        "diagnosis": {
+            **{name: getattr(item.diagnosis, name) for name in _DIAGNOSIS},
+            "causes": [cause.value for cause in item.diagnosis.causes],
+        },
         "nodes": " " + " ".join(dict.fromkeys(gpu.node for gpu in item.gpus)) + " ",
         "causes": item.diagnosis.summary,
     }
