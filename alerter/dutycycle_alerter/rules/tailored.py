@@ -121,7 +121,7 @@ def _feed(facts: Facts) -> Iterator[str]:
         elif (free := floor(requested - cores)) >= 1:
             yield said + f": {free} more can load data."
     gaps = gap_share(facts.window)
-    if gaps:
+    if gaps and gaps < 1:
         mean = mean_utilization(facts.window)
         yield f"{percent(gaps)} of the time is spent waiting: about {fed(mean, gaps)} utilization if the GPUs are fed."
 
@@ -154,7 +154,7 @@ def _more_work(facts: Facts) -> Iterator[str]:
 
 def _fewer_pauses(facts: Facts) -> Iterator[str]:
     pauses = pause_share(facts.window)
-    if pauses:
+    if pauses and pauses < 1:
         mean = mean_utilization(facts.window)
         yield (
             f"Pauses of 30 s to 10 min take {percent(pauses)} of the time: "
