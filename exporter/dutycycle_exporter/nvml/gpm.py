@@ -60,9 +60,10 @@ _METRIC = struct.Struct("=IId24x")
 class Metrics:
     """Asks what happened between two samples. One for all GPUs: the request is 20 kB."""
 
-    def __init__(self, calls: Calls, driver: int) -> None:
+    def __init__(self, calls: Calls, driver: int, *, time_scale: float = 1.0) -> None:
         """`driver` is its major version."""
         self._calls = calls
+        self.time_scale = time_scale
         self.clamped: Counter[str] = Counter()
         """Values over 1, by unit; whoever reads it clears it."""
         self.dropped = 0
@@ -117,7 +118,8 @@ class Sampler:
         self._unsupported: set[object] = set()
         self._samples: list[Any] = []
         self._taken: float | None = None  # when the first of the samples was taken
-        self._pause = _FIRST_PAUSE
+        self._pause = self._first_pause = _FIRST_PAUSE / metrics.time_scale
+        self._longest_pause = _LONGEST_PAUSE / metrics.time_scale
         self._resume: float | None = None
         self.cycles: Counts = ()
         """The raw counters, as of the newest activity."""
@@ -125,7 +127,7 @@ class Sampler:
     def read(self, now: float) -> Activity | None:
         """What happened since the previous call; None where that is not known. Raises LostError."""
         self.cycles = ()
-        resting = self._resume is not None and self._resume - _LONGEST_PAUSE <= now < self._resume
+        resting = self._resume is not None and self._resume - self._longest_pause <= now < self._resume
         too_soon = self._taken is not None and 0 <= now - self._taken < _SHORTEST
         if resting or too_soon:
             return None
@@ -141,7 +143,7 @@ class Sampler:
         if found is None:
             self._postpone(now)
             return None
-        self._pause, self._resume = _FIRST_PAUSE, None
+        self._pause, self._resume = self._first_pause, None
         self.cycles = tuple((name, found[number]) for name, number in _CYCLES if number in found)
         return Activity(
             start=start,
@@ -177,7 +179,7 @@ class Sampler:
     def _postpone(self, now: float) -> None:
         self._taken = None
         self._resume = now + self._pause
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        self._pause = min(2 * self._pause, self._longest_pause)
 
 
 def supported(device: Device, calls: Calls) -> bool | None:

@@ -50,7 +50,9 @@ class NvmlReader:
         self._cuda = "" if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}"
         self._devices = Devices(self._calls)
         self._missing = MissingGpus(time_scale=time_scale)
-        self._metrics = Metrics(self._calls, self._driver_major) if "gpm" in collect else None
+        self._metrics: Metrics | None = None
+        if "gpm" in collect:
+            self._metrics = Metrics(self._calls, self._driver_major, time_scale=time_scale)
         self._xids = XidWatch() if "xid" in collect else None
 
     def close(self) -> None:

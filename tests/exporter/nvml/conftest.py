@@ -19,11 +19,13 @@ from tests.fakes.nvml import H100, Driver, Model
 class Rack:
     """GPUs and the reader of them; `collect` is what it reads beside the default."""
 
-    def __init__(self, driver: Driver, clock: FakeClock, *, interval: float, collect: frozenset[str]) -> None:
+    def __init__(
+        self, driver: Driver, clock: FakeClock, *, interval: float, time_scale: float, collect: frozenset[str]
+    ) -> None:
         self.driver = driver
         self.clock = clock
         self.interval = interval
-        self.reader = NvmlReader(interval=interval, collect=collect)
+        self.reader = NvmlReader(interval=interval, time_scale=time_scale, collect=collect)
         self.snapshot = Snapshot(0.0, ())
 
     def turn(self, turns: int = 1, *, seconds: float | None = None) -> Self:
@@ -60,19 +62,20 @@ def make_rack(
             model: Model = H100,
             *,
             interval: float = 5.0,
+            time_scale: float = 1.0,
             collect: frozenset[str] = DEFAULT,
             driver_version: str = "580.95.05",
             before: Callable[[Driver], Any] | None = None,
         ) -> Rack:
             clock = FakeClock()
-            driver = nvml_driver(clock=clock)
+            driver = nvml_driver(clock=clock, time_scale=time_scale)
             driver.set_driver(driver_version, cuda=13000)
             for _ in range(gpus):
                 driver.add_gpu(model)
             if before is not None:
                 before(driver)
             monkeypatch.setenv("NVML_DOUBLE_STATE", driver.environment["NVML_DOUBLE_STATE"])
-            rack = Rack(driver, clock, interval=interval, collect=collect)
+            rack = Rack(driver, clock, interval=interval, time_scale=time_scale, collect=collect)
             stack.callback(rack.reader.close)
             return rack
 

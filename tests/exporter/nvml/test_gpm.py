@@ -164,6 +164,13 @@ def test_permission_that_is_taken_away_mid_run_is_asked_for_again_ever_more_rare
     assert rack.gpu.activity.end - rack.gpu.activity.start == pytest.approx(5, abs=0.5)
 
 
+def test_it_is_asked_for_again_sooner_where_time_is_scaled(make_rack):
+    rack = make_rack(time_scale=10, interval=0.5).turn(2)
+    rack.driver.fail("nvmlGpmSampleGet", pynvml.NVML_ERROR_NO_PERMISSION, times=1)
+    assert rack.turn().gpu.activity is None
+    assert rack.turn(4).gpu.activity is not None, "10 s are one, and then it takes two samples"
+
+
 def test_a_failure_of_one_gpu_leaves_the_others_as_they_are(make_rack):
     rack = make_rack(gpus=3).turn(2)
     rack.driver.fail("nvmlGpmSampleGet", pynvml.NVML_ERROR_UNKNOWN, gpu=1)
