@@ -241,11 +241,13 @@ class NodeEvidence:
 class Evidence:
     """All that a source knows at one instant.
 
-    `accounted_until` is the instant up to which `JobEvidence.recent` counts, from that of the pass before; None: that
-    of the pass.
+    `unowned` are GPUs whose holder the metrics do not tell, each as a job of its own: a scheduler may know whose they
+    are (`sources.claims`). `accounted_until` is the instant up to which `JobEvidence.recent` counts, from that of the
+    pass before; None: that of the pass.
     """
 
     jobs: Sequence[JobEvidence] = ()
     gpus: Sequence[GpuEvidence] = ()
     nodes: Sequence[NodeEvidence] = ()
+    unowned: Sequence[JobEvidence] = ()
     accounted_until: float | None = None

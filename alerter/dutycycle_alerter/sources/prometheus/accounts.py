@@ -107,6 +107,15 @@ class Growth:
         for i in last[times[last] < end - self.interval / 2].tolist():
             parked.leave(name, matrix.keys[series[i]], float(values[i]), float(times[i]))
 
+    def take(self, name: str, vector: Vector, start: float, end: float) -> None:
+        """Take what was consumed in a span, where the engine can add it up itself. It belongs to one hour: a span is
+        minutes.
+        """
+        hour = floor((start + end) / 2 / self.hour)
+        for (cluster, _, _, _, workload, model), value in zip(vector.keys, vector.values.tolist(), strict=True):
+            used = self.used[cluster, workload, model, hour]
+            used[name] = used.get(name, 0.0) + value
+
     def consumption(self) -> dict[JobKey, list[Consumption]]:
         """By job, in the order of time."""
         found: defaultdict[JobKey, list[Consumption]] = defaultdict(list)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from dutycycle_alerter.model import DeviceWindow, Gpu, GpuEvidence, NodeEvidence
+from dutycycle_alerter.sources.claims import UNOWNED
 from dutycycle_alerter.sources.prometheus.columns import Cells, cells
 from dutycycle_alerter.sources.prometheus.identity import Device, Sight
 from dutycycle_alerter.sources.prometheus.queries import Windows
@@ -93,6 +94,8 @@ class DeviceEvidence:
             for (node, uuid, mig, _), held in job.held:
                 if held.present:
                     shown[node, uuid, mig] = held.gpu
+                    if job.key[1].startswith(UNOWNED):
+                        continue
                     holders[node, uuid, mig].append(job.id)
                     if mig:
                         # Who holds an instance holds a part of its GPU, too.

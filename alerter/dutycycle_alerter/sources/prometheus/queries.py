@@ -26,6 +26,8 @@ HOST = ("node", "workload")
 GPU = ("node", "gpu", "gpu_uuid", "mig", "model")
 ACCOUNT = ("cluster", "node", "gpu_uuid", "mig", "workload", "model")
 
+PRESENCE = "gpu_visible"
+"""The metric that every exporter has that can read its GPUs."""
 ABSENT_SCRAPES = 3
 """Scrapes without the allocation after which it has ended; also intervals after which a silent node is unseen."""
 ABSENT = 3.5
@@ -59,6 +61,8 @@ class Query:
     window: float = 0.0
     optional: bool = False
     """Whether the pass goes on without an answer."""
+    samples: bool = False
+    """Whether the answer is a matrix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,43 +122,43 @@ def lookback(settings: Settings, since: float) -> float:
 
 def identity(settings: Settings, *, back: float, shard: tuple[str, ...] = ()) -> tuple[Query, ...]:
     """Who holds which GPU, or held it in the last `back` wall seconds; and which nodes can be seen."""
-    of = _Selectors(settings, shard)
+    of = Selectors(settings, shard)
     twice = duration(2.5 * of.interval)
     absent, span = duration(ABSENT * of.interval), duration(back)
     held = of("gpu_allocation")
     seen = of("gpu_visible")
     queries = [
-        Query("held", _by("max", HOLDING, held), HOLDING),
-        Query("gone", f"{_by('max', HOLDING, f'last_over_time({held}[{span}])')} unless {_on(KEY)} {held}", HOLDING),
-        Query("missing", f"{_by('max', KEY, f'last_over_time({held}[{absent}])')} unless {_on(KEY)} {held}", KEY),
-        Query("owner", _by("max", OWNER, f"last_over_time({held}[{span}])"), OWNER),
+        Query("held", by("max", HOLDING, held), HOLDING),
+        Query("gone", f"{by('max', HOLDING, f'last_over_time({held}[{span}])')} unless {on(KEY)} {held}", HOLDING),
+        Query("missing", f"{by('max', KEY, f'last_over_time({held}[{absent}])')} unless {on(KEY)} {held}", KEY),
+        Query("owner", by("max", OWNER, f"last_over_time({held}[{span}])"), OWNER),
         Query("start", _first(of("gpu_allocation_start_timestamp_seconds"), span), JOB),
         Query("first_process", _first(of("workload_first_process_timestamp_seconds"), span), JOB),
-        Query("seen_at", _by("max", ("node",), f"timestamp({seen})"), ("node",)),
-        Query("answers", _by("max", ("node",), f"count_over_time({seen}[{absent}])"), ("node",)),
+        Query("seen_at", by("max", ("node",), f"timestamp({seen})"), ("node",)),
+        Query("answers", by("max", ("node",), f"count_over_time({seen}[{absent}])"), ("node",)),
         # While a driver is loaded GPUs come one by one: one is missing where it is in two scrapes.
-        Query("visible", _by("max", ("node",), f"max_over_time({seen}[{twice}])"), ("node",)),
-        Query("expected", _by("min", ("node",), f"min_over_time({of('gpu_expected')}[{twice}])"), ("node",)),
-        Query("free", f"{_by('max', GPU, of('gpu_info'))} unless {_on(DEVICE)} {held}", GPU),
+        Query("visible", by("max", ("node",), f"max_over_time({seen}[{twice}])"), ("node",)),
+        Query("expected", by("min", ("node",), f"min_over_time({of('gpu_expected')}[{twice}])"), ("node",)),
+        Query("free", f"{by('max', GPU, of('gpu_info'))} unless {on(DEVICE)} {held}", GPU),
         Query("scales", f'count_values("scale", {of("dutycycle_exporter_time_scale")})', ("scale",)),
         Query("replays", f"max({of('dutycycle_exporter_replay')})", ()),
-        Query("twice", f"count({_by('count', KEY, held)} > 1)", ()),
+        Query("twice", f"count({by('count', KEY, held)} > 1)", ()),
     ]
     for window in windows(settings).every:
         before = f"{held} offset {duration(window)}"
-        queries.append(Query("watched", _by("count", JOB, _by("count", ("cluster", *KEY), before)), JOB, window))
+        queries.append(Query("watched", by("count", JOB, by("count", ("cluster", *KEY), before)), JOB, window))
     return tuple(queries)
 
 
 def evidence(settings: Settings, *, shard: tuple[str, ...] = ()) -> tuple[Query, ...]:
     """What the GPUs and their jobs did over each window, and what the GPUs are like."""
-    of, lengths = _Selectors(settings, shard), windows(settings)
+    of, lengths = Selectors(settings, shard), windows(settings)
     found = [
         *_devices(of, lengths, settings.judging.rules.gpu_fault.xids),
         *_learned(of),
-        Query("memory_total", _by("max", DEVICE, of("gpu_memory_total_bytes")), DEVICE),
-        Query("power_limit", _by("max", DEVICE, of("gpu_power_limit_watts")), DEVICE),
-        Query("cpu_limit", _by("max", HOST, of("workload_cpu_limit_cores")), HOST),
+        Query("memory_total", by("max", DEVICE, of("gpu_memory_total_bytes")), DEVICE),
+        Query("power_limit", by("max", DEVICE, of("gpu_power_limit_watts")), DEVICE),
+        Query("cpu_limit", by("max", HOST, of("workload_cpu_limit_cores")), HOST),
     ]
     for window in lengths.every:
         found += _utilization(of, window)
@@ -176,22 +180,24 @@ def accounts(settings: Settings, *, span: float, shard: tuple[str, ...] = ()) ->
     A value that is missing is the last one before it: the end of a series takes nothing away, and a scrape that failed
     is bridged. The answer is a matrix, but for the owners'.
     """
-    of = _Selectors(settings, shard)
+    of = Selectors(settings, shard)
     # Half a step more: the range is open at its beginning, or closed, depending on the engine.
     steps = f"[{duration(span + of.interval / 2)}:{duration(of.interval)}]"
     kept = duration(KEPT)
     owners = f"last_over_time({of(ACCOUNTED['allocated'])}[{duration(span + KEPT)}])"
     return (
         *(
-            Query(name, f"{_by('max', ACCOUNT, f'last_over_time({of(metric)}[{kept}])')}{steps}", ACCOUNT)
+            Query(name, f"{by('max', ACCOUNT, f'last_over_time({of(metric)}[{kept}])')}{steps}", ACCOUNT, samples=True)
             for name, metric in ACCOUNTED.items()
         ),
-        Query("owner", _by("max", OWNER, owners), OWNER),
+        Query("owner", by("max", OWNER, owners), OWNER),
     )
 
 
-class _Selectors:
-    """Makes selectors of metrics; `interval` is the engine's scrape interval in wall seconds."""
+class Selectors:
+    """Makes selectors of metrics; `interval` is the engine's scrape interval, and `xid_lookback` how far back XIDs are
+    looked for, in wall seconds.
+    """
 
     def __init__(self, settings: Settings, shard: tuple[str, ...]) -> None:
         section = _section(settings)
@@ -202,6 +208,7 @@ class _Selectors:
         self._recorded_from = long if section.recorded else float("inf")
 
     def __call__(self, metric: str, *conditions: str) -> str:
+        """The metric's series of this site and shard that fulfil the conditions."""
         return selector(metric, (*conditions, *self._matchers))
 
     def increase(self, metric: str, window: float, *conditions: str) -> str:
@@ -215,102 +222,104 @@ def _section(settings: Settings) -> Prometheus:
     return settings.prometheus or Prometheus()
 
 
-def _by(aggregation: str, labels: Iterable[str], expression: str) -> str:
+def by(aggregation: str, labels: Iterable[str], expression: str) -> str:
+    """An aggregation that keeps these labels."""
     return f"{aggregation} by ({', '.join(labels)}) ({expression})"
 
 
-def _on(labels: Iterable[str]) -> str:
+def on(labels: Iterable[str]) -> str:
+    """What two vectors are matched by."""
     return f"on ({', '.join(labels)})"
 
 
 def _first(metric: str, span: str) -> str:
-    return _by("min", JOB, f"last_over_time({metric}[{span}])")
+    return by("min", JOB, f"last_over_time({metric}[{span}])")
 
 
-def _utilization(of: _Selectors, window: float) -> Iterable[Query]:
+def _utilization(of: Selectors, window: float) -> Iterable[Query]:
     for name in ("observed", "busy"):
-        yield Query(name, _by("max", KEY, of.increase(ACCOUNTED[name], window)), KEY, window)
+        yield Query(name, by("max", KEY, of.increase(ACCOUNTED[name], window)), KEY, window)
 
 
-def _full(of: _Selectors, window: float) -> Iterable[Query]:
-    yield Query("energy", _by("max", KEY, of.increase(ACCOUNTED["energy"], window)), KEY, window)
+def _full(of: Selectors, window: float) -> Iterable[Query]:
+    yield Query("energy", by("max", KEY, of.increase(ACCOUNTED["energy"], window)), KEY, window)
     gaps, active = "workload_gpu_idle_gap_seconds_total", "workload_gpu_active_seconds_total"
     # Every length is there where one is; that most of them are 0 need not be told a hundred thousand times.
-    yield Query("gap_lt2", _by("max", KEY, of.increase(gaps, window, 'length="lt2"')), KEY, window)
+    yield Query("gap_lt2", by("max", KEY, of.increase(gaps, window, 'length="lt2"')), KEY, window)
     for name, length in GAPS.items():
-        yield Query(name, f"{_by('max', KEY, of.increase(gaps, window, f'length={length!r}'))} > 0", KEY, window)
+        yield Query(name, f"{by('max', KEY, of.increase(gaps, window, f'length={length!r}'))} > 0", KEY, window)
     for unit in UNITS:
-        yield Query(unit, _by("max", KEY, of.increase(active, window, f"unit={unit!r}")), KEY, window)
+        yield Query(unit, by("max", KEY, of.increase(active, window, f"unit={unit!r}")), KEY, window)
 
 
-def _host(of: _Selectors, window: float) -> Iterable[Query]:
+def _host(of: Selectors, window: float) -> Iterable[Query]:
     cpu, pressure = "workload_cpu_seconds_total", "workload_pressure_seconds_total"
-    yield Query("cpu_seconds", _by("max", HOST, of.increase(cpu, window)), HOST, window)
+    yield Query("cpu_seconds", by("max", HOST, of.increase(cpu, window)), HOST, window)
     for resource in ("io", "cpu"):
         grown = of.increase(pressure, window, f"resource={resource!r}")
-        yield Query(f"{resource}_pressure", _by("max", HOST, grown), HOST, window)
+        yield Query(f"{resource}_pressure", by("max", HOST, grown), HOST, window)
 
 
-def _held(of: _Selectors, window: float) -> Iterable[Query]:
+def _held(of: Selectors, window: float) -> Iterable[Query]:
     for name, metric in (("memory_used", "workload_gpu_memory_used_bytes"), ("processes", "workload_gpu_processes")):
-        yield Query(name, _by("max", KEY, f"max_over_time({of(metric)}[{duration(window)}])"), KEY, window)
+        yield Query(name, by("max", KEY, f"max_over_time({of(metric)}[{duration(window)}])"), KEY, window)
 
 
-def _links(of: _Selectors, window: float) -> Query:
+def _links(of: Selectors, window: float) -> Query:
     """Bytes over NVLink both ways, or over PCIe where there is none."""
     both = (
-        _by("sum", DEVICE, _by("max", (*DEVICE, "direction"), of.increase(metric, window)))
+        by("sum", DEVICE, by("max", (*DEVICE, "direction"), of.increase(metric, window)))
         for metric in ("gpu_nvlink_bytes_total", "gpu_pcie_bytes_total")
     )
     return Query("link_bytes", " or ".join(both), DEVICE, window)
 
 
-def _throttled(of: _Selectors, window: float) -> Iterable[Query]:
+def _throttled(of: Selectors, window: float) -> Iterable[Query]:
     metric = "gpu_throttle_seconds_total"
-    kinds = _by("sum", DEVICE, _by("max", (*DEVICE, "reason"), of.increase(metric, window, HEAT)))
-    at_once = _by("max", DEVICE, of.increase(metric, window, 'reason="thermal"'))
+    kinds = by("sum", DEVICE, by("max", (*DEVICE, "reason"), of.increase(metric, window, HEAT)))
+    at_once = by("max", DEVICE, of.increase(metric, window, 'reason="thermal"'))
     yield Query("throttle_thermal", f"{kinds} or {at_once}", DEVICE, window)
     power_cap = of.increase(metric, window, 'reason="power_cap"')
-    yield Query("throttle_power", _by("max", DEVICE, power_cap), DEVICE, window)
+    yield Query("throttle_power", by("max", DEVICE, power_cap), DEVICE, window)
 
 
-def _devices(of: _Selectors, lengths: Windows, xids: tuple[int, ...]) -> Iterable[Query]:
+def _devices(of: Selectors, lengths: Windows, xids: tuple[int, ...]) -> Iterable[Query]:
     """Of GPUs that nobody holds more is read than of others: only there memory leaks."""
-    nobody = f"unless {_on(DEVICE)} {of('gpu_allocation')}"
+    nobody = f"unless {on(DEVICE)} {of('gpu_allocation')}"
     window, leaked = duration(lengths.throttled), duration(lengths.leaked)
     memory, processes = of("gpu_memory_used_bytes"), of("gpu_processes")
-    yield Query("memory", _by("max", DEVICE, memory), DEVICE)
-    least = _by("min", DEVICE, f"min_over_time({memory}[{leaked}])")
+    yield Query("memory", by("max", DEVICE, memory), DEVICE)
+    least = by("min", DEVICE, f"min_over_time({memory}[{leaked}])")
     yield Query("free_memory_least", f"{least} {nobody}", DEVICE, lengths.leaked)
-    most = _by("max", DEVICE, f"max_over_time({processes}[{leaked}])")
+    most = by("max", DEVICE, f"max_over_time({processes}[{leaked}])")
     yield Query("free_processes_most", f"{most} {nobody}", DEVICE, lengths.leaked)
-    held = _by("max", DEVICE, f"last_over_time({of('gpu_allocation')}[{leaked}])")
+    held = by("max", DEVICE, f"last_over_time({of('gpu_allocation')}[{leaked}])")
     yield Query("held_lately", f"{held} {nobody}", DEVICE, lengths.leaked)
     seen = f"{of('gpu_visible')} offset {window}"
-    yield Query("seen_before", _by("max", ("node",), seen), ("node",), lengths.throttled)
+    yield Query("seen_before", by("max", ("node",), seen), ("node",), lengths.throttled)
     for name, metric in (("recovery_action", "gpu_recovery_action"), ("remap_failed", "gpu_row_remap_failed")):
-        yield Query(name, f"{_by('max', DEVICE, of(metric))} > 0", DEVICE)
+        yield Query(name, f"{by('max', DEVICE, of(metric))} > 0", DEVICE)
         # Those that are not listed are 0 where as many say something as can be seen.
-        yield Query(f"{name}_known", _by("count", ("node",), _by("count", ("node", "gpu_uuid"), of(metric))), ("node",))
+        yield Query(f"{name}_known", by("count", ("node",), by("count", ("node", "gpu_uuid"), of(metric))), ("node",))
     if xids:
         codes = "|".join(str(code) for code in xids)
         last = of("gpu_xid_last_timestamp_seconds", f'xid=~"{codes}"')
         by_code = (*DEVICE, "xid")
-        yield Query("xid", _by("max", by_code, f"last_over_time({last}[{duration(of.xid_lookback)}])"), by_code)
+        yield Query("xid", by("max", by_code, f"last_over_time({last}[{duration(of.xid_lookback)}])"), by_code)
 
 
-def _learned(of: _Selectors) -> Iterable[Query]:
+def _learned(of: Selectors) -> Iterable[Query]:
     """What a GPU without a workload and without a process draws and holds, by model: a low quantile of those there are,
     and the least, since memory may have leaked on any.
 
     Of whole GPUs alone: an instance's power is not known, and its memory is a part of its model's.
     """
     whole = 'mig=""'
-    nobody = f"unless {_on(('node', 'gpu_uuid'))} {of('gpu_allocation')}"
-    idle = f"({_by('max', DEVICE, of('gpu_processes', whole))} == 0) {nobody}"
-    model = _by("max", (*DEVICE, "model"), of("gpu_info", whole))
+    nobody = f"unless {on(('node', 'gpu_uuid'))} {of('gpu_allocation')}"
+    idle = f"({by('max', DEVICE, of('gpu_processes', whole))} == 0) {nobody}"
+    model = by("max", (*DEVICE, "model"), of("gpu_info", whole))
     lowest = (("idle_power", "gpu_power_watts", "0.1, "), ("memory_baseline", "gpu_memory_used_bytes", "0, "))
     for name, metric, quantile in lowest:
-        free = f"({_by('max', DEVICE, of(metric, whole))} and {_on(DEVICE)} ({idle}))"
-        of_model = f"{free} * {_on(DEVICE)} group_left (model) {model}"
+        free = f"({by('max', DEVICE, of(metric, whole))} and {on(DEVICE)} ({idle}))"
+        of_model = f"{free} * {on(DEVICE)} group_left (model) {model}"
         yield Query(name, f"quantile by (model) ({quantile}{of_model})", ("model",), optional=True)

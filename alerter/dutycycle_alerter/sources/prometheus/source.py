@@ -19,7 +19,8 @@ from dutycycle_alerter.printable import printable
 from dutycycle_alerter.promql.answers import Vector
 from dutycycle_alerter.promql.client import Client
 from dutycycle_alerter.settings import Prometheus, Settings
-from dutycycle_alerter.sources.prometheus import accounts, queries
+from dutycycle_alerter.sources.claims import is_unowned
+from dutycycle_alerter.sources.prometheus import accounts, dcgm, queries
 from dutycycle_alerter.sources.prometheus.accounts import Growth, Parked
 from dutycycle_alerter.sources.prometheus.asking import Engine, Fold, ask
 from dutycycle_alerter.sources.prometheus.collecting import no_collection
@@ -61,9 +62,10 @@ class PrometheusSource:
         self._lock = threading.RLock()
         self._client = Client(self._section) if engine is None else None
         self._engine: Engine = engine or self._client  # type: ignore[assignment]  # one of them is there
+        self._catalogue = dcgm if self._section.metrics == "dcgm" else queries
         self._shards = queries.shards(self._section)
         self._lengths = queries.windows(settings)
-        self._evidence_queries = [q for shard in self._shards for q in queries.evidence(settings, shard=shard)]
+        self._evidence_queries = [q for shard in self._shards for q in self._catalogue.evidence(settings, shard=shard)]
         self._identity = Identity(self._section.scrape_interval, settings.time_scale)
         self._loading = Loading()
         self._parked = Parked()
@@ -150,8 +152,10 @@ class PrometheusSource:
             f"{len(failed)} queries have no answer: {next(iter(failed.values()))}" if failed else "",
         )
         devices = DeviceEvidence(tables, self._identity.sights, self._lengths)
+        items = list(self._jobs(tables, growth))
         evidence = Evidence(
-            jobs=list(self._jobs(tables, growth)),
+            jobs=[item for item in items if not is_unowned(item.job)],
+            unowned=[item for item in items if is_unowned(item.job) and item.job.gpus],
             gpus=list(devices.gpus()),
             nodes=list(devices.nodes()),
             accounted_until=until,
@@ -161,7 +165,7 @@ class PrometheusSource:
     def _ask_identity(self, at: float, since: float) -> Answers:
         answers = Answers()
         back = queries.lookback(self._settings, since)
-        asked = [q for shard in self._shards for q in queries.identity(self._settings, back=back, shard=shard)]
+        asked = [q for shard in self._shards for q in self._catalogue.identity(self._settings, back=back, shard=shard)]
         for error in ask(self._engine, asked, at, answers.fold).values():
             # Some of the allocations would pass for all of them.
             raise SourceError(error)
@@ -174,8 +178,8 @@ class PrometheusSource:
             raise SourceError(f"exporters run at time scale {scale}, the alerter at {self._settings.time_scale:g}")
         if not any(vector.keys for _, vector in answers.vectors["visible"]):
             raise SourceError(
-                "the engine has no gpu_visible: it scrapes none of our exporters, none of them can read its GPUs, or "
-                "tenant, matchers or shards are wrong"
+                f"the engine has no {self._catalogue.PRESENCE}: it scrapes none of the exporters, none of them can "
+                "read its GPUs, or tenant, matchers or shards are wrong"
             )
         self._replay = any(value > 0 for _, value in answers.items("replays"))
 
@@ -203,12 +207,16 @@ class PrometheusSource:
         growth = Growth(interval, HOUR / self._settings.time_scale)
         for start, end in due:
             for shard in self._shards:
-                for query in queries.accounts(self._settings, span=end - start, shard=shard):
-                    if query.labels == queries.OWNER:
-                        growth.own(query, self._engine.instant(query.text, at=end, labels=query.labels))
-                    else:
+                for query in self._catalogue.accounts(self._settings, span=end - start, shard=shard):
+                    if query.samples:
                         matrix = self._engine.raw(query.text, at=end, labels=query.labels)
                         growth.add(query.name, matrix, start, end, parked)
+                        continue
+                    vector = self._engine.instant(query.text, at=end, labels=query.labels)
+                    if query.labels == queries.OWNER:
+                        growth.own(query, vector)
+                    else:
+                        growth.take(query.name, vector, start, end)
         parked.forget(at)
         return growth, due.until
 

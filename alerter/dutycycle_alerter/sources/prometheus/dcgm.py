@@ -1,0 +1,191 @@
+"""The same questions, put to dcgm-exporter's metrics, for a site that keeps the exporter it has.
+
+Its series carry their owners: `hpc_job`, or `pod` and `namespace` (`exported_pod` where the target's labels win).
+Utilization is a gauge: over a window it is the mean of its samples, each standing for one scrape interval. What it does
+not measure is missing: idle gaps, CPU, pressure, processes, when an allocation began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.sources.claims import UNOWNED
+from dutycycle_alerter.sources.prometheus.queries import (
+    ABSENT,
+    ACCOUNT,
+    DEVICE,
+    HOLDING,
+    JOB,
+    KEY,
+    OWNER,
+    Query,
+    Selectors,
+    by,
+    duration,
+    on,
+    windows,
+)
+
+PRESENCE = "DCGM_FI_DEV_FB_USED"
+"""The metric that every device has, MIG instances too."""
+MIB = 2**20
+_NOBODY = ('hpc_job=""', 'exported_pod=""', 'pod=""')
+
+
+def identity(settings: Settings, *, back: float, shard: tuple[str, ...] = ()) -> tuple[Query, ...]:
+    """As `queries.identity`. When allocations began is not known, nor how many GPUs a node should have."""
+    of = Selectors(settings, shard)
+    absent, span = duration(ABSENT * of.interval), duration(back)
+    held = _owned(of, PRESENCE)
+    node = by("count", ("node",), by("count", ("node", "UUID"), _device(of(PRESENCE))))
+    queries = [
+        Query("held", by("max", HOLDING, f"({held}) * 0 + 1"), HOLDING),
+        Query("gone", f"{by('max', HOLDING, _last(of, span))} unless {on(KEY)} ({held})", HOLDING),
+        Query("missing", f"{by('max', KEY, _last(of, absent))} unless {on(KEY)} ({held})", KEY),
+        Query("owner", by("max", OWNER, _last(of, span)), OWNER),
+        Query("seen_at", by("max", ("node",), _device(f"timestamp({of(PRESENCE)})")), ("node",)),
+        Query("answers", by("max", ("node",), _device(f"count_over_time({of(PRESENCE)}[{absent}])")), ("node",)),
+        Query("visible", node, ("node",)),
+    ]
+    for window in windows(settings).every:
+        before = by("count", ("cluster", *KEY), _owned(of, PRESENCE, f" offset {duration(window)}"))
+        queries.append(Query("watched", by("count", JOB, before), JOB, window))
+    return tuple(queries)
+
+
+def evidence(settings: Settings, *, shard: tuple[str, ...] = ()) -> tuple[Query, ...]:
+    """As `queries.evidence`, of what there is."""
+    of, lengths = Selectors(settings, shard), windows(settings)
+    found = [*_state(of, settings.judging.rules.gpu_fault.xids)]
+    for window in lengths.every:
+        span = f"[{duration(window)}]"
+        observed = _utilization(of, "count_over_time", span)
+        busy = _utilization(of, "sum_over_time", span)
+        found.append(Query("observed", by("max", KEY, f"({observed}) * {of.interval}"), KEY, window))
+        found.append(Query("busy", by("max", KEY, f"({busy}) * {of.interval / 100}"), KEY, window))
+    for window in lengths.full:
+        span = f"[{duration(window)}]"
+        energy = _owned(of, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", span, "increase", conditions=('GPU_I_ID=""',))
+        found.append(Query("energy", by("max", KEY, f"({energy}) / 1000"), KEY, window))
+        for name, unit in (("sm", "SM_ACTIVE"), ("tensor", "PIPE_TENSOR_ACTIVE"), ("dram", "DRAM_ACTIVE")):
+            active = _owned(of, f"DCGM_FI_PROF_{unit}", span, "sum_over_time")
+            found.append(Query(name, by("max", KEY, f"({active}) * {of.interval}"), KEY, window))
+    for window in lengths.held:
+        used = _owned(of, PRESENCE, f"[{duration(window)}]", "max_over_time")
+        found.append(Query("memory_used", by("max", KEY, f"({used}) * {MIB}"), KEY, window))
+    for window in lengths.links:
+        found.append(Query("link_bytes", _links(of, f"[{duration(window)}]"), DEVICE, window))
+    return tuple(found)
+
+
+def accounts(settings: Settings, *, span: float, shard: tuple[str, ...] = ()) -> tuple[Query, ...]:
+    """What was consumed over `span` wall seconds: each sample stands for one scrape interval. Spans do not overlap, so
+    each sample counts once; one that came late, or not at all, does not.
+    """
+    of = Selectors(settings, shard)
+    # A sample at the very beginning was counted in the span before: some engines' ranges hold both their ends.
+    wide = f"[{duration(span - 0.001)}]"
+    interval = of.interval
+    whole = ('GPU_I_ID=""',)
+    used = {
+        "allocated": f"({_owned(of, PRESENCE, wide, 'count_over_time')}) * {interval}",
+        "observed": f"({_utilization(of, 'count_over_time', wide)}) * {interval}",
+        "busy": f"({_utilization(of, 'sum_over_time', wide)}) * {interval / 100}",
+        "energy": f"({_owned(of, 'DCGM_FI_DEV_POWER_USAGE', wide, 'sum_over_time', conditions=whole)}) * {interval}",
+    }
+    return (
+        *(Query(name, by("max", ACCOUNT, text), ACCOUNT) for name, text in used.items()),
+        Query("owner", by("max", OWNER, _last(of, duration(span))), OWNER),
+    )
+
+
+def _device(expression: str) -> str:
+    """With our labels of a device, beside theirs."""
+    for ours, theirs in (("node", "Hostname"), ("gpu_uuid", "UUID"), ("mig", "GPU_I_ID"), ("model", "modelName")):
+        expression = f'label_replace({expression}, "{ours}", "$1", "{theirs}", "(.+)")'
+    return expression
+
+
+def _owned(
+    of: Selectors, metric: str, range_: str = "", function: str = "", *, conditions: tuple[str, ...] = ()
+) -> str:
+    """A metric, or a function of its range, with our labels of device and owner; also of devices without an owner."""
+
+    def series(*owner: str) -> str:
+        selected = f"{of(metric, *owner, *conditions)}{range_}"
+        return _device(f"{function}({selected})" if function else selected)
+
+    slurm = _label(series('hpc_job!=""'), "workload", "slurm/$1", "hpc_job")
+    slurm = _label(_label(slurm, "job_id", "$1", "hpc_job"), "scheduler", "slurm", "hpc_job")
+    slurm = _without(_without(slurm, "pod"), "namespace")
+    exported = series('hpc_job=""', 'exported_pod!=""')
+    for name in ("pod", "namespace"):
+        exported = _label(exported, name, "$1", f"exported_{name}")
+    pods = (exported, series('hpc_job=""', 'exported_pod=""', 'pod!=""'))
+    nobody = series(*_NOBODY, *(() if 'GPU_I_ID=""' in conditions else ('GPU_I_ID=""',)))
+    unowned = _label(nobody, "workload", f"{UNOWNED}$1", "UUID")
+    return " or ".join((slurm, *map(_pod, pods), _without(unowned, "namespace")))
+
+
+def _pod(expression: str) -> str:
+    joined = f'label_join({expression}, "workload", "/", "namespace", "pod")'
+    return _label(_label(joined, "workload", "k8s/$1", "workload"), "scheduler", "k8s", "pod")
+
+
+def _label(expression: str, label: str, value: str, source: str) -> str:
+    return f'label_replace({expression}, "{label}", "{value}", "{source}", "(.+)")'
+
+
+def _without(expression: str, label: str) -> str:
+    return f'label_replace({expression}, "{label}", "", "{label}", ".*")'
+
+
+def _last(of: Selectors, span: str) -> str:
+    return _owned(of, PRESENCE, f"[{span}]", "last_over_time")
+
+
+def _utilization(of: Selectors, function: str, span: str) -> str:
+    """Percent, as the function takes it. Of MIG instances GPU_UTIL is seen as 0, which is not measured: there it is the
+    engine's activity.
+    """
+    whole = _owned(of, "DCGM_FI_DEV_GPU_UTIL", span, function, conditions=('GPU_I_ID=""',))
+    scale = " * 100" if function == "sum_over_time" else ""
+    parts = _owned(of, "DCGM_FI_PROF_GR_ENGINE_ACTIVE", span, function, conditions=('GPU_I_ID!=""',))
+    return f"({whole}) or (({parts}){scale})"
+
+
+def _links(of: Selectors, span: str) -> str:
+    def both(kind: str) -> str:
+        directions = (
+            by("max", DEVICE, _device(f"sum_over_time({of(f'DCGM_FI_PROF_{kind}_{direction}_BYTES')}{span})"))
+            for direction in ("TX", "RX")
+        )
+        return " + ".join(directions)
+
+    return f"(({both('NVLINK')}) or ({both('PCIE')})) * {of.interval}"
+
+
+def _state(of: Selectors, xids: tuple[int, ...]) -> Iterable[Query]:
+    used, free = (by("max", DEVICE, _device(of(f"DCGM_FI_DEV_FB_{kind}"))) for kind in ("USED", "FREE"))
+    yield Query("memory", f"{used} * {MIB}", DEVICE)
+    yield Query("memory_total", f"({used} + {free}) * {MIB}", DEVICE)
+    limit = by("max", DEVICE, _device(of("DCGM_FI_DEV_ENFORCED_POWER_LIMIT")))
+    yield Query("power_limit", limit, DEVICE)
+    failed = _device(of("DCGM_FI_DEV_ROW_REMAP_FAILURE"))
+    yield Query("remap_failed", f"{by('max', DEVICE, failed)} > 0", DEVICE)
+    yield Query("remap_failed_known", by("count", ("node",), by("count", ("node", "UUID"), failed)), ("node",))
+    if xids:
+        codes = "|".join(str(code) for code in xids)
+        # The gauge stays at the last one: it was reported when its series first came.
+        shown = _label(
+            _device(f"timestamp({of('DCGM_FI_DEV_XID_ERRORS', f'err_code=~{codes!r}')})"), "xid", "$1", "err_code"
+        )
+        first = f"min_over_time(({by('max', (*DEVICE, 'xid'), shown)})[{duration(of.xid_lookback)}:{duration(60)}])"
+        yield Query("xid", first, (*DEVICE, "xid"))
+    idle = of("DCGM_FI_DEV_POWER_USAGE", *_NOBODY, 'GPU_I_ID=""')
+    unused = of("DCGM_FI_DEV_GPU_UTIL", *_NOBODY, 'GPU_I_ID=""')
+    power = (
+        f"{by('max', (*DEVICE, 'model'), _device(idle))} and {on(DEVICE)} ({by('max', DEVICE, _device(unused))} == 0)"
+    )
+    yield Query("idle_power", f"quantile by (model) (0.1, {power})", ("model",), optional=True)

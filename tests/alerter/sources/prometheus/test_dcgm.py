@@ -1,0 +1,163 @@
+"""The alerter on dcgm-exporter's metrics, in a real Prometheus: owners, what is measured, what is not, Slurm's word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dutycycle_alerter.model import Evidence, Gpu, Job, JobEvidence
+from dutycycle_alerter.rules import Outcome, judge
+from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.sources.claims import claim
+from dutycycle_alerter.sources.prometheus import PrometheusSource
+from dutycycle_alerter.store.database import open_database, set_meta
+from dutycycle_alerter.store.status import WATERMARK
+from tests.prometheus.server import PrometheusServer
+
+START, INTERVAL, MINUTES = 1_700_000_400.0, 60, 150
+AT = START + INTERVAL * MINUTES
+MIB = 2.0**20
+POD = 'namespace="ml",pod="train-0"'
+EXPORTED = 'exported_namespace="ml",exported_pod="serve-0",namespace="gpu-operator",pod="dcgm-exporter-x1"'
+
+
+def gpu(index: int, owner: str, util: float, **more: float) -> list[tuple[str, float, float]]:
+    """Series with their value and how much they grow each minute."""
+    owner = f",{owner}" if owner else ""
+    where = f'{{gpu="{index}",UUID="GPU-{index}",Hostname="n1",modelName="NVIDIA H100"{owner}}}'
+    return [
+        (f"DCGM_FI_DEV_GPU_UTIL{where}", util, 0),
+        (f"DCGM_FI_DEV_FB_USED{where}", more.get("used", 1000), 0),
+        (f"DCGM_FI_DEV_FB_FREE{where}", 81_000 - more.get("used", 1000), 0),
+        (f"DCGM_FI_DEV_POWER_USAGE{where}", 300, 0),
+        (f"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{where}", 0, 300 * 1000 * INTERVAL),
+        (f"DCGM_FI_DEV_ROW_REMAP_FAILURE{where}", more.get("remap", 0), 0),
+        (f"DCGM_FI_PROF_SM_ACTIVE{where}", util / 400, 0),
+        (f"DCGM_FI_PROF_PCIE_TX_BYTES{where}", 1e6, 0),
+        (f"DCGM_FI_PROF_PCIE_RX_BYTES{where}", 2e6, 0),
+    ]
+
+
+def instance(index: int, owner: str, active: float) -> list[tuple[str, float, float]]:
+    where = f'{{gpu="{index}",UUID="GPU-{index}",GPU_I_ID="1",Hostname="n1",modelName="NVIDIA H100",{owner}}}'
+    return [
+        (f"DCGM_FI_DEV_GPU_UTIL{where}", 0, 0),
+        (f"DCGM_FI_PROF_GR_ENGINE_ACTIVE{where}", active, 0),
+        (f"DCGM_FI_DEV_FB_USED{where}", 500, 0),
+        (f"DCGM_FI_DEV_ROW_REMAP_FAILURE{where}", 0, 0),
+    ]
+
+
+def openmetrics() -> str:
+    series = [
+        *gpu(0, 'hpc_job="77"', 50),
+        *gpu(1, POD, 0),
+        *gpu(2, "", 25),
+        *gpu(3, 'hpc_job="77"', 0.04, remap=1),
+        *gpu(4, EXPORTED, 90),
+        *instance(5, 'hpc_job="78_3"', 0.4),
+        *gpu(6, "", 0),
+    ]
+    lines = [
+        f"{name} {value + step * minute} {START + INTERVAL * minute}"
+        for name, value, step in sorted(series)
+        for minute in range(MINUTES + 1)
+    ]
+    xid = 'DCGM_FI_DEV_XID_ERRORS{gpu="2",UUID="GPU-2",Hostname="n1",err_code="79",err_msg="fallen off"} 79'
+    lines += [f"{xid} {AT - INTERVAL * minute}" for minute in range(10, -1, -1)]
+    return "\n".join([*lines, "# EOF"]) + "\n"
+
+
+@pytest.fixture(scope="module")
+def evidence(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evidence]:
+    directory: Path = tmp_path_factory.mktemp("dcgm")
+    with PrometheusServer(directory / "prometheus", openmetrics=openmetrics()) as server:
+        section = {"url": server.url, "scrape_interval": INTERVAL, "metrics": "dcgm"}
+        settings = Settings.model_validate({"prometheus": section, "database": f"sqlite:///{directory}/a.sqlite3"})
+        database = open_database(settings.database)
+        with database.write() as connection:
+            set_meta(connection, WATERMARK, AT - 600)
+        source = PrometheusSource(settings.scaled(), database)
+        with source.evidence(AT) as found:
+            assert source.targets()[0].error == ""
+            yield found
+        source.close()
+        database.close()
+
+
+def job(evidence: Evidence, wanted: str) -> JobEvidence:
+    return next(item for item in [*evidence.jobs, *evidence.unowned] if item.job.id == wanted)
+
+
+def about(value: float) -> object:
+    return pytest.approx(value, rel=0.08)
+
+
+def test_owners_are_jobs_of_slurm_and_pods_and_never_the_exporters_own_pod(evidence: Evidence) -> None:
+    assert {(item.job.id, item.job.scheduler) for item in evidence.jobs} == {
+        ("slurm/77", "slurm"),
+        ("slurm/78_3", "slurm"),
+        ("k8s/ml/train-0", "k8s"),
+        ("k8s/ml/serve-0", "k8s"),
+    }
+    assert job(evidence, "slurm/77").job.job_id == "77"
+    assert (job(evidence, "k8s/ml/serve-0").job.namespace, job(evidence, "k8s/ml/serve-0").job.pod) == ("ml", "serve-0")
+    assert [gpu.label for gpu in job(evidence, "slurm/77").job.gpus] == ["n1:0", "n1:3"]
+    assert job(evidence, "slurm/77").job.gpus[0] == Gpu("n1", "0", "GPU-0", "", "NVIDIA H100")
+
+
+def test_what_is_measured(evidence: Evidence) -> None:
+    first, second = job(evidence, "slurm/77").window(900).gpus
+    assert (first.observed, first.utilization) == (about(900), about(0.5))
+    assert second.utilization == about(0.0004)
+    assert (first.energy, first.sm, first.link_bytes) == (about(300 * 900), about(900 / 8), about(3e6 * 900))
+    assert first.memory_total == 81_000 * MIB
+    assert job(evidence, "slurm/77").window(1800).gpus[0].memory_used == 1000 * MIB
+    assert job(evidence, "slurm/77").watched_from == AT - 7200
+
+
+def test_a_mig_instance_is_as_busy_as_its_engine_and_not_idle(evidence: Evidence) -> None:
+    (usage,) = job(evidence, "slurm/78_3").window(1800).gpus
+    assert usage.utilization == about(0.4)
+
+
+def test_idle_pods_are_found_and_rules_without_evidence_are_not_evaluable(evidence: Evidence) -> None:
+    judging = Settings().judging
+    assert judge(job(evidence, "k8s/ml/train-0"), judging).verdict("idle").outcome is Outcome.FIRING
+    verdict = judge(job(evidence, "slurm/78_3"), judging).verdict("stalled")
+    assert verdict.outcome is Outcome.NOT_EVALUABLE
+    assert "measured" in verdict.reason
+
+
+def test_gpus_are_as_dcgm_says(evidence: Evidence) -> None:
+    gpus = {item.gpu.index: item for item in evidence.gpus}
+    assert (gpus["3"].remap_failed, gpus["0"].remap_failed) == (True, False)
+    assert gpus["2"].xids == {79: pytest.approx(AT - 600, abs=61)}
+    assert gpus["2"].jobs == ()
+    assert gpus["0"].jobs == ("slurm/77",)
+    assert [(node.node, node.expected) for node in evidence.nodes] == [("n1", None)]
+
+
+def test_what_was_consumed_since_the_last_pass(evidence: Evidence) -> None:
+    parts = job(evidence, "slurm/77").recent
+    assert evidence.accounted_until == AT - 120
+    assert sum(part.allocated for part in parts) == about(2 * 480)
+    assert sum(part.busy for part in parts) == about(240.2)
+    assert sum(part.energy or 0 for part in parts) == about(2 * 480 * 300)
+
+
+def test_slurm_tells_whose_the_others_are(evidence: Evidence) -> None:
+    """By node and index; what the GPU did before the job is not the job's."""
+    running = Job(id="slurm/99", gpus=(Gpu("n1", "2"),), start=AT - 3600, scheduler="slurm", user="carol")
+    spread = Job(id="slurm/98", gpus=(Gpu("n1", "6"), Gpu("n9", "0")), start=AT - 3600, scheduler="slurm")
+    told = Job(id="slurm/77", gpus=(Gpu("n1", "0"),), start=AT - 3600, scheduler="slurm")
+    found = claim(evidence, [running, spread, told])
+    mine = job(found, "slurm/99")
+    assert (mine.job.user, mine.job.gpus[0].uuid, mine.watched_from) == ("carol", "GPU-2", AT - 3600)
+    assert mine.window(1800).gpus[0].utilization == about(0.25)
+    assert sum(part.busy for part in mine.recent) == about(120)
+    assert len([item for item in found.jobs if item.job.id == "slurm/77"]) == 1
+    assert [item.job.gpus[0].index for item in found.unowned] == ["6"]
+    assert "slurm/98" not in {item.job.id for item in found.jobs}
