@@ -10,9 +10,9 @@ from functools import partial
 import sqlalchemy as sa
 
 from dutycycle_alerter.fold import Pass, save_step
-from dutycycle_alerter.incidents.device_lifecycle import CLASSES, Subject, advance_device, gpu_subject, node_subject
+from dutycycle_alerter.incidents.device_lifecycle import Subject, advance_device, gpu_subject, node_subject
 from dutycycle_alerter.incidents.lifecycle import lose
-from dutycycle_alerter.incidents.model import Diagnosis, Incident, Step
+from dutycycle_alerter.incidents.model import DEVICE_CLASSES, Diagnosis, Incident, Step
 from dutycycle_alerter.model import Evidence, GpuEvidence, NodeEvidence
 from dutycycle_alerter.rules import device_fault, device_memory, device_throttled
 from dutycycle_alerter.rules.device_diagnosis import diagnose_gpu, diagnose_node
@@ -39,7 +39,7 @@ def judge_devices(evidence: Evidence, settings: Judging) -> DeviceFindings:
     firing = {
         (subject, verdict.rule)
         for subject, item in gpus.items()
-        for verdict in (_judge(item, rule, settings) for rule in CLASSES)
+        for verdict in (_judge(item, rule, settings) for rule in DEVICE_CLASSES)
         if verdict.outcome is Outcome.FIRING
     }
     firing |= {
@@ -65,7 +65,7 @@ def fold_devices(connection: sa.Connection, one: Pass, evidence: Evidence, findi
     """
     settings = one.policies.settings
     reopenable = one.now - settings.judging.reopen_within
-    latest = incidents.latest_of_classes(connection, CLASSES, resolved_after=reopenable)
+    latest = incidents.latest_of_classes(connection, DEVICE_CLASSES, resolved_after=reopenable)
     fold = _Fold(one, evidence, findings)
     for subject, kind in sorted(findings.firing | latest.keys()):
         before = latest.get((subject, kind))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dutycycle_alerter.incidents.model import Incident
+from dutycycle_alerter.figures import gibibytes
+from dutycycle_alerter.incidents.model import Incident, Severity
 
 _SAYS = {
     # rule: (what one GPU does, what several do)
@@ -23,6 +24,8 @@ def headline(incident: Incident) -> str:
     one, several = _SAYS.get(
         incident.rule, (f"shows “{rule_name(incident.rule)}”", f"show “{rule_name(incident.rule)}”")
     )
+    if incident.about != "job":
+        return _of_device(incident)
     if incident.rule == "overallocated":
         return "The job asked for far more than it used"
     concerned, whole = len(incident.gpus), max(incident.job_gpus, len(incident.gpus))
@@ -34,6 +37,25 @@ def headline(incident: Incident) -> str:
     if concerned == whole:
         return f"All {whole} GPUs {several}" if whole > 2 else f"Both GPUs {several}"
     return f"{concerned} of {whole} GPUs {one if concerned == 1 else several}"
+
+
+def _of_device(incident: Incident) -> str:
+    """What is wrong with a GPU or a node; there its figures say more than a number of GPUs."""
+    figures = incident.figures
+    if incident.rule == "leaked_memory":
+        return f"{gibibytes(figures.get('memory_used'))} of GPU memory held by nobody"
+    if incident.rule == "throttled":
+        at_limit = incident.severity is Severity.INFO
+        return "The GPU runs at its power limit" if at_limit else "The GPU is slowed down by heat or the power brake"
+    if "expected" in figures:
+        lost = int(figures["expected"] - figures["visible"])
+        return f"{lost} of {int(figures['expected'])} GPUs {'is' if lost == 1 else 'are'} lost"
+    return f"The GPU reported XID {int(figures['xid'])}" if "xid" in figures else "The GPU needs attention"
+
+
+def subject_name(incident: Incident) -> str:
+    """What it is about, for people: `Job`, `GPU` or `Node`."""
+    return {"job": "Job", "gpu": "GPU", "node": "Node"}[incident.about]
 
 
 def rule_name(rule: str) -> str:

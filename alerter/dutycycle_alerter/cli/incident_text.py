@@ -12,7 +12,7 @@ from rich.text import Text
 
 from dutycycle_alerter import figures
 from dutycycle_alerter.cli.tables import QUIET, SEVERITY_STYLE, outside, places
-from dutycycle_alerter.headline import headline, rule_name
+from dutycycle_alerter.headline import headline, rule_name, subject_name
 from dutycycle_alerter.incidents.model import Event, Incident
 from dutycycle_alerter.incidents.reasons import reasons
 from dutycycle_alerter.printable import NAME_LIMIT, printable
@@ -37,7 +37,7 @@ def _parts(
 
     title = Text(f"#{incident.id} {headline(incident)}  ", "bold")
     yield title + Text(incident.severity, SEVERITY_STYLE[incident.severity]) + Text(f"  {_state(incident, moment)}")
-    yield Text(f"Job {_job(incident)}")
+    yield Text(f"{subject_name(incident)} {_job(incident)}")
     yield Text()
     yield _facts(incident, status, moment)
     diagnosis = incident.diagnosis
@@ -46,7 +46,8 @@ def _parts(
         yield Text("Likely cause: ", "bold") + Text(diagnosis.causes[0], "bold cyan")
     else:
         yield Text("Likely one of: ", "bold") + Text(" / ".join(diagnosis.causes), "bold cyan")
-    yield Text(f"In guides on GPU utilization: {reasons(diagnosis.causes)}", QUIET)
+    if incident.about == "job":
+        yield Text(f"In guides on GPU utilization: {reasons(diagnosis.causes)}", QUIET)
     yield from _items(diagnosis.evidence)
     if diagnosis.tell_apart:
         yield Text("To tell them apart", "bold")
@@ -61,7 +62,7 @@ def _parts(
         yield Text("\nWhat to do", "bold")
         yield from _items(diagnosis.advice, numbered=True)
     if diagnosis.commands:
-        yield Text("\nCommands that confirm it", "bold")
+        yield Text("\nCommands that confirm it" if incident.about == "job" else "\nCommands", "bold")
         # Never cut: half a command is a different one.
         yield from (Padding(Text(printable(command), "green"), (0, 0, 0, 2)) for command in diagnosis.commands)
     yield Text("\nTimeline", "bold")
@@ -88,15 +89,25 @@ def _facts(incident: Incident, status: Status, moment: Moment) -> Table:
     end = status.now if incident.resolved_at is None else incident.resolved_at
     lasted = format_duration(max(0.0, end - incident.started_at) * status.time_scale)
     facts = Table.grid(padding=(0, 2, 0, 0))
-    for name, value in (
+    said: list[tuple[str, RenderableType]] = [
         ("Since", f"{moment(incident.started_at)}, for {lasted}"),
         ("GPUs", f"{len(incident.gpus)} of {max(incident.job_gpus, len(incident.gpus))}"),
         ("", places(incident)),
-        ("Wasted", f"{figures.hours(incident.wasted * status.time_scale)} GPU-hours"),
-        ("Energy", figures.energy(incident.energy * status.time_scale)),
-    ):
+        *_costs(incident, status),
+    ]
+    for name, value in said:
         facts.add_row(Text(name, QUIET), value)
     return facts
+
+
+def _costs(incident: Incident, status: Status) -> list[tuple[str, RenderableType]]:
+    """What a job has cost; a GPU's fault costs nothing that could be told."""
+    if incident.about != "job":
+        return [("For", "operators; it does not end with a job")]
+    return [
+        ("Wasted", f"{figures.hours(incident.wasted * status.time_scale)} GPU-hours"),
+        ("Energy", figures.energy(incident.energy * status.time_scale)),
+    ]
 
 
 def _items(texts: Sequence[str], *, numbered: bool = False) -> Iterator[RenderableType]:

@@ -96,10 +96,13 @@ def incidents(
         listed.add_row(
             str(incident.id),
             _what(incident),
-            lines(outside(incident.user or "unknown user"), outside(incident.subject, QUIET)),
+            lines(
+                outside(incident.user or ("unknown user" if incident.about == "job" else "operators")),
+                outside(incident.subject, QUIET),
+            ),
             places(incident),
             since(incident, status),
-            f"{figures.hours(incident.wasted * status.time_scale)} h",
+            f"{figures.hours(incident.wasted * status.time_scale)} h" if incident.about == "job" else "",
         )
     if found:
         summary = f"{len(found)} of {figures.count(total, 'incident')}. Wasted is GPU-hours."

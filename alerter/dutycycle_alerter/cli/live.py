@@ -95,8 +95,8 @@ def _said(incident: Incident, event: Event, time_scale: float) -> str:
         causes = " or ".join(incident.diagnosis.causes)
         return f"{incident.severity}: {what} ({causes}): {_whose(incident)}, {_where(incident)}"
     if event.kind is EventKind.RESOLVED:
-        wasted = figures.hours(incident.wasted * time_scale)
-        return f"{what}: {printable(event.text, _TEXT_LIMIT)}; {wasted} GPU-hours wasted ({_whose(incident)})"
+        cost = f"; {figures.hours(incident.wasted * time_scale)} GPU-hours wasted" if incident.about == "job" else ""
+        return f"{what}: {printable(event.text, _TEXT_LIMIT)}{cost} ({_whose(incident)})"
     actor = f" by {printable(event.actor, NAME_LIMIT)}" if event.actor else ""
     note = "" if event.text == f"{event.kind} by {event.actor}" else f": {printable(event.text, _TEXT_LIMIT)}"
     return f"{rule_name(incident.rule)}{actor}{note} ({_whose(incident)})"
@@ -109,7 +109,8 @@ def _whose(incident: Incident) -> str:
 
 def _where(incident: Incident) -> str:
     places = [
-        f"{printable(node, NAME_LIMIT)}:{printable(gpus, 60)}" for node, gpus in figures.gpu_places(incident.gpus)
+        f"{printable(node, NAME_LIMIT)}:{printable(gpus, 60)}" if gpus else printable(node, NAME_LIMIT)
+        for node, gpus in figures.gpu_places(incident.gpus)
     ]
     return "; ".join(places[:4]) + (f" and {len(places) - 4} more nodes" if len(places) > 4 else "")
 

@@ -68,7 +68,7 @@ def sparkline(values: Iterable[int]) -> str:
 def places(incident: Incident) -> Text:
     """The GPUs concerned, one node a line."""
     found = figures.gpu_places(incident.gpus)
-    said = [outside(f"{node}:{gpus}" if node else gpus, limit=60) for node, gpus in found[:3]]
+    said = [outside(f"{node}:{gpus}" if node and gpus else node or gpus, limit=60) for node, gpus in found[:3]]
     if len(found) > 3:
         said.append(Text(f"and {len(found) - 3} more nodes", QUIET))
     return lines(*said)

@@ -27,9 +27,6 @@ from dutycycle_alerter.rules.verdict import Outcome, Verdict
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.settings import Judging
 
-CLASSES = ("gpu_fault", "leaked_memory", "throttled")
-"""Classes of incidents of GPUs and nodes."""
-
 _STEPS_OF_KNOWING = 720
 """`known_at` moves this often within `lost_after` (every two minutes of a day): a row need not change at every pass."""
 

@@ -93,6 +93,10 @@ class OpenRule:
     severity: Severity
 
 
+DEVICE_CLASSES = ("gpu_fault", "leaked_memory", "throttled")
+"""Classes of incidents whose subject is a GPU or a node, not a job: the operators'."""
+
+
 @dataclass(frozen=True, slots=True)
 class Incident:
     """One problem of one subject, of one class, with its present state.
@@ -131,6 +135,13 @@ class Incident:
     namespace: str = ""
     job_gpus: int = 0
     figures: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def about(self) -> str:
+        """What its subject is: `job`, `gpu` or `node`."""
+        if self.kind not in DEVICE_CLASSES:
+            return "job"
+        return "node" if self.subject.startswith("node/") else "gpu"
 
 
 class EventKind(StrEnum):

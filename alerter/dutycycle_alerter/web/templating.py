@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from dutycycle_alerter import figures
-from dutycycle_alerter.headline import headline, rule_name
+from dutycycle_alerter.headline import headline, rule_name, subject_name
 from dutycycle_alerter.incidents.reasons import reasons
 from dutycycle_alerter.printable import NAME_LIMIT, printable
 from dutycycle_alerter.scale import format_duration
@@ -81,6 +81,7 @@ def environment() -> Environment:
         user_url=_user_url,
         rule_name=rule_name,
         headline=headline,
+        subject_name=subject_name,
         reasons=reasons,
         places=figures.gpu_places,
     )
