@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from dutycycle_alerter.headline import headline
+from dutycycle_alerter.incidents.audience import owner_hears
 from dutycycle_alerter.incidents.model import Event, Incident
 from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.usage import UserUsage, users_histogram, users_under
@@ -38,7 +39,10 @@ def incident_shape(incident: Incident, *, time_scale: float) -> IncidentShape:
         title=headline(incident),
         subject=incident.subject,
         rule=incident.rule,
-        rules=[RuleShape(rule=r.rule, since=_at(r.since), severity=r.severity) for r in incident.rules],
+        rules=[
+            RuleShape(rule=r.rule, since=_at(r.since), severity=r.severity, user_severity=owner_hears(r))
+            for r in incident.rules
+        ],
         severity=incident.severity,
         state=incident.state,
         started_at=_at(incident.started_at),

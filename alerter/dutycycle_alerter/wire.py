@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
 from dutycycle_alerter.incidents.model import Cause, EventKind, Resolution, Severity, State
+from dutycycle_alerter.settings.policies import Attention
 
 
 def _rfc3339(moment: datetime) -> str:
@@ -52,6 +53,8 @@ class RuleShape(Shape):
     rule: str
     since: Moment
     severity: Severity
+    user_severity: Attention
+    """What the job's user is to hear of it."""
 
 
 class DiagnosisShape(Shape):

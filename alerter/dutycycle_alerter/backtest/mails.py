@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dutycycle_alerter.incidents.audience import owner_hears
 from dutycycle_alerter.incidents.model import Incident
 from dutycycle_alerter.settings.policies import Attention
 
@@ -46,15 +46,12 @@ class Mailbox:
             self._wasted[user].append((at, seconds))
             self._sums[user] += seconds
 
-    def consider(self, incident: Incident, attention: Mapping[str, Attention], at: float) -> None:
-        """Mail the user about an open incident, if it is due and was not mailed before.
-
-        `attention` is what the user is to hear of each of its rules.
-        """
+    def consider(self, incident: Incident, at: float) -> None:
+        """Mail the user about an open incident, if it is due and was not mailed before."""
         key = (incident.subject, incident.opened_at)
         if not incident.user or key in self._mailed or not incident.state.active:
             return
-        heard = {rule.rule: attention.get(rule.rule, Attention.NONE) for rule in incident.rules}
+        heard = {rule.rule: owner_hears(rule) for rule in incident.rules}
         urgent = [rule for rule, level in heard.items() if level is Attention.CRITICAL and rule in AT_ONCE]
         worth = [rule for rule, level in heard.items() if level in (Attention.WARNING, Attention.CRITICAL)]
         dear = self._week_of(incident.user, at) > self._cost

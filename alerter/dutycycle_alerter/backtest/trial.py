@@ -12,7 +12,6 @@ from dutycycle_alerter.model import Evidence
 from dutycycle_alerter.policies import Applied, PoliciesInForce
 from dutycycle_alerter.rules import Outcome, judge
 from dutycycle_alerter.settings import Settings
-from dutycycle_alerter.settings.policies import Attention
 from dutycycle_alerter.views import NotEvaluable
 
 
@@ -48,7 +47,6 @@ class Trial:
         self._settings = settings.scaled()
         self._latest: dict[str, Incident] = {}
         self._incidents: dict[tuple[str, float], Incident] = {}
-        self._attention: defaultdict[str, dict[str, Attention]] = defaultdict(dict)
         self._mailbox = Mailbox(settings.time_scale)
         self._jobs: set[str] = set()
         self._judged: set[str] = set()
@@ -111,12 +109,11 @@ class Trial:
         step = advance(before, given.judgement, self._settings.judging, time_scale=self._settings.time_scale)
         if step.incident is None:
             return
-        self._attention[subject] |= given.attention
         same = before is not None and before.opened_at == step.incident.opened_at
         grown = step.incident.wasted - (before.wasted if same and before is not None else 0.0)
         self._keep(step.incident)
         self._mailbox.waste(step.incident.user, evidence.at, grown)
-        self._mailbox.consider(step.incident, self._attention[subject], evidence.at)
+        self._mailbox.consider(step.incident, evidence.at)
 
     def _keep(self, incident: Incident) -> None:
         self._latest[incident.subject] = incident

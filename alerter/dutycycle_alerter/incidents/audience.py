@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from dutycycle_alerter.incidents.model import Incident, Severity
+from dutycycle_alerter.incidents.model import Incident, OpenRule, Severity
+from dutycycle_alerter.settings.policies import Attention
 
 
 class Audience(StrEnum):
@@ -18,13 +19,24 @@ class Audience(StrEnum):
 def audience(incident: Incident) -> Audience:
     """Who may be mailed about it; costs and rates are for the notifications to weigh.
 
-    A hang that no counter confirms is for operators to look at first. Where another rule is open beside it, that one
-    is the owner's as ever.
+    Where a hang that no counter confirms is open beside another rule, that one is the owner's as ever.
     """
+    if incident.kind == "efficiency":
+        rules = incident.rules or (OpenRule(incident.rule, incident.opened_at, incident.severity),)
+        if any(owner_hears(rule) in (Attention.WARNING, Attention.CRITICAL) for rule in rules):
+            return Audience.OWNER
     if incident.kind == "report" or incident.severity is Severity.INFO:
         return Audience.NOBODY
-    if incident.kind != "efficiency":
-        return Audience.OPERATORS
-    rules = [(rule.rule, rule.severity) for rule in incident.rules] or [(incident.rule, incident.severity)]
-    unsure = all(rule == "hung" and severity is not Severity.CRITICAL for rule, severity in rules)
-    return Audience.OPERATORS if unsure else Audience.OWNER
+    return Audience.OPERATORS
+
+
+def owner_hears(rule: OpenRule) -> Attention:
+    """What the owner of a job is to hear of a rule: what a policy says, else its severity.
+
+    A hang that no counter confirms is for operators to look at first. Information and nothing are never mailed.
+    """
+    if rule.told is not None:
+        return rule.told
+    if rule.rule == "hung" and rule.severity is not Severity.CRITICAL:
+        return Attention.NONE
+    return Attention(rule.severity.value)

@@ -211,11 +211,12 @@ class _Folding:
                     past = leaving or self.now - verdict.window < after
                     if past or (before and verdict.rule == Rules.RESIDUAL):
                         continue
-                    rules[verdict.rule] = OpenRule(verdict.rule, self.now, verdict.severity)
+                    rules[verdict.rule] = OpenRule(verdict.rule, self.now, verdict.severity, verdict.told)
                     if note:
                         self._note(EventKind.RULE_OPENED, f"{rule_name(verdict.rule)} fires as well", rule=verdict.rule)
-                elif verdict.severity.rank > known.severity.rank:
-                    rules[verdict.rule] = replace(known, severity=verdict.severity)
+                elif verdict.severity.rank > known.severity.rank or verdict.told is not known.told:
+                    higher = max(verdict.severity, known.severity, key=lambda severity: severity.rank)
+                    rules[verdict.rule] = replace(known, severity=higher, told=verdict.told)
             elif known is not None and verdict.outcome.closes:
                 del rules[verdict.rule]
                 if note:

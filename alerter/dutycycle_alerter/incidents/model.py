@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from dutycycle_alerter.model import Gpu
+from dutycycle_alerter.settings.policies import Attention
 
 
 class State(StrEnum):
@@ -86,11 +87,15 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class OpenRule:
-    """A rule that is open within an incident: since when it fires, and how severely."""
+    """A rule that is open within an incident: since when it fires, and how severely.
+
+    `told` is what the job's user is to hear of it by a policy of the site; None where none says so.
+    """
 
     rule: str
     since: float
     severity: Severity
+    told: Attention | None = None
 
 
 DEVICE_CLASSES = ("gpu_fault", "leaked_memory", "throttled")

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dutycycle_alerter.declarations import NONE, Declarations
-from dutycycle_alerter.incidents.model import Incident, Severity
+from dutycycle_alerter.incidents.audience import owner_hears
+from dutycycle_alerter.incidents.model import Incident, OpenRule, Severity
 from dutycycle_alerter.model import Evidence, GpuEvidence, Job, JobEvidence
 from dutycycle_alerter.policies.exceptions import Effects, effects, in_force, is_about
 from dutycycle_alerter.policies.maintenance import Calendar, Quiet
@@ -29,15 +30,14 @@ _REFUSED = "the job asked to be left out of this rule; no policy allows it"
 @dataclass(frozen=True, slots=True)
 class Applied:
     """A judgement under the policies. `excluded` are the rules that a policy takes the job out of, `wished` those that
-    it left by its own wish, `refused` those that it asked to leave in vain. `attention` is what the job's user is told
-    of each rule that fires. `maintenance` is what goes on, None where nothing does.
+    it left by its own wish, `refused` those that it asked to leave in vain. `maintenance` is what goes on, None where
+    nothing does.
     """
 
     judgement: Judgement
     excluded: Mapping[str, Policy] = field(default_factory=dict)
     wished: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
-    attention: Mapping[str, Attention] = field(default_factory=dict)
     maintenance: Quiet | None = None
 
 
@@ -83,10 +83,8 @@ class PoliciesInForce:
             quiet = None
         asked, allowed = self._wishes(job, judgement)
         if quiet is None and not found.policies and not asked:
-            firing = (verdict for verdict in judgement.verdicts if verdict.outcome is Outcome.FIRING)
-            return Applied(judgement, attention={verdict.rule: _for_owner(verdict) for verdict in firing})
+            return Applied(judgement)
         excluded: dict[str, Policy] = {}
-        attention: dict[str, Attention] = {}
         wished, refused, verdicts = set(), set(), []
         for given in judgement.verdicts:
             verdict, rule = self._sheltered(given, quiet), given.rule
@@ -97,8 +95,7 @@ class PoliciesInForce:
                 wished.add(rule)
                 verdict = Verdict(rule, Outcome.EXCLUDED, verdict.window, reason=_OWN_WISH)
             elif verdict.outcome is Outcome.FIRING:
-                attention[rule] = found.for_user(rule) or _for_owner(verdict)
-                verdict = replace(verdict, severity=_for_operators(found, verdict))
+                verdict = _told(verdict, found)
                 if rule in asked:
                     refused.add(rule)
                     verdict = replace(verdict, reason=self._refusal(job))
@@ -108,7 +105,6 @@ class PoliciesInForce:
             excluded=excluded,
             wished=frozenset(wished),
             refused=frozenset(refused),
-            attention=attention,
             maintenance=quiet if self.calendar.going_on(quiet) else None,
         )
 
@@ -204,15 +200,11 @@ def _excluded_by(policy: Policy) -> str:
     return f"excluded by policy {policy.name}{until}: {policy.reason}"
 
 
-def _for_owner(verdict: Verdict) -> Attention:
-    # A hang that no counter confirms is for operators to look at first.
-    unsure = verdict.rule == "hung" and verdict.severity is not Severity.CRITICAL
-    return Attention.NONE if unsure else Attention(verdict.severity.value)
-
-
-def _for_operators(found: Effects, verdict: Verdict) -> Severity:
-    said = found.for_operators(verdict.rule)
-    if said is None:
-        return verdict.severity
+def _told(verdict: Verdict, found: Effects) -> Verdict:
+    """A firing verdict at the severity of the operators, with what the job's user is to hear where that differs."""
+    operators, user = found.for_operators(verdict.rule), found.for_user(verdict.rule)
+    if operators is None:
+        return verdict if user is None else replace(verdict, told=user)
     # An incident has a severity; nobody is told of information.
-    return Severity.INFO if said is Attention.NONE else Severity(said.value)
+    severity = Severity.INFO if operators is Attention.NONE else Severity(operators.value)
+    return replace(verdict, severity=severity, told=user or owner_hears(OpenRule(verdict.rule, 0.0, verdict.severity)))

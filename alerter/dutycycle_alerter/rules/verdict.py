@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from dutycycle_alerter.incidents.model import Severity
 from dutycycle_alerter.model import Gpu, JobEvidence
+from dutycycle_alerter.settings.policies import Attention
 
 
 class Outcome(StrEnum):
@@ -44,7 +45,8 @@ class Verdict:
     """One rule on one job. `gpus` are those concerned; `figures` the numbers that decided, ratios 0..1.
 
     `until` is the instant of the first possible verdict while waiting; `reason` says why it is unknown, not evaluable
-    or excluded, and what else is to be known of a firing one.
+    or excluded, and what else is to be known of a firing one. `told` is what a policy of the site says that the job's
+    user is to hear of it; None where none says so.
     """
 
     rule: str
@@ -55,6 +57,7 @@ class Verdict:
     figures: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
     until: float | None = None
+    told: Attention | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,17 +14,17 @@ from tests.alerter.cases import LATER, SETTINGS, evidence
 HOUR, DAY = 3600.0, 86400.0
 
 
-def incident(rule: str = "underused", **fields: object) -> Incident:
+def incident(rule: str = "underused", level: Attention = Attention.WARNING, **fields: object) -> Incident:
     found = advance(None, judge(evidence([0.2]), SETTINGS), SETTINGS).incident
     assert found is not None
-    rules = (OpenRule(rule, LATER, Severity.WARNING),)
+    rules = (OpenRule(rule, LATER, Severity.WARNING, level),)
     return replace(found, rule=rule, rules=rules, **fields)  # type: ignore[arg-type]
 
 
 def mailed(hours: float, level: Attention, rule: str = "underused", *, after: float = 0.0, **fields: object) -> bool:
     box = Mailbox(1)
     box.waste("alice", LATER, hours * HOUR)
-    box.consider(incident(rule, **fields), {rule: level}, LATER + after)
+    box.consider(incident(rule, level, **fields), LATER + after)
     return bool(box.mails)
 
 
@@ -59,15 +59,15 @@ def test_nobody_is_mailed_of_what_is_over_or_has_no_user() -> None:
 
 def test_an_incident_is_mailed_once_and_a_reopened_one_not_again() -> None:
     box = Mailbox(1)
-    first = incident("idle")
+    first = incident("idle", Attention.CRITICAL)
     for at in (LATER, LATER + HOUR):
-        box.consider(replace(first, reopened=1), {"idle": Attention.CRITICAL}, at)
-    box.consider(replace(first, opened_at=LATER + DAY), {"idle": Attention.CRITICAL}, LATER + DAY)
+        box.consider(replace(first, reopened=1), at)
+    box.consider(replace(first, opened_at=LATER + DAY), LATER + DAY)
     assert [mail.at for mail in box.mails] == [LATER, LATER + DAY]
 
 
 def test_the_time_scale_divides_the_week_and_the_cost() -> None:
     box = Mailbox(60)
     box.waste("alice", LATER, 24 * HOUR / 60 + 1)
-    box.consider(incident(), {"underused": Attention.WARNING}, LATER + 7 * DAY / 60 - 1)
+    box.consider(incident(), LATER + 7 * DAY / 60 - 1)
     assert len(box.mails) == 1

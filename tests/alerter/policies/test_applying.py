@@ -8,8 +8,9 @@ import pytest
 
 from dutycycle_alerter.config_file import parse
 from dutycycle_alerter.declarations import Declarations
+from dutycycle_alerter.incidents.audience import Audience, audience, owner_hears
 from dutycycle_alerter.incidents.lifecycle import advance, lose
-from dutycycle_alerter.incidents.model import Incident, Resolution, Severity
+from dutycycle_alerter.incidents.model import Incident, OpenRule, Resolution, Severity
 from dutycycle_alerter.model import DeviceWindow, Evidence, Gpu, GpuEvidence, JobEvidence, JobKind
 from dutycycle_alerter.policies import Applied, NoticeKind, NoticeLog, PoliciesInForce, notices
 from dutycycle_alerter.rules import Outcome, judge
@@ -64,7 +65,6 @@ def test_without_policies_nothing_changes() -> None:
     settings = configured()
     given = applied(settings)
     assert given.judgement.verdicts == judge(idle(), settings.judging).verdicts
-    assert given.attention == {"idle": Attention.CRITICAL}
     assert (given.excluded, given.wished, given.refused, given.maintenance) == ({}, frozenset(), frozenset(), None)
 
 
@@ -129,19 +129,45 @@ def test_an_earlier_policy_keeps_in_what_a_later_one_takes_out_and_an_expired_on
         ({"operator_severity": "info"}, Severity.INFO, Attention.CRITICAL),
         ({"operator_severity": "none"}, Severity.INFO, Attention.CRITICAL),
         ({"operator_severity": "warning"}, Severity.WARNING, Attention.CRITICAL),
+        ({"operator_severity": "info", "user_severity": "warning"}, Severity.INFO, Attention.WARNING),
         ({"user_severity": "none"}, Severity.CRITICAL, Attention.NONE),
         ({"user_severity": "info", "operator_severity": "warning"}, Severity.WARNING, Attention.INFO),
-        ({"user_severity": "none", "rules": ["uneven"]}, Severity.CRITICAL, Attention.CRITICAL),
-        ({"user_severity": "none", "user": "bob"}, Severity.CRITICAL, Attention.CRITICAL),
+        ({"user_severity": "none", "rules": ["uneven"]}, Severity.CRITICAL, None),
+        ({"user_severity": "none", "user": "bob"}, Severity.CRITICAL, None),
     ],
     ids=str,
 )
 def test_operators_and_the_user_each_have_their_severity(
-    fields: dict[str, object], operators: Severity, user: Attention
+    fields: dict[str, object], operators: Severity, user: Attention | None
 ) -> None:
-    given = applied(configured(exceptions=[{"name": "x", "reason": "y"} | fields]))
-    assert given.judgement.verdict("idle").severity is operators
-    assert given.attention["idle"] is user
+    settings = configured(exceptions=[{"name": "x", "reason": "y"} | fields])
+    given = applied(settings)
+    verdict = given.judgement.verdict("idle")
+    assert (verdict.severity, verdict.told) == (operators, user)
+    incident = advance(None, given.judgement, settings.judging).incident
+    assert incident is not None
+    assert (incident.severity, owner_hears(incident.rules[0])) == (operators, user or Attention.CRITICAL)
+    told = user in (None, Attention.WARNING, Attention.CRITICAL)
+    other = Audience.NOBODY if operators is Severity.INFO else Audience.OPERATORS
+    assert audience(incident) is (Audience.OWNER if told else other)
+
+
+def test_what_a_user_is_to_hear_follows_the_policies_while_the_incident_is_open() -> None:
+    settings = configured(exceptions=[{"name": "x", "reason": "y", "user_severity": "none", "expires": "2026-11-25"}])
+    incident = advance(None, applied(settings).judgement, settings.judging).incident
+    assert incident is not None
+    assert owner_hears(incident.rules[0]) is Attention.NONE
+    same = advance(incident, applied(settings).judgement, settings.judging)
+    assert (same.incident, same.events) == (incident, ())
+    later = advance(incident, applied(settings, idle(NOW + 13 * HOUR)).judgement, settings.judging).incident
+    assert later is not None
+    assert owner_hears(later.rules[0]) is Attention.CRITICAL
+
+
+def test_a_hang_that_nothing_confirms_is_told_to_a_user_only_where_a_policy_says_so() -> None:
+    assert owner_hears(OpenRule("hung", NOW, Severity.WARNING)) is Attention.NONE
+    assert owner_hears(OpenRule("hung", NOW, Severity.CRITICAL)) is Attention.CRITICAL
+    assert owner_hears(OpenRule("hung", NOW, Severity.WARNING, Attention.WARNING)) is Attention.WARNING
 
 
 def test_each_severity_is_that_of_the_first_policy_that_has_one() -> None:
@@ -153,8 +179,8 @@ def test_each_severity_is_that_of_the_first_policy_that_has_one() -> None:
             ]
         )
     )
-    assert given.judgement.verdict("idle").severity is Severity.WARNING
-    assert given.attention["idle"] is Attention.INFO
+    verdict = given.judgement.verdict("idle")
+    assert (verdict.severity, verdict.told) == (Severity.WARNING, Attention.INFO)
 
 
 # Wishes of the job itself

@@ -20,6 +20,7 @@ from dutycycle_alerter.incidents.model import (
     Step,
 )
 from dutycycle_alerter.model import Gpu
+from dutycycle_alerter.settings.policies import Attention
 from dutycycle_alerter.store import incidents
 from dutycycle_alerter.store.database import Database
 from dutycycle_alerter.views import IncidentFilter
@@ -39,7 +40,10 @@ def incident(subject: str = "slurm/1", *, nodes: tuple[str, ...] = ("gpu1",), **
         known_at=NOW,
         diagnosis=Diagnosis((Cause.NO_PROCESS,), ("0 processes",), ("release it",)),
         gpus=tuple(Gpu(node, "0", f"GPU-{node}") for node in nodes),
-        rules=(OpenRule("idle", NOW, Severity.WARNING),),
+        rules=(
+            OpenRule("idle", NOW, Severity.WARNING),
+            OpenRule("uneven", NOW, Severity.WARNING, Attention.NONE),
+        ),
         user="alice",
         account="lab",
         scheduler="slurm",
