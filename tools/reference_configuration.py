@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from inspect import getdoc
+from pathlib import Path
 from types import NoneType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import yaml
 from annotated_types import Ge, Gt, Le, MaxLen
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
@@ -105,9 +106,13 @@ def _parts(model: type[BaseModel], values: BaseModel | None, path: str) -> Itera
     for name, hint in _fields(model):
         field = model.model_fields[name]
         full = f"{path}.{name}" if path else name
-        entry = _entry(hint)
+        entry, optional = _entry(hint), _optional(hint)
         if _is_section(hint):
             nested += _parts(hint, None if values is None else getattr(values, name), full)
+            continue
+        if optional is not None:
+            keys.append(Key(full, "section, or nothing", "null", _flat(field.description)))
+            nested += _parts(optional, optional(), full)
             continue
         keys.append(Key(full, _type(hint, field), _default(field, values, name), _flat(field.description)))
         if entry is not None:
@@ -123,7 +128,7 @@ def _yaml(values: BaseModel, depth: int) -> Iterator[str]:
     for place, (name, hint) in enumerate(_fields(type(values))):
         field = type(values).model_fields[name]
         about = _flat(getdoc(hint) if _is_section(hint) else field.description)
-        entry = _entry(hint)
+        entry, optional = _entry(hint), _optional(hint)
         if depth == 0 and place:
             yield ""
         yield from _comment(about, depth)
@@ -131,6 +136,8 @@ def _yaml(values: BaseModel, depth: int) -> Iterator[str]:
             yield f"{pad}{name}:"
             yield from _yaml(getattr(values, name), depth + 1)
             continue
+        if optional is not None:
+            yield from _comment(f"Keys, if it is given: {', '.join(optional.model_fields)}.", depth)
         if entry is not None:
             yield from _comment(f"Keys of an entry: {', '.join(entry.model_fields)}.", depth)
         yield f"{pad}{name}: {_scalar(written[name])}"
@@ -150,6 +157,11 @@ def _entry(hint: Any) -> type[BaseModel] | None:
     return next((arg for arg in get_args(hint) if get_origin(hint) is tuple and _is_section(arg)), None)
 
 
+def _optional(hint: Any) -> type[BaseModel] | None:
+    """The section that may be left out as a whole."""
+    return next((arg for arg in get_args(hint) if NoneType in get_args(hint) and _is_section(arg)), None)
+
+
 def _type(hint: Any, field: FieldInfo) -> str:
     optional = NoneType in get_args(hint)
     core = next(arg for arg in get_args(hint) if arg is not NoneType) if optional else hint
@@ -158,20 +170,29 @@ def _type(hint: Any, field: FieldInfo) -> str:
     return ", ".join([*words, "or nothing"] if optional else words)
 
 
+_PLAIN = {
+    bool: "true or false",
+    str: "text",
+    int: "whole number",
+    float: "number",
+    Path: "path",
+    SecretStr: "text, never shown",
+}
+
+
 def _plain(hint: Any) -> str:
-    if get_origin(hint) is tuple:
-        return f"list of {'entries' if _entry(hint) else 'texts'}"
-    if isinstance(hint, type) and issubclass(hint, Enum):
-        return "one of " + ", ".join(member.value for member in hint)
-    if hint is bool:
-        return "true or false"
-    if hint is str or str in get_args(hint)[:1]:
-        return "text"
-    if hint is int:
-        return "whole number"
-    if hint is float or float in get_args(hint)[:1]:
-        return "number"
-    raise TypeError(f"tools.reference_configuration does not know how to describe {hint}")
+    core = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    if get_origin(core) is tuple:
+        return f"list of {'entries' if _entry(core) else 'texts'}"
+    if get_origin(core) is dict:
+        return "texts by name"
+    if get_origin(core) is Literal:
+        return "one of " + ", ".join(get_args(core))
+    if isinstance(core, type) and issubclass(core, Enum):
+        return "one of " + ", ".join(member.value for member in core)
+    if core not in _PLAIN:
+        raise TypeError(f"tools.reference_configuration does not know how to describe {hint}")
+    return _PLAIN[core]
 
 
 def _bounds(field: FieldInfo) -> Iterator[str]:

@@ -89,8 +89,8 @@ class Prometheus(Section):
     headers: dict[Annotated[str, AfterValidator(_header_name)], _Secret] = Field(default={})
     """Further headers, such as X-Scope-OrgID for Mimir's tenant. Their values are not shown."""
     params: dict[Annotated[str, AfterValidator(_parameter)], str] = Field(default={})
-    """Further parameters of every query, such as `partial_response: "false"` for Thanos or `nocache: "1"` for
-    VictoriaMetrics.
+    """Further parameters of every query. They replace those that ask Thanos and VictoriaMetrics for the whole truth:
+    `partial_response: "false"`, `deny_partial_response: "1"`, `nocache: "1"`.
     """
     ca_file: Path | None = None
     """Certificates (PEM) of those who may have signed the server's, instead of the system's."""
