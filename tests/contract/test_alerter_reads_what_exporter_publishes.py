@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from dutycycle_alerter.history import GPU_COUNTERS, HOST_COUNTERS
-from dutycycle_alerter.sources import exposition
-from dutycycle_alerter.sources.exposition import METRICS_READ, Exposition, parse
+from dutycycle_alerter.sources import exposition, metric_names
+from dutycycle_alerter.sources.exposition import Exposition, parse
+from dutycycle_alerter.sources.metric_names import METRICS_READ
 from dutycycle_exporter import contract
 
 GOLDEN = Path(__file__).parents[1] / "exporter" / "golden"
@@ -26,20 +27,20 @@ def test_every_metric_that_is_read_is_published_with_its_labels(name: str) -> No
 
 
 def test_owners_are_described_by_the_same_labels() -> None:
-    assert exposition.DEVICE_LABELS == contract.DEVICE
-    assert exposition.OWNER_LABELS == contract.OWNER
+    assert metric_names.DEVICE_LABELS == contract.DEVICE
+    assert metric_names.OWNER_LABELS == contract.OWNER
 
 
 def test_counters_are_read_as_counters_and_gauges_as_gauges() -> None:
     counters = {name for name, family in contract.FAMILIES.items() if family.kind == "counter"}
-    read = {name for name, _ in (*exposition._GPU_COUNTERS, *exposition._HOST_COUNTERS)} | {exposition.ACTIVE}
-    read |= {exposition.THROTTLED, exposition.DEVICE_THROTTLED, *exposition.LINKS}
+    read = {name for name, _ in (*metric_names.GPU_PLACES, *metric_names.HOST_PLACES)} | {metric_names.ACTIVE}
+    read |= {metric_names.THROTTLED, metric_names.DEVICE_THROTTLED, *metric_names.LINKS}
     assert read <= counters
     assert not (set(METRICS_READ) - read) & counters
 
 
 def test_gap_lengths_are_called_the_same() -> None:
-    assert exposition.GAP_LENGTHS == contract.GAP_LENGTHS
+    assert metric_names.GAP_LENGTHS == contract.GAP_LENGTHS
     assert GPU_COUNTERS[3:7] == tuple(f"gap_{length}" for length in contract.GAP_LENGTHS)
 
 
@@ -77,7 +78,7 @@ def test_every_counter_of_a_present_workload_is_known(page: str) -> None:
         # Not every GPU counts energy.
         assert known >= set(GPU_COUNTERS[:8]) - {"energy"}
         assert owned.start is not None
-        assert set(exposition.OWNER_LABELS) <= set(owned.labels)
+        assert set(metric_names.OWNER_LABELS) <= set(owned.labels)
 
 
 def test_cpu_time_and_pressures_are_found_where_they_are_shown(page: str) -> None:
@@ -105,7 +106,7 @@ def test_what_units_links_and_throttling_tell_is_read_from_some_page() -> None:
     }
     assert known == set(names)
     reasons = {reason for one in found for device in one.devices.values() for reason in device.throttled}
-    assert {*exposition.HEAT, exposition.HEAT_AT_ONCE, exposition.POWER_CAP} <= reasons
+    assert {*metric_names.HEAT, metric_names.HEAT_AT_ONCE, metric_names.POWER_CAP} <= reasons
     assert any(one.xids for one in found)
     assert all(one.visible.keys() == one.nodes for one in found)
     assert all(one.expected for one in found)

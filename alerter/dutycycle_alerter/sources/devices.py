@@ -14,7 +14,8 @@ from statistics import median
 
 from dutycycle_alerter.history import Series
 from dutycycle_alerter.model import DeviceWindow, Gpu, GpuEvidence, NodeEvidence, job_id
-from dutycycle_alerter.sources.exposition import HEAT, HEAT_AT_ONCE, POWER_CAP, Device, DeviceKey, Exposition, held_down
+from dutycycle_alerter.sources.exposition import Device, DeviceKey, Exposition, held_down
+from dutycycle_alerter.sources.metric_names import HEAT, HEAT_AT_ONCE, POWER_CAP
 from dutycycle_alerter.sources.tracked import ABSENT_ANSWERS
 
 _REASONS = (*HEAT, HEAT_AT_ONCE, POWER_CAP)

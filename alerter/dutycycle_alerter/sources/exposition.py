@@ -1,7 +1,4 @@
-"""One exporter's answer, parsed: which of its series the alerter reads, and what they say. Pure: text in, data out.
-
-The names and labels used here are the whole contract with the exporter; a test compares them with its table of metrics.
-"""
+"""One exporter's answer, parsed: which of its series the alerter reads, and what they say. Pure: text in, data out."""
 
 from __future__ import annotations
 
@@ -13,84 +10,23 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dutycycle_alerter.errors import SourceError
 from dutycycle_alerter.history import Values
-
-DEVICE_LABELS = ("node", "gpu", "gpu_uuid", "mig")
-OWNER_LABELS = (
-    "cluster",
-    "scheduler",
-    "workload",
-    "namespace",
-    "pod",
-    "job_id",
-    "user",
-    "account",
-    "partition",
-    "model",
+from dutycycle_alerter.sources.metric_names import (
+    ACTIVE,
+    DEVICE_GAUGES,
+    DEVICE_THROTTLED,
+    DIRECTIONS,
+    GPU_PLACES,
+    HEALTH,
+    HEAT,
+    HEAT_AT_ONCE,
+    HOST_PLACES,
+    LINKS,
+    METRICS_READ,
+    POWER_CAP,
+    THROTTLED,
+    UNITS,
+    XID,
 )
-
-GAP_LENGTHS = ("lt2", "2to30", "30to600", "ge600")
-
-ACTIVE = "workload_gpu_active_seconds_total"
-THROTTLED = "workload_gpu_throttle_seconds_total"
-UNITS = ("sm", "tensor", "dram")
-HEAT = ("sw_thermal", "hw_thermal", "power_brake")
-"""Reasons for which clocks are held down by heat or by the power brake, where the driver tells them one by one."""
-HEAT_AT_ONCE = "thermal"
-"""The one reason that older drivers give for heat."""
-POWER_CAP = "power_cap"
-
-# Metric name and the value of the label that tells its series apart -> place in the tuple of `history.GPU_COUNTERS`.
-_GPU_COUNTERS = {
-    ("workload_gpu_allocated_seconds_total", ""): 0,
-    ("workload_gpu_observed_seconds_total", ""): 1,
-    ("workload_gpu_busy_seconds_total", ""): 2,
-    **{("workload_gpu_idle_gap_seconds_total", length): 3 + i for i, length in enumerate(GAP_LENGTHS)},
-    ("workload_gpu_energy_joules_total", ""): 7,
-}
-_HOST_COUNTERS = {
-    ("workload_cpu_seconds_total", ""): 0,
-    ("workload_pressure_seconds_total", "io"): 1,
-    ("workload_pressure_seconds_total", "cpu"): 2,
-}
-_DEVICE_GAUGES = {
-    "gpu_utilization_ratio": "utilization",
-    "gpu_memory_used_bytes": "memory_used",
-    "gpu_memory_total_bytes": "memory_total",
-    "gpu_power_watts": "power",
-    "gpu_power_limit_watts": "power_limit",
-    "gpu_processes": "processes",
-    "gpu_last_busy_timestamp_seconds": "last_busy_at",
-}
-_HEALTH = {"gpu_recovery_action": "recovery_action", "gpu_row_remap_failed": "remap_failed"}
-LINKS = {"gpu_nvlink_bytes_total": "nvlink", "gpu_pcie_bytes_total": "pcie"}
-_DIRECTIONS = ("rx", "tx")
-DEVICE_THROTTLED = "gpu_throttle_seconds_total"
-XID = "gpu_xid_last_timestamp_seconds"
-
-METRICS_READ: dict[str, tuple[str, ...]] = {
-    "gpu_allocation": (*DEVICE_LABELS, *OWNER_LABELS),
-    "gpu_allocation_start_timestamp_seconds": (*DEVICE_LABELS, "workload"),
-    "workload_first_process_timestamp_seconds": (*DEVICE_LABELS, "workload"),
-    **{name: (*DEVICE_LABELS, "workload", *(["length"] if extra else [])) for name, extra in _GPU_COUNTERS},
-    ACTIVE: (*DEVICE_LABELS, "workload", "unit"),
-    THROTTLED: (*DEVICE_LABELS, "workload", "reason"),
-    "workload_gpu_memory_used_bytes": (*DEVICE_LABELS, "workload"),
-    "workload_gpu_processes": (*DEVICE_LABELS, "workload"),
-    "workload_cpu_seconds_total": ("node", "workload"),
-    "workload_cpu_limit_cores": ("node", "workload"),
-    "workload_pressure_seconds_total": ("node", "workload", "resource"),
-    "gpu_info": (*DEVICE_LABELS, "model", "mig_profile"),
-    **dict.fromkeys((*_DEVICE_GAUGES, *_HEALTH), DEVICE_LABELS),
-    **dict.fromkeys(LINKS, (*DEVICE_LABELS, "direction")),
-    DEVICE_THROTTLED: (*DEVICE_LABELS, "reason"),
-    XID: (*DEVICE_LABELS, "xid"),
-    "gpu_temperature_celsius": (*DEVICE_LABELS, "sensor"),
-    "gpu_expected": ("node",),
-    "gpu_visible": ("node",),
-    "dutycycle_exporter_time_scale": (),
-    "dutycycle_exporter_replay": (),
-}
-"""Every metric that the alerter reads, with the labels that it needs of it."""
 
 LONGEST_LINE = 64 * 2**10
 """The parser takes quadratic time in the length of a line."""
@@ -147,7 +83,7 @@ class Device:
 
     def link(self, kind: str) -> float | None:
         """Bytes over one kind of link, both ways; None where a direction is missing."""
-        sent = [self.links.get((kind, direction)) for direction in _DIRECTIONS]
+        sent = [self.links.get((kind, direction)) for direction in DIRECTIONS]
         return None if None in sent else sum(filter(None, sent))
 
     @property
@@ -268,7 +204,7 @@ def _take_host(found: Exposition, name: str, labels: Mapping[str, str], value: f
     if name == "workload_cpu_limit_cores":
         host.cpu_limit = value
         return
-    place = _HOST_COUNTERS.get((name, labels.get("resource", "")))
+    place = HOST_PLACES.get((name, labels.get("resource", "")))
     if place is not None:
         host.counters[place] = value
 
@@ -293,7 +229,7 @@ def _take_owned(found: Exposition, name: str, labels: Mapping[str, str], value: 
     elif name == THROTTLED:
         owned.throttled[labels["reason"]] = value
     else:
-        place = _GPU_COUNTERS.get((name, labels.get("length", "")))
+        place = GPU_PLACES.get((name, labels.get("length", "")))
         if place is not None:
             owned.counters[place] = value
 
@@ -309,10 +245,10 @@ def _take_device(found: Exposition, name: str, labels: Mapping[str, str], value:
         device.throttled[labels["reason"]] = value
     elif name in LINKS:
         device.links[LINKS[name], labels["direction"]] = value
-    elif name in _HEALTH:
-        device.health[_HEALTH[name]] = value
+    elif name in HEALTH:
+        device.health[HEALTH[name]] = value
     else:
-        device.readings[_DEVICE_GAUGES[name]] = value
+        device.readings[DEVICE_GAUGES[name]] = value
 
 
 def _device_key(labels: Mapping[str, str]) -> DeviceKey:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from dutycycle_alerter.errors import SourceError
 from dutycycle_alerter.history import GPU_COUNTERS, GPU_GAUGES
-from dutycycle_alerter.sources.exposition import METRICS_READ, Exposition, parse
+from dutycycle_alerter.sources.exposition import Exposition, parse
+from dutycycle_alerter.sources.metric_names import METRICS_READ
 from tests.alerter.exporters import GIB, MODEL, FakeExporter, sample
 
 OURS = "dutycycle_exporter_time_scale 1\n"
