@@ -185,9 +185,13 @@ class Identity:
         for query, vector in answers.vectors["owner"]:
             for values in vector.keys:
                 self.owners[values[0], values[1]] = dict(zip(query.labels, values, strict=True))
+        present = {held.job for held in self.held.values() if held.present}
         for name, found in (("start", self.starts), ("first_process", self.first_processes)):
-            for (cluster, workload), value in answers.lowest(name).items():
-                found[cluster, workload] = value
+            known = {(cluster, workload): value for (cluster, workload), value in answers.lowest(name).items()}
+            for job in present - known.keys():
+                # What it was in an earlier run.
+                found.pop(job, None)
+            found.update(known)
         alive = {held.job for held in self.held.values()}
         for remembered in (self.first_seen, self.owners, self.starts, self.first_processes):
             for job in remembered.keys() - alive:
@@ -212,7 +216,9 @@ class Identity:
         ended = None if present else max(held.seen for _, held in members)
         judged = sorted(present or members, key=_natural)
         since = self.first_seen.setdefault(job, at)
-        whole = [t for t, count in watched.get(job, ()) if count >= len(judged)]
+        # Before its start it was another run of it.
+        start = self.starts.get(job, 0.0) - self.interval
+        whole = [t for t, count in watched.get(job, ()) if count >= len(judged) and t >= start]
         return Known(
             key=job,
             held=tuple(judged),

@@ -132,8 +132,8 @@ def identity(settings: Settings, *, back: float, shard: tuple[str, ...] = ()) ->
         Query("gone", f"{by('max', HOLDING, f'last_over_time({held}[{span}])')} unless {on(KEY)} {held}", HOLDING),
         Query("missing", f"{by('max', KEY, f'last_over_time({held}[{absent}])')} unless {on(KEY)} {held}", KEY),
         Query("owner", by("max", OWNER, f"last_over_time({held}[{span}])"), OWNER),
-        Query("start", _first(of("gpu_allocation_start_timestamp_seconds"), span), JOB),
-        Query("first_process", _first(of("workload_first_process_timestamp_seconds"), span), JOB),
+        Query("start", _first(of("gpu_allocation_start_timestamp_seconds"), held, span), JOB),
+        Query("first_process", _first(of("workload_first_process_timestamp_seconds"), held, span), JOB),
         Query("seen_at", by("max", ("node",), f"timestamp({seen})"), ("node",)),
         Query("answers", by("max", ("node",), f"count_over_time({seen}[{absent}])"), ("node",)),
         # While a driver is loaded GPUs come one by one: one is missing where it is in two scrapes.
@@ -232,8 +232,11 @@ def on(labels: Iterable[str]) -> str:
     return f"on ({', '.join(labels)})"
 
 
-def _first(metric: str, span: str) -> str:
-    return by("min", JOB, f"last_over_time({metric}[{span}])")
+def _first(metric: str, held: str, span: str) -> str:
+    """The lowest value for each job: of what it holds now, and only where it holds nothing, of what it held."""
+    return (
+        f"{by('min', JOB, metric)} or ({by('min', JOB, f'last_over_time({metric}[{span}])')} unless {on(JOB)} {held})"
+    )
 
 
 def _utilization(of: Selectors, window: float) -> Iterable[Query]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from dutycycle_alerter.promql.client import Client
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.prometheus import queries
 from dutycycle_alerter.sources.prometheus.queries import Query
 from dutycycle_alerter.sources.prometheus.recorded import COPIED, copy_of
+from dutycycle_exporter import contract
 from tests.alerter.sources.prometheus.conftest import Story
+
+LABELS = {label for family in contract.FAMILIES.values() for label in family.labels}
 
 SERVING = [{"kind": "serving", "namespace": "inference"}]
 
@@ -89,3 +94,22 @@ def test_every_engine_understands_them(
         else:
             client.instant(query.text, at=story.at, labels=query.labels)
     client.close()
+
+
+@pytest.mark.parametrize("query", every(settings(SERVING)), ids=lambda query: f"{query.name}-{query.window:.0f}")
+def test_what_is_asked_for_is_published(query: Query) -> None:
+    """Metrics and labels are those of the exporter's own table."""
+    names = set(re.findall(r"\b((?:workload|gpu|dutycycle)_[a-z_]+)\b(?=[\[{ )]|$)", query.text)) - set(LABELS)
+    assert names
+    for name in names:
+        assert name in contract.FAMILIES, query.text
+    published = {label for name in names for label in contract.FAMILIES[name].labels} | {"scale"}
+    grouped = {label for group in re.findall(r"(?:by|on) \(([^)]*)\)", query.text) for label in group.split(", ")}
+    assert grouped <= published
+
+
+def test_an_engine_and_targets_exclude_each_other() -> None:
+    with pytest.raises(ValidationError, match=r"prometheus and source\.targets exclude each other: remove one"):
+        Settings.model_validate({"prometheus": {}, "source": {"targets": ["http://n1:9836/metrics"]}})
+    assert Settings.model_validate({"prometheus": {}, "source": {"interval": "15s"}}).prometheus is not None
+    assert Settings().prometheus is None
