@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.exporter.daemon import eventually
 
 PROGRAMS = ("mariadbd", "mariadb-install-db", "slurmdbd", "slurmrestd", "gcc")
-PLUGINS = ("auth_jwt.so", "accounting_storage_mysql.so", "openapi_dbv0_0_38.so")
+PLUGINS = ("auth_jwt.so", "accounting_storage_mysql.so")
 DAEMON_USER = "daemon"
 """slurmrestd refuses to run as root, and as Slurm's user."""
 

@@ -14,7 +14,7 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -148,12 +148,12 @@ class Cluster:
         self.accounting.wait_for_slurmdbd()
 
     def start_slurmrestd(self) -> None:
-        """On a port and on a socket, with the plugins of the newest version that it has."""
+        """On a port and on a socket, with every version that it has."""
         self.rest_socket.unlink(missing_ok=True)
         self._start(
             "slurmrestd",
             *("setpriv", f"--reuid={DAEMON_USER}", f"--regid={DAEMON_USER}", "--clear-groups"),
-            *("slurmrestd", "-a", "rest_auth/jwt", "-s", "openapi/v0.0.38,openapi/dbv0.0.38"),
+            *("slurmrestd", "-a", "rest_auth/jwt"),
             *(f"127.0.0.1:{self.rest_port}", f"unix:{self.rest_socket}"),
             extra={"SLURM_JWT": "daemon"},
         )
@@ -293,15 +293,10 @@ class Cluster:
         with suppress(Exception):
             self.cancel_all()
             eventually(lambda: not self._run("squeue", "-h"), "all jobs have ended")
-        for daemon in reversed(self._daemons.values()):
-            daemon.terminate()
-        for daemon in self._daemons.values():
-            try:
-                daemon.wait(20)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                daemon.wait()
-        self._daemons = {}
+        # Each writes to those that end after it, and would wait for them.
+        last = ("slurmdbd", "mariadbd", "munged")
+        for names in ([name for name in self._daemons if name not in last], *([name] for name in last)):
+            _end([self._daemons.pop(name) for name in names if name in self._daemons])
         self._end_leftovers()
         self._remove_cgroups()
         if self.accounting:
@@ -324,6 +319,17 @@ class Cluster:
                     if _rmdir_tree(controller / f"slurm_{node}"):
                         break
                     time.sleep(0.1)
+
+
+def _end(daemons: Sequence[subprocess.Popen[bytes]]) -> None:
+    for daemon in daemons:
+        daemon.terminate()
+    for daemon in daemons:
+        try:
+            daemon.wait(20)
+        except subprocess.TimeoutExpired:
+            daemon.kill()
+            daemon.wait()
 
 
 def _rmdir_tree(top: Path) -> bool:

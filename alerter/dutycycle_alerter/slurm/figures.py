@@ -33,7 +33,8 @@ def _figures(fields: Fields) -> FinalFigures | None:
         return None
     time = fields.part("time")
     end = time.time("end")
-    if not set(states) & FINAL or end is None:
+    # Without a partition only the end has reached the database yet.
+    if not set(states) & FINAL or end is None or not fields.text("partition"):
         return None
     tres = fields.part("tres")
     allocated, requested = _tres(tres, "allocated"), _tres(tres, "requested")
@@ -49,7 +50,7 @@ def _figures(fields: Fields) -> FinalFigures | None:
         name=fields.text("name"),
         cluster=fields.text("cluster"),
         submit=time.time("submission"),
-        start=time.time("start"),
+        start=_start(time, end),
         end=end,
         elapsed=None if elapsed is None else float(elapsed),
         limit=None if limit is None else limit * MINUTE,
@@ -75,6 +76,15 @@ def _shown_id(number: int, fields: Fields) -> str:
     return str(number)
 
 
+def _start(time: Fields, end: float) -> float | None:
+    """Until v0.0.37 it is the time at which the job could have begun: how long it ran tells when it did."""
+    start, elapsed = time.time("start"), time.number("elapsed")
+    if elapsed is None or (start is None and not elapsed):
+        return start
+    begun = end - elapsed - (time.number("suspended") or 0)
+    return start if begun <= 0 or (start is not None and abs(start - begun) <= 1) else begun
+
+
 def _tres(fields: Fields, name: str) -> Mapping[str, int]:
     """Amounts by name as in a TRES text; memory in bytes."""
     found: dict[str, int] = {}
@@ -91,11 +101,11 @@ def _seconds(fields: Fields) -> float | None:
 
 
 def _max_rss(steps: Iterable[Fields]) -> int | None:
-    """Bytes. Slurm calls what tasks used "requested", and what they wrote "consumed"."""
+    """Bytes. Slurm calls what tasks used "requested", and what they wrote "consumed". 0: it never looked."""
     found = [
         used
         for step in steps
         for item in step.part("tres").part("requested").parts("max")
-        if item.text("type") == "mem" and (used := item.number("count")) is not None
+        if item.text("type") == "mem" and (used := item.number("count"))
     ]
     return max(found, default=None)

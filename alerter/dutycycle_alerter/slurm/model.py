@@ -181,7 +181,7 @@ class FinalFigures:
     """What the accounting database says of one run of a job that has ended, all of its steps together.
 
     A job that was requeued has one for each run. `cpu_seconds` is user and system time, `max_rss` (bytes) the highest
-    of any task of any step. `state` is Slurm's word, as `COMPLETED` or `TIMEOUT`.
+    of any task of any step, None where Slurm never looked. `state` is Slurm's word, as `COMPLETED` or `TIMEOUT`.
     """
 
     id: int

@@ -62,7 +62,12 @@ def final_figures(rows: Iterable[Row], nonsense: Nonsense) -> list[FinalFigures]
                 runs[-1][1].append(row)
         else:
             runs.append((_run(int(match[1]), row, nonsense), []))
-    return [_with_steps(run, steps, nonsense) for run, steps in runs if run.state in FINAL and run.end is not None]
+    return [_with_steps(run, steps, nonsense) for run, steps in runs if _final(run)]
+
+
+def _final(run: FinalFigures) -> bool:
+    """Without a partition only its end has reached the database yet."""
+    return run.state in FINAL and run.end is not None and bool(run.partition)
 
 
 def _run(number: int, row: Row, nonsense: Nonsense) -> FinalFigures:
@@ -100,7 +105,7 @@ def _run(number: int, row: Row, nonsense: Nonsense) -> FinalFigures:
 
 def _with_steps(run: FinalFigures, steps: Sequence[Row], nonsense: Nonsense) -> FinalFigures:
     used = [Fields(step, nonsense, "sacct").parsed(_bytes, "MaxRSS") for step in steps if step.get("MaxRSS")]
-    return replace(run, max_rss=max((found for found in used if found is not None), default=None))
+    return replace(run, max_rss=max(filter(None, used), default=None))
 
 
 def _requested(fields: Fields) -> int | None:

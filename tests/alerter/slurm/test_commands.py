@@ -73,7 +73,14 @@ def test_another_failure_of_scontrol_is_one(install: Install) -> None:
 
 def test_figures_of_some_jobs(install: Install, tmp_path: Path) -> None:
     names = sacct.COLUMNS.split(",")
-    cells = {"JobIDRaw": "8", "State": "COMPLETED", "Start": "1700000000", "End": "1700000060", "ElapsedRaw": "60"}
+    cells = {
+        "JobIDRaw": "8",
+        "State": "COMPLETED",
+        "Partition": "gpu",
+        "Start": "1700000000",
+        "End": "1700000060",
+        "ElapsedRaw": "60",
+    }
     rows = [names, [cells.get(name, "") for name in names]]
     commands = install(sacct=prints(tmp_path, "\n".join(sacct.DELIMITER.join(row) for row in rows) + "\n"))
     [found] = commands.figures([8, 9], 1700000000, Nonsense())

@@ -59,10 +59,40 @@ def test_what_is_not_over_has_no_final_figures(shape: str, state: str) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+def test_a_job_of_which_only_the_end_has_reached_the_database_is_not_told_yet(shape: str) -> None:
+    assert read(shape, accounted(shape, partition="", name="allocation"))[0] == []
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_memory_that_slurm_never_looked_at_is_not_known(shape: str) -> None:
+    unseen = {"tres": {"requested": {"max": [{"type": "mem", "count": 0}]}}}
+    assert read(shape, accounted(shape, steps=[unseen]))[0][0].max_rss is None
+    assert table(row(), step("8.0", MaxRSS="0"))[0][0].max_rss is None
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 def test_each_run_of_a_requeued_job_has_its_own(shape: str) -> None:
     first = accounted(shape, state={"current": words(shape, "REQUEUED")}, exit_code=None)
     found, _ = read(shape, first, accounted(shape, state={"current": words(shape, "COMPLETED")}))
     assert [run.state for run in found] == ["REQUEUED", "COMPLETED"]
+
+
+@pytest.mark.parametrize(
+    ("time", "start"),
+    [
+        ({"start": 900, "end": 5000, "elapsed": 3600}, 1400),
+        ({"start": 1400, "end": 5000, "elapsed": 3600}, 1400),
+        ({"start": 1000, "end": 5000, "elapsed": 3600, "suspended": 400}, 1000),
+        ({"start": 1000, "end": 5000}, 1000),
+        ({"start": 0, "end": 5000, "elapsed": 0}, None),
+        ({"start": 0, "end": 5000, "elapsed": 100}, 4900),
+        ({"start": 1000, "end": 5000, "elapsed": 10**6}, 1000),
+    ],
+)
+def test_a_start_that_does_not_fit_how_long_it_ran_is_the_eligible_time_of_old_releases(
+    time: dict[str, int], start: float | None
+) -> None:
+    assert read(PLAIN, accounted(PLAIN, time=time))[0][0].start == start
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -171,7 +201,9 @@ def test_how_sacct_writes_it(cells: dict[str, str], attribute: str, found: objec
     assert getattr(figures, attribute) == found
 
 
-@pytest.mark.parametrize("cells", [{"End": "Unknown"}, {"State": "RUNNING", "End": "Unknown"}, {"State": "PENDING"}])
+@pytest.mark.parametrize(
+    "cells", [{"End": "Unknown"}, {"State": "RUNNING", "End": "Unknown"}, {"State": "PENDING"}, {"Partition": ""}]
+)
 def test_runs_that_are_not_over(cells: dict[str, str]) -> None:
     assert table(row(**cells))[0] == []
 
