@@ -101,6 +101,20 @@ def test_hung_is_critical_only_where_counters_confirm_it(fields: dict[str, objec
     assert (found.outcome, found.severity) == (FIRING, severity)
 
 
+def test_the_liveliest_gpu_decides_what_is_said_of_a_hang() -> None:
+    """One that still moves something denies it for all, and one that draws most gives the figure."""
+    quiet = evidence([1.0], gpu_fields=at_power(76) | counters(tensor=0.0))
+    moving = evidence([1.0], gpu_fields=at_power(130) | counters(tensor=0.3))
+
+    def window(length: float) -> WindowEvidence:
+        return WindowEvidence(length, (*quiet.window(length).gpus, *moving.window(length).gpus))
+
+    found = verdict("hung", replace(evidence([1.0, 1.0]), window=window))
+    assert (found.outcome, found.severity) == (FIRING, Severity.WARNING)
+    assert found.figures["tensor_active"] == pytest.approx(0.3)
+    assert found.figures["power_level"] == pytest.approx(0.1)
+
+
 def test_a_shared_gpu_hangs_at_the_power_of_the_device() -> None:
     """A sharer is credited with half of the time and half of the energy."""
     for watts, outcome in ((160, FIRING), (161, CLEAR)):
