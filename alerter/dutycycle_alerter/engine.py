@@ -85,8 +85,9 @@ class Engine:
         self._reached("begun")
         active, ended = self._open_questions(now)
         word = self._workloads.ask(now, [*active, *ended], self._reports.jobs())
-        with self._source.evidence(now) as seen:
+        with self._source.evidence(now) as read:
             self._reached("read")
+            seen = word.claimed(read)
             policies = PoliciesInForce(self._settings, now, word.declared(seen), partitions=word.partitions())
             evidence = policies.prepared(word.completed(seen))
             applied = [policies.applied(judge(item, self._settings.judging)) for item in evidence.jobs]

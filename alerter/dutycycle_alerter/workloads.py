@@ -18,8 +18,10 @@ from dutycycle_alerter.rules.report import Final
 from dutycycle_alerter.settings.slurm import Slurm
 from dutycycle_alerter.slurm.facts import CLOCKS_APART, JobFacts, facts_of, settled
 from dutycycle_alerter.slurm.fleet_hours import FleetGpus, fleet_gpus
+from dutycycle_alerter.slurm.holders import holders
 from dutycycle_alerter.slurm.model import FinalFigures, JobState, SlurmJob, Snapshot
 from dutycycle_alerter.slurm.watching import Watch
+from dutycycle_alerter.sources.claims import claim
 from dutycycle_alerter.views import TargetStatus
 
 _ALIVE = frozenset({JobState.RUNNING, JobState.SUSPENDED})
@@ -42,6 +44,10 @@ class Word(Protocol):
     @property
     def targets(self) -> tuple[TargetStatus, ...]:
         """Whether they answered."""
+        ...
+
+    def claimed(self, evidence: Evidence) -> Evidence:
+        """The evidence with the jobs that hold GPUs of which the metrics do not tell the holder."""
         ...
 
     def completed(self, evidence: Evidence) -> Evidence:
@@ -94,6 +100,10 @@ class Nobody:
     def ask(self, now: float, incidents: Collection[Incident], ended: Collection[Job]) -> Nobody:  # noqa: ARG002
         """Nothing."""
         return self
+
+    def claimed(self, evidence: Evidence) -> Evidence:
+        """The evidence as it is."""
+        return evidence
 
     def completed(self, evidence: Evidence) -> Evidence:
         """The evidence as it is."""
@@ -195,6 +205,13 @@ class SlurmWord:
     targets: tuple[TargetStatus, ...] = ()
     cluster: str = ""
     apart: float = CLOCKS_APART
+
+    def claimed(self, evidence: Evidence) -> Evidence:
+        """By the GPUs' nodes and indexes."""
+        if self.snapshot is None or not evidence.unowned:
+            return evidence
+        nodes = {gpu.node for item in evidence.unowned for gpu in item.job.gpus}
+        return claim(evidence, holders(self.snapshot, nodes, self.cluster))
 
     def completed(self, evidence: Evidence) -> Evidence:
         """Jobs with who they are and what they asked for; ended where Slurm says that their run is over.
