@@ -23,6 +23,10 @@ from dutycycle_exporter.nvml.devices import Device
 _SHORTEST = 0.11
 """Seconds between two samples that can be compared, with some to spare: NVML has a clock of its own."""
 
+_RETRIES = 2
+"""Turns in a row in which two samples that could not be compared are left to the next: NVML, by its own clock, may have
+found them too close together.
+"""
 _FIRST_PAUSE = 10.0
 _LONGEST_PAUSE = 300.0
 """Seconds without GPM after a failure, doubled at each."""
@@ -120,6 +124,7 @@ class Sampler:
         self._taken: float | None = None  # when the first of the samples was taken
         self._pause = self._first_pause = _FIRST_PAUSE / metrics.time_scale
         self._longest_pause = _LONGEST_PAUSE / metrics.time_scale
+        self._failed = 0
         self._resume: float | None = None
         self.cycles: Counts = ()
         """The raw counters, as of the newest activity."""
@@ -141,8 +146,15 @@ class Sampler:
             return None
         found = self._metrics.between(*samples, self._unsupported)
         if found is None:
-            self._postpone(now)
+            self._failed += 1
+            if self._failed <= _RETRIES:
+                # The older one is kept to compare with: what happened since is not lost.
+                self._samples.reverse()
+                self._taken = start
+            else:
+                self._postpone(now)
             return None
+        self._failed = 0
         self._pause, self._resume = self._first_pause, None
         self.cycles = tuple((name, found[number]) for name, number in _CYCLES if number in found)
         return Activity(

@@ -164,6 +164,19 @@ def test_permission_that_is_taken_away_mid_run_is_asked_for_again_ever_more_rare
     assert rack.gpu.activity.end - rack.gpu.activity.start == pytest.approx(5, abs=0.5)
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_samples_that_cannot_be_compared_for_once_are_not_lost(make_rack, times):
+    rack = make_rack()
+    rack.driver.run("train", {0: Load(FULL, activity=ACTIVE)})
+    before = rack.turn(3).gpu.activity
+    rack.driver.fail("nvmlGpmMetricsGet", pynvml.NVML_ERROR_INVALID_ARGUMENT, times=times)
+    for _ in range(times):
+        assert rack.turn().gpu.activity is None
+    after = rack.turn().gpu.activity
+    assert after.start == before.end, "it covers the turns that failed"
+    assert dict(after.units)["sm"] == pytest.approx(0.5)
+
+
 def test_it_is_asked_for_again_sooner_where_time_is_scaled(make_rack):
     rack = make_rack(time_scale=10, interval=0.5).turn(2)
     rack.driver.fail("nvmlGpmSampleGet", pynvml.NVML_ERROR_NO_PERMISSION, times=1)
