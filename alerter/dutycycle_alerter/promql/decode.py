@@ -162,18 +162,19 @@ def decode_matrix(body: bytes, labels: tuple[str, ...], known: KnownSeries) -> M
     data, warnings = answer.data, _warnings(answer)
     if data is None or data.resultType != "matrix":
         raise SourceError(_other(data, "matrix"))
-    offsets, times, values = array("q", [0]), array("d"), array("d")
+    odd = next((one for one in data.result if one.values is UNSET or one.histograms is not UNSET), None)
+    if odd is not None:
+        raise SourceError(_without("values", odd.histograms))
+    ranges: list[list[tuple[float, str]]] = [one.values for one in data.result]  # type: ignore[misc]  # none is UNSET
+    samples = [sample for one in ranges for sample in one]
+    offsets = np.zeros(len(ranges) + 1, dtype=np.int64)
+    np.cumsum([len(one) for one in ranges], out=offsets[1:])
     try:
-        for series in data.result:
-            if series.values is UNSET or series.histograms is not UNSET:
-                raise SourceError(_without("values", series.histograms))
-            times.extend([t for t, _ in series.values])
-            values.extend([float(value) for _, value in series.values])
-            offsets.append(len(times))
-        keys = known.of([series.metric for series in data.result], labels)
+        times, values = array("d", [t for t, _ in samples]), array("d", [float(value) for _, value in samples])
+        keys = known.of([one.metric for one in data.result], labels)
     except _BROKEN as error:
         raise SourceError(_unreadable(error)) from error
-    return Matrix(keys, np.frombuffer(offsets, dtype=np.int64), _column(times), _column(values), warnings)
+    return Matrix(keys, offsets, _column(times), _column(values), warnings)
 
 
 def _column(numbers: array[float]) -> NDArray[np.float64]:
