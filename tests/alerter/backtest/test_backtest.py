@@ -141,6 +141,20 @@ def test_a_job_that_comes_and_goes_between_two_instants_is_nobodys_incident() ->
     assert [found.incident.subject for found in result.new.found] == ["job"]
 
 
+def test_the_end_of_a_job_is_told_once_and_what_it_consumed_adds_up() -> None:
+    history = RecordedHistory(recording(IDLE))
+    before, told, observed = START, [], 0.0
+    for at in history.instants(START, START + 2 * HOUR, 20 * MINUTE):
+        for item in history.evidence(at, before).jobs:
+            told.append(((item.at - START) / MINUTE, item.ended is not None))
+            observed += sum(part.observed for part in item.recent)
+        before = at
+    assert told == [(20, False), (40, False), (60, False), (60, True)]
+    assert observed == pytest.approx(HOUR)
+    # The instant after the end has nothing to tell.
+    assert history.evidence(START + HOUR + 300, START + HOUR).jobs == []
+
+
 def test_a_time_scale_shortens_every_duration() -> None:
     rows = steady(0.0, 6, every=1.0)
     result = run(rows, {"time_scale": 10}, {"time_scale": 10}, step=30.0)
