@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -112,7 +112,7 @@ def save(connection: sa.Connection, before: Incident | None, step: Step) -> Inci
             for item in step.events
         ]
         connection.execute(sa.insert(event), rows)
-    return after if after.id else get(connection, incident_id)
+    return after if after.id else replace(after, id=incident_id)
 
 
 def get(connection: sa.Connection, incident_id: int) -> Incident | None:
