@@ -70,6 +70,7 @@ class PrometheusSource:
         self._loading = Loading()
         self._parked = Parked()
         self._learned: dict[str, dict[str, float]] = {"idle_power": {}, "memory_baseline": {}}
+        self._saved = self._models()
         self._last_success: float | None = None
         self._error = ""
         self._noted = ""
@@ -82,6 +83,7 @@ class PrometheusSource:
         with self._lock:
             for name, values in self._learned.items():
                 values.update(known.get(name, {}))
+            self._saved = self._models()
 
     @contextmanager
     def evidence(self, at: float) -> Iterator[Evidence]:
@@ -102,6 +104,8 @@ class PrometheusSource:
             yield read.evidence
             self._identity.committed(read.jobs)
             self._parked = read.parked
+            if self._saved != self._models():
+                self.housekeeping()
 
     def targets(self) -> tuple[TargetStatus, ...]:
         """The state of the engine."""
@@ -117,10 +121,11 @@ class PrometheusSource:
     def housekeeping(self) -> None:
         """Keep what was learned. Raises StoreError."""
         with self._lock:
-            learned = {name: dict(values) for name, values in self._learned.items()}
-        if any(learned.values()):
-            with self._database.write() as connection:
-                set_meta(connection, LEARNED, learned)
+            models = self._models()
+            if any(models.values()):
+                with self._database.write() as connection:
+                    set_meta(connection, LEARNED, self._learned)
+            self._saved = models
 
     def close(self) -> None:
         """Keep what was learned, and close the connections. Raises StoreError."""
@@ -129,6 +134,10 @@ class PrometheusSource:
         finally:
             if self._client is not None:
                 self._client.close()
+
+    def _models(self) -> dict[str, set[str]]:
+        """The models of which something was learned."""
+        return {name: set(values) for name, values in self._learned.items()}
 
     def _failed(self, error: str) -> None:
         if error != self._error:
@@ -190,14 +199,18 @@ class PrometheusSource:
         self._noted = noted
 
     def _fold(self, tables: Tables) -> Fold:
+        lowest: dict[tuple[str, str], float] = {}
+
         def fold(query: Query, answer: Vector) -> None:
             if not query.optional:
                 tables.fold(query, answer)
                 return
-            learned = self._learned[query.name]
             for (model,), value in zip(answer.keys, answer.values.tolist(), strict=True):
                 if isfinite(value):
-                    learned[model] = value
+                    where = query.name, model
+                    # Of several shards the lowest.
+                    lowest[where] = min(value, lowest.get(where, value))
+                    self._learned[query.name][model] = lowest[where]
 
         return fold
 

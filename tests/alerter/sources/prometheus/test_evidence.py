@@ -40,11 +40,17 @@ class Seen:
         return next(item for item in gpus if (item.gpu.node, item.gpu.index) == (node, str(index)))
 
 
-@pytest.fixture(scope="module", params=["prometheus", "victoriametrics"])
+SHARDS = ['node=~"gpu0[12]"', 'node!~"gpu0[12]"']
+"""slurm/12 has GPUs in both."""
+
+
+@pytest.fixture(scope="module", params=["prometheus", "prometheus in shards", "victoriametrics"])
 def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, story: Story) -> Iterator[Seen]:
-    server = request.getfixturevalue(request.param)
+    server = request.getfixturevalue(request.param.split()[0])
     directory = tmp_path_factory.mktemp("store")
     section = {"url": server.url, "scrape_interval": story.past.interval}
+    if request.param.endswith("shards"):
+        section |= {"shards": SHARDS}
     settings = Settings.model_validate({"prometheus": section, "database": f"sqlite:///{directory}/a.sqlite3"})
     database = open_database(settings.database)
     source = PrometheusSource(settings.scaled(), database)
