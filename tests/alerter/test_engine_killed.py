@@ -133,16 +133,16 @@ def check_store(path: Path, world: World) -> None:
     reader = StoreReader(database)
     found = list(reader.incidents(IncidentFilter(), limit=1000)[0])
 
-    active = Counter(item.subject for item in found if item.state.active)
+    active = Counter((item.subject, item.kind) for item in found if item.state.active)
     assert all(number == 1 for number in active.values())
     for item in found:
         check_history(item, [event.kind for event in reader.events(item.id)])
 
-    # A job that ended is not found idle once more by whoever restores its counters.
-    subjects = Counter(item.subject for item in found)
-    assert subjects["slurm/1"] >= 1
-    assert subjects["slurm/2"] == 0
-    assert all(number == 1 for subject, number in subjects.items() if subject != "slurm/1")
+    # A job that ended is neither found idle nor reported once more by whoever restores its counters.
+    subjects = Counter((item.subject, item.kind) for item in found)
+    assert subjects["slurm/1", "efficiency"] >= 1
+    assert all(subject != "slurm/2" for subject, _ in subjects)
+    assert all(number == 1 for (subject, _), number in subjects.items() if subject != "slurm/1")
     for item in found:
         if item.subject not in ("slurm/1", f"slurm/{100 + (world.minutes - 1) // 70}"):
             assert (item.state, item.resolution) == (State.RESOLVED, Resolution.ENDED)
@@ -152,6 +152,10 @@ def check_store(path: Path, world: World) -> None:
     # One scrape before the first and one after the last are not in, and of the kills nothing is missing.
     assert abs(used["bob"] - counted) <= 3 * MINUTE
     assert abs(used["alice"] - used["bob"]) < 1
+    # Hours of the fleet: each second of each GPU once at most.
+    (fleet,) = reader.fleet(since=0, until=1e12)
+    seconds = fleet.allocated + fleet.unallocated + fleet.unknown
+    assert 0 < seconds <= world.exporter.gpus * world.minutes * MINUTE
     database.close()
 
 
