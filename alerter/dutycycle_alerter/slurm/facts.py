@@ -163,8 +163,7 @@ def _end(known: SlurmJob, job: Job, clocks_apart: float) -> tuple[bool, float | 
 
     A snapshot may be older than the run: then it tells of a former one, and nothing of ours.
     """
-    again = known.restarts != 0
-    if again and known.start is not None and known.start > job.start + clocks_apart:
+    if known.restarts and known.start is not None and known.start > job.start + clocks_apart:
         return True, None, "REQUEUED"
     if known.state is JobState.PENDING:
         # A requeued job is submitted anew when its former run is over.
