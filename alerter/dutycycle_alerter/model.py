@@ -151,10 +151,11 @@ class WindowEvidence:
 class JobEvidence:
     """All that is known of one job at the instant `at`.
 
-    `window` computes the evidence of the last n seconds on demand: most passes need two of the four windows.
-    `watched_from` is when the source began to see the job. `memory_grew_at` is when the job's GPU memory last reached
-    a new high, within its first minutes (a job still loading is not judged). `ended` is when the job is known to have
-    ended; `visible` tells whether its exporters answer, so that an absent job is not taken for an ended one.
+    `window` computes the evidence of the last n seconds on demand: most passes need two of the four windows. It can do
+    so for up to the `longest` (wall seconds; None: any). `watched_from` is when the source began to see the job.
+    `memory_grew_at` is when the job's GPU memory last reached a new high, within its first minutes (a job still loading
+    is not judged). `ended` is when the job is known to have ended; `visible` tells whether its exporters answer, so
+    that an absent job is not taken for an ended one.
     """
 
     job: Job
@@ -165,6 +166,7 @@ class JobEvidence:
     ended: float | None = None
     visible: bool = True
     recent: tuple[Consumption, ...] = ()
+    longest: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ ELAPSED = "elapsed_seconds"
 def lacks_final(incident: Incident) -> bool:
     """Whether the job of an incident has ended and its final figures are not known."""
     ended = incident.state is State.RESOLVED and incident.resolution is Resolution.ENDED
-    return ended and ELAPSED not in incident.figures
+    # A report has those that it was made from.
+    return ended and incident.kind == "efficiency" and ELAPSED not in incident.figures
 
 
 def close(incident: Incident, end: End, *, now: float, time_scale: float = 1.0) -> Step:

@@ -57,7 +57,8 @@ class _Life:
         seen = evidence.ended - max(self.job.start, evidence.watched_from)
         # Counters do not grow before a job's start or after its end: a longer window than its life says the same.
         idle = settings.rules.idle
-        self.lengths = sorted({idle.window, idle.critical_window, idle.serving_window})
+        lengths = {idle.window, idle.critical_window, idle.serving_window}
+        self.lengths = sorted(length for length in lengths if evidence.longest is None or length <= evidence.longest)
         passed = evidence.at - evidence.ended
         self.length = next((length for length in self.lengths if length >= seen + passed), self.lengths[-1])
         self.watched = max(0.0, min(seen, self.length - passed))

@@ -102,7 +102,7 @@ def users(connection: sa.Connection, *, since: float, until: float, factor: floa
     )
     by_user = (
         sa.select(incident.c.user, sa.func.count().label("opened"))
-        .where(incident.c.opened_at >= since, incident.c.opened_at < until)
+        .where(incident.c.opened_at >= since, incident.c.opened_at < until, incident.c.kind == "efficiency")
         .group_by(incident.c.user)
     )
     opened: dict[str, int] = {row.user: row.opened for row in connection.execute(by_user)}

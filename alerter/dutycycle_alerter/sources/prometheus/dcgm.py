@@ -71,7 +71,7 @@ def evidence(settings: Settings, *, shard: tuple[str, ...] = ()) -> tuple[Query,
         for name, unit in (("sm", "SM_ACTIVE"), ("tensor", "PIPE_TENSOR_ACTIVE"), ("dram", "DRAM_ACTIVE")):
             active = _owned(of, f"DCGM_FI_PROF_{unit}", span, "sum_over_time")
             found.append(Query(name, by("max", KEY, f"({active}) * {of.interval}"), KEY, window))
-    for window in lengths.held:
+    for window in (*lengths.held, *lengths.peaks):
         used = _owned(of, PRESENCE, f"[{duration(window)}]", "max_over_time")
         found.append(Query("memory_used", by("max", KEY, f"({used}) * {MIB}"), KEY, window))
     for window in lengths.links:

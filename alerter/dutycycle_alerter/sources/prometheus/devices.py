@@ -14,6 +14,8 @@ from dutycycle_alerter.sources.prometheus.identity import Device, Sight
 from dutycycle_alerter.sources.prometheus.queries import Windows
 from dutycycle_alerter.sources.prometheus.tables import Tables
 
+_NOTHING: Mapping[Device, tuple[Gpu, float]] = {}
+_NO_XIDS: Mapping[int, float] = {}
 _HEALTH = ("recovery_action", "remap_failed")
 
 
@@ -29,9 +31,16 @@ class _Node:
 class DeviceEvidence:
     """The evidence of one pass."""
 
-    def __init__(self, tables: Tables, sights: Mapping[str, Sight], lengths: Windows) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        sights: Mapping[str, Sight],
+        lengths: Windows,
+        remembered: Mapping[Device, tuple[Gpu, float]] = _NOTHING,
+    ) -> None:
         self._tables = tables
         self._sights = sights
+        self._remembered = remembered
         self._lengths = lengths
         self._memory = self._cells("free_memory_least", lengths.leaked)
         self._processes = self._cells("free_processes_most", lengths.leaked)
@@ -46,7 +55,9 @@ class DeviceEvidence:
             yield NodeEvidence(node, self._tables.at, expected, visible)
 
     def gpus(self) -> Iterator[GpuEvidence]:
-        """Every GPU that somebody holds, every free one, and those of which an XID is known."""
+        """Every GPU that somebody holds and every free one; those that were shown before, and those that an XID tells
+        of, as not visible.
+        """
         tables, at = self._tables, self._tables.at
         shown, holders = self._shown()
         nodes = {node: self._node(node) for node in {gpu.node for gpu in shown.values()}}
@@ -81,10 +92,13 @@ class DeviceEvidence:
                 None if gpu.mig else baseline.get(gpu.model),
                 held,
             )
-        for (host, uuid, mig), xids in tables.xids.items():
-            if (host, uuid, mig) not in shown:
-                # It may have fallen off the bus.
-                yield GpuEvidence(Gpu(host, "", uuid, mig), at, DeviceWindow, visible=False, watched_from=at, xids=xids)
+        # Those that are not shown may have fallen off the bus; others' exporters are silent.
+        unseen = {device: Gpu(device[0], "", device[1], device[2]) for device in tables.xids}
+        unseen |= {device: gpu for device, (gpu, _) in self._remembered.items()}
+        for device, gpu in unseen.items():
+            if device not in shown:
+                xids = tables.xids.get(device, _NO_XIDS)
+                yield GpuEvidence(gpu, at, DeviceWindow, visible=False, watched_from=at, xids=xids)
 
     def _shown(self) -> tuple[dict[Device, Gpu], dict[Device, list[str]]]:
         """The GPUs that are there now, and the ids of the jobs that hold them."""
@@ -140,6 +154,3 @@ class DeviceEvidence:
             found.throttle_thermal,
             found.throttle_power,
         )
-
-
-_NO_XIDS: Mapping[int, float] = {}

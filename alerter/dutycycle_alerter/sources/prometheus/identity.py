@@ -102,6 +102,8 @@ class Identity:
     told: set[Key] = field(default_factory=set)
     sights: dict[str, Sight] = field(default_factory=dict)
     free: dict[Device, Gpu] = field(default_factory=dict)
+    gpus: dict[Device, tuple[Gpu, float]] = field(default_factory=dict)
+    """Every GPU that was shown within a day, and when it last was."""
     owners: dict[JobKey, Mapping[str, str]] = field(default_factory=dict)
     starts: dict[JobKey, float] = field(default_factory=dict)
     first_processes: dict[JobKey, float] = field(default_factory=dict)
@@ -111,10 +113,7 @@ class Identity:
         self._see_nodes(answers, at)
         self._see_allocations(answers, at)
         self._see_owners(answers)
-        self.free = {
-            (node, uuid, mig): Gpu(node, index, uuid, mig, model)
-            for (node, index, uuid, mig, model), _ in answers.items("free")
-        }
+        self._see_gpus(answers, at)
         jobs: defaultdict[JobKey, list[tuple[Key, Held]]] = defaultdict(list)
         for key, held in self.held.items():
             jobs[held.job].append((key, held))
@@ -180,6 +179,20 @@ class Identity:
                 del self.held[key]
             else:
                 held.ended = key not in missing and self._sight(key[0]).steady
+
+    def _see_gpus(self, answers: Answers, at: float) -> None:
+        self.free = {
+            (node, uuid, mig): Gpu(node, index, uuid, mig, model)
+            for (node, index, uuid, mig, model), _ in answers.items("free")
+        }
+        for device, gpu in self.free.items():
+            self.gpus[device] = gpu, at
+        for key, held in self.held.items():
+            if held.present:
+                self.gpus[key[:3]] = held.gpu, at
+        forgotten = at - WINDOWS[-1] / self.time_scale
+        for device in [device for device, (_, seen) in self.gpus.items() if seen < forgotten]:
+            del self.gpus[device]
 
     def _see_owners(self, answers: Answers) -> None:
         for query, vector in answers.vectors["owner"]:

@@ -68,13 +68,14 @@ class Query:
 @dataclass(frozen=True, slots=True)
 class Windows:
     """Which windows the rules read, in wall seconds: `basic` utilization alone, `full` everything, `held` memory and
-    processes as well, `links` also link traffic.
+    processes as well, `links` also link traffic, `peaks` memory for what is reported of a job at its end.
     """
 
     basic: tuple[float, ...]
     full: tuple[float, ...]
     held: tuple[float, ...]
     links: tuple[float, ...]
+    peaks: tuple[float, ...]
     leaked: float
     throttled: float
 
@@ -98,6 +99,7 @@ def windows(settings: Settings) -> Windows:
         full=tuple(sorted(full)),
         held=tuple(sorted(held)),
         links=(rules.hung.window,),
+        peaks=tuple({rules.idle.critical_window} - held),
         leaked=rules.leaked_memory.window,
         throttled=rules.throttled.window,
     )
@@ -167,6 +169,8 @@ def evidence(settings: Settings, *, shard: tuple[str, ...] = ()) -> tuple[Query,
         found += _host(of, window)
     for window in lengths.held:
         found += _held(of, window)
+    for window in lengths.peaks:
+        found.append(_memory(of, window))
     for window in lengths.links:
         found.append(_links(of, window))
     for window in sorted({*lengths.full, lengths.throttled}):
@@ -264,8 +268,14 @@ def _host(of: Selectors, window: float) -> Iterable[Query]:
 
 
 def _held(of: Selectors, window: float) -> Iterable[Query]:
-    for name, metric in (("memory_used", "workload_gpu_memory_used_bytes"), ("processes", "workload_gpu_processes")):
-        yield Query(name, by("max", KEY, f"max_over_time({of(metric)}[{duration(window)}])"), KEY, window)
+    yield _memory(of, window)
+    most = f"max_over_time({of('workload_gpu_processes')}[{duration(window)}])"
+    yield Query("processes", by("max", KEY, most), KEY, window)
+
+
+def _memory(of: Selectors, window: float) -> Query:
+    most = f"max_over_time({of('workload_gpu_memory_used_bytes')}[{duration(window)}])"
+    return Query("memory_used", by("max", KEY, most), KEY, window)
 
 
 def _links(of: Selectors, window: float) -> Query:

@@ -160,7 +160,7 @@ class PrometheusSource:
             twice(answers),
             f"{len(failed)} queries have no answer: {next(iter(failed.values()))}" if failed else "",
         )
-        devices = DeviceEvidence(tables, self._identity.sights, self._lengths)
+        devices = DeviceEvidence(tables, self._identity.sights, self._lengths, self._identity.gpus)
         items = list(self._jobs(tables, growth))
         evidence = Evidence(
             jobs=[item for item in items if not is_unowned(item.job)],
@@ -253,6 +253,7 @@ class PrometheusSource:
                 ended=ended,
                 visible=known.visible,
                 recent=tuple(consumed.pop(known.key, ())),
+                longest=self._lengths.every[-1],
             )
         for key, recent in consumed.items():
             owner = growth.owners.get(key) or {"cluster": key[0], "workload": key[1]}
