@@ -114,7 +114,8 @@ class PrometheusServer(_Server):
     """Prometheus in `directory`, with its own storage there.
 
     `targets` are "HOST:PORT" whose /metrics is scraped each `interval` (which is the rules' too, as a Prometheus
-    duration), as job "dutycycle" with `scrape` (lines of YAML) added to the job's configuration; `rules` are files.
+    duration), as job "dutycycle" with `scrape` (lines of YAML) added to the job's configuration and `more` at the
+    top level; `rules` are files.
     `openmetrics` is text or a file to begin with (`# EOF` at its end): real samples are only accepted later than those.
     `web_config` is a file for --web.config.file; with TLS in it give `scheme="https"`.
     """
@@ -127,6 +128,7 @@ class PrometheusServer(_Server):
         rules: Sequence[Path] = (),
         interval: str = "1s",
         scrape: str = "honor_labels: true",
+        more: str = "",
         openmetrics: str | Path | None = None,
         web_config: Path | None = None,
         scheme: str = "http",
@@ -136,6 +138,7 @@ class PrometheusServer(_Server):
         self._rules = tuple(rules)
         self._interval = interval
         self._scrape = scrape
+        self._more = more
         self._scheme = scheme
         self._flags = (*flags, *([] if web_config is None else [f"--web.config.file={web_config}"]))
         self._config = directory / "prometheus.yml"
@@ -153,6 +156,7 @@ class PrometheusServer(_Server):
             f"  scrape_timeout: {self._interval}",
             f"  evaluation_interval: {self._interval}",
             f"rule_files: [{', '.join(f'{path.resolve()}' for path in self._rules)}]",
+            self._more,
             "scrape_configs:",
             "  - job_name: dutycycle",
             *(f"    {line}" for line in self._scrape.splitlines()),

@@ -13,7 +13,7 @@ from dutycycle_alerter.errors import SourceError
 from dutycycle_alerter.printable import printable
 from dutycycle_alerter.promql.access import headers, tls_context, tls_files
 from dutycycle_alerter.promql.answers import Matrix, Vector
-from dutycycle_alerter.promql.decode import KnownSeries, decode_failure, decode_matrix, decode_vector
+from dutycycle_alerter.promql.decode import KnownSeries, about_query, decode_failure, decode_matrix, decode_vector
 from dutycycle_alerter.settings.prometheus import Prometheus
 
 _AT_ONCE = 8
@@ -85,9 +85,17 @@ class Client:
                 self.bytes += size
         try:
             _refuse(answer)
-            return decode(answer.body)
+            columns = decode(answer.body)
+            self._refuse_partial(columns.warnings)
         except SourceError as error:
             raise SourceError(_hidden(f"{self._url}: {error}", secrets)) from None
+        return columns
+
+    def _refuse_partial(self, warnings: tuple[str, ...]) -> None:
+        """A Prometheus whose remote storage fails answers with the rest, and a warning."""
+        told = next((warning for warning in warnings if not about_query(warning)), None)
+        if told is not None and self._settings.params.get("partial_response") != "true":
+            raise SourceError(f"the answer may not be the whole one: {told}")
 
     def _connected(self) -> Connections:
         """Anew where a TLS file has changed: certificates are replaced while we run."""

@@ -188,8 +188,14 @@ def _warnings(answer: _Answer) -> tuple[str, ...]:
         raise SourceError(f"the engine answered: {explained}")
     if answer.isPartial:
         raise SourceError("the answer is partial: some storage node of the engine did not take part")
-    said = [*(answer.warnings or ()), *(answer.infos or ())]
+    # What is about the query alone says so; what is not may be about parts of the answer that are missing.
+    said = sorted([*(answer.warnings or ()), *(answer.infos or ())], key=about_query)
     return tuple(printable(text, _MESSAGE) for text in said[:_MOST_WARNINGS])
+
+
+def about_query(warning: str) -> bool:
+    """Whether a warning is PromQL's own, and no storage's."""
+    return warning.startswith("PromQL ")
 
 
 @lru_cache(maxsize=256)

@@ -201,6 +201,15 @@ def test_an_engine_that_comes_back_is_asked_again(asking: Callable[..., Client],
     assert client.instant("busy", at=T, labels=()).keys
 
 
+def test_an_engine_whose_remote_storage_is_down_has_no_whole_answer(tmp_path: Path) -> None:
+    remote = "remote_read: [{url: 'http://127.0.0.1:1/read', read_recent: true}]"
+    with PrometheusServer(tmp_path, openmetrics=DATA, more=remote) as server:
+        client = Client(Prometheus(url=server.url))
+        with pytest.raises(SourceError, match="may not be the whole one: remote_read"):
+            client.instant("busy", at=T + 20, labels=("gpu",))
+        client.close()
+
+
 def test_victoria_metrics_is_read_too(tmp_path: Path) -> None:
     """It leaves NaN out, and answers raw samples under another content type."""
     with VictoriaMetricsServer(tmp_path, openmetrics=DATA) as server:

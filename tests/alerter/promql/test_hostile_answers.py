@@ -83,12 +83,26 @@ def test_a_packed_answer_is_read() -> None:
 
 
 def test_what_an_engine_has_to_say_beside_is_kept_and_bounded() -> None:
-    answer = vector(warnings=["one\x1b[2J\n", LONG], infos=[f"info {number}" for number in range(1000)])
+    told = ["PromQL warning: one\x1b[2J\n", f"PromQL warning: {LONG}"]
+    answer = vector(warnings=told, infos=[f"PromQL info: {number}" for number in range(1000)])
     with asking(said(answer)) as client:
         warnings = client.instant("x", at=0, labels=()).warnings
     assert warnings[0].isprintable()
-    assert warnings[0].startswith("one")
-    assert (len(warnings), max(map(len, warnings)), warnings[2]) == (10, 300, "info 0")
+    assert warnings[0].startswith("PromQL warning: one")
+    assert (len(warnings), max(map(len, warnings)), warnings[2]) == (10, 300, "PromQL info: 0")
+
+
+@pytest.mark.parametrize("before", [0, 1000])
+def test_an_answer_of_which_some_storage_says_that_it_failed_is_refused_unless_that_is_wanted(before: int) -> None:
+    answer = vector(GOOD, warnings=[*["PromQL info: x"] * before, "remote_read: server down"])
+    with (
+        asking(said(answer)) as client,
+        pytest.raises(SourceError, match="may not be the whole one: remote_read: server down"),
+    ):
+        client.instant("x", at=0, labels=())
+    with asking(said(answer), params={"partial_response": "true"}) as client:
+        read = client.instant("x", at=0, labels=())
+    assert (len(read.keys), read.warnings[0]) == (1, "remote_read: server down")
 
 
 NESTED = b"[" * 200_000
