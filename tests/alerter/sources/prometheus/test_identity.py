@@ -119,6 +119,15 @@ def test_what_nobody_has_seen_for_a_day_is_let_go() -> None:
     assert (identity.starts, identity.owners, identity.first_seen) == ({}, {}, {})
 
 
+def test_gpus_are_remembered_for_a_day() -> None:
+    identity, silent = Identity(INTERVAL), World(nodes=())
+    identity.update(World(held=[holding()]).answers(AT), AT)
+    identity.update(silent.answers(AT + 600), AT + 600)
+    assert [(gpu.index, seen) for gpu, seen in identity.gpus.values()] == [("0", AT)]
+    identity.update(silent.answers(AT + DAY + 1), AT + DAY + 1)
+    assert identity.gpus == {}
+
+
 def test_gpus_are_in_the_order_of_their_numbers() -> None:
     identity = Identity(INTERVAL)
     job = only(identity.update(World(held=[holding(gpu=n) for n in (10, 9, 2)]).answers(AT), AT))

@@ -117,6 +117,12 @@ def test_a_gpu_that_only_its_xid_tells_of_is_not_seen() -> None:
     assert (found.visible, found.xids) == (False, {79: AT - 60})
 
 
+def test_a_gpu_that_was_shown_before_and_is_not_now_is_not_seen() -> None:
+    gpu = Gpu("n1", "5", "G5", "", "H200")
+    found = list(DeviceEvidence(Tables(AT, []), SEEN, LENGTHS, {("n1", "G5", ""): (gpu, AT - 600)}).gpus())
+    assert [(item.gpu, item.visible) for item in found] == [(gpu, False)]
+
+
 def test_memory_that_rises_tells_that_a_job_still_loads() -> None:
     loading, job = Loading(), held()
     for at, used in ((0.0, 10.0), (60.0, 11.0), (120.0, 30.0), (180.0, 30.5), (240.0, None), (300.0, 29.0)):
