@@ -75,6 +75,7 @@ class Engine:
         self._database = database
         self._clock = clock
         self._workloads = workloads or Nobody()
+        self._cluster = "" if settings.slurm is None else settings.slurm.cluster
         self._reports = Reports(settings)
         self._notices = NoticeLog()
         self._reached = reached
@@ -88,7 +89,9 @@ class Engine:
         with self._source.evidence(now) as read:
             self._reached("read")
             seen = word.claimed(read)
-            policies = PoliciesInForce(self._settings, now, word.declared(seen), partitions=word.partitions())
+            policies = PoliciesInForce(
+                self._settings, now, word.declared(seen), cluster=self._cluster, partitions=word.partitions()
+            )
             evidence = policies.prepared(word.completed(seen))
             applied = [policies.applied(judge(item, self._settings.judging)) for item in evidence.jobs]
             judgements = [one.judgement for one in applied]
@@ -128,10 +131,9 @@ class Engine:
         self._workloads.close()
 
     def _fleet(self, evidence: Evidence, word: Word) -> list[FleetAmounts]:
-        slurm = self._settings.slurm
         return fleet_now(
             evidence,
-            cluster="" if slurm is None else slurm.cluster,
+            cluster=self._cluster,
             out_of_service=word.out_of_service(),
             scheduler=word.fleet(),
         )
