@@ -2,49 +2,37 @@
 
 from __future__ import annotations
 
-import re
-import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from dutycycle_alerter.errors import SourceError
-from dutycycle_alerter.model import Gpu, Job
-from dutycycle_alerter.settings.slurm import Slurm
 from dutycycle_alerter.slurm import rest
 from dutycycle_alerter.slurm.facts import JobFacts, facts_of, settled, unsettled
 from dutycycle_alerter.slurm.fields import Nonsense
 from dutycycle_alerter.slurm.fleet_hours import FleetGpus, fleet_gpus
-from dutycycle_alerter.slurm.model import ExitCode, FinalFigures, JobState, SlurmJob, Snapshot
+from dutycycle_alerter.slurm.model import ExitCode, FinalFigures, JobState, Snapshot
 from dutycycle_alerter.slurm.rest import Slurmrestd
 from dutycycle_alerter.slurm.sacct import DELIMITER
-from dutycycle_alerter.slurm.watching import Watch, connect
+from dutycycle_alerter.slurm.watching import Watch
 from tests.exporter.daemon import eventually
-from tests.required import lacking
 
-from .accounting import lacking as lacking_for_accounting
+from .asking import (
+    GAMES,
+    MAIL,
+    NEWS,
+    WAYS,
+    Connect,
+    in_state,
+    ours,
+    owners,
+    snapshot,
+    told,
+    wait,
+)
 from .cluster import GPUS, NODES, SHARED_NODE, Cluster
-from .truth import Owner, slurm_owners
-
-GAMES, MAIL, NEWS = "games", "mail", "news"
-VIEWER = "list"
-"""Whose token the alerter has: somebody who has no rights but to look."""
-
-WAYS = ("tcp", "unix", "commands")
-Connect = Callable[..., Watch]
-
-
-@pytest.fixture(scope="module")
-def slurm(cluster: Cluster) -> Cluster:
-    if cluster.accounting is None:
-        lacking(", ".join(lacking_for_accounting()))
-    return cluster
+from .truth import slurm_owners
 
 
 @pytest.fixture(autouse=True)
@@ -53,64 +41,6 @@ def no_jobs(cluster: Cluster) -> Iterator[None]:
     yield
     cluster.cancel_all()
     eventually(lambda: cluster.idle() == len(NODES), "all nodes are free")
-
-
-@pytest.fixture
-def by(slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connect]:
-    """Connects by a way."""
-    for name, value in slurm.environment.items():
-        monkeypatch.setenv(name, value)
-    token = tmp_path / "token"
-    token.write_text(slurm.token(VIEWER))
-    made: list[Watch] = []
-
-    def connected(way: str, **changed: Any) -> Watch:
-        settings: dict[str, Any] = {"timeout": 60, "nodes_interval": "1ms", "full_interval": "1ms", **changed}
-        if way != "commands":
-            url = f"http://127.0.0.1:{slurm.rest_port}" if way == "tcp" else f"unix://{slurm.rest_socket}"
-            settings = {"url": url, "user": VIEWER, "token_file": token, **settings}
-        made.append(connect(Slurm.model_validate(settings)))
-        return made[-1]
-
-    yield connected
-    for watch in made:
-        watch.close()
-
-
-def snapshot(watch: Watch) -> Snapshot:
-    return watch.snapshot(time.time())
-
-
-def wait(watch: Watch, right: Callable[[Snapshot], bool], what: str) -> Snapshot:
-    found: list[Snapshot] = []
-
-    def look() -> bool:
-        found[:] = [snapshot(watch)]
-        return right(found[0])
-
-    eventually(look, what)
-    return found[0]
-
-
-def in_state(job: int, state: JobState) -> Callable[[Snapshot], bool]:
-    return lambda shot: job in shot.jobs and shot.jobs[job].state is state
-
-
-def ours(known: SlurmJob, start: float | None = None) -> Job:
-    """The job as its exporters show it."""
-    begun = known.start if start is None else start
-    assert begun is not None
-    return Job(f"slurm/{known.id}", (Gpu("n", "0"),), begun, scheduler="slurm", job_id=str(known.id))
-
-
-def owners(shot: Snapshot) -> dict[tuple[str, int], frozenset[Owner]]:
-    found: dict[tuple[str, int], set[Owner]] = {}
-    for job in shot.jobs.values():
-        for node, gpus in job.gpus.items():
-            for part in gpus:
-                for index in part.indexes or ():
-                    found.setdefault((node, index), set()).add(Owner(job.id, job.user))
-    return {gpu: frozenset(holders) for gpu, holders in found.items()}
 
 
 def test_every_way_tells_the_same_and_what_slurm_shows(slurm: Cluster, by: Connect) -> None:
@@ -294,85 +224,3 @@ def test_nothing_new_is_not_read_again(slurm: Cluster, by: Connect) -> None:
     assert way.jobs(1, Nonsense()) is not None
     slurm.cancel(str(job))
     eventually(lambda: watch.snapshot(time.time()).jobs[job].state is JobState.ENDED, "its end is seen")
-
-
-def refusals(asking: Iterable[Callable[[], object]]) -> list[str]:
-    """What each says who cannot answer, all at once: Slurm tries for ten seconds."""
-
-    def refused(ask: Callable[[], object]) -> str:
-        with pytest.raises(SourceError) as error:
-            ask()
-        return str(error.value)
-
-    with ThreadPoolExecutor() as pool:
-        return list(pool.map(refused, asking))
-
-
-def test_while_slurm_is_down_nothing_ends_and_afterwards_all_is_as_before(slurm: Cluster, by: Connect) -> None:
-    job = slurm.submit(MAIL, "-w", "n2", "--gres=gpu:2")
-    watches = by("tcp"), by("commands")
-    before = wait(watches[0], in_state(job, JobState.RUNNING), "it runs").jobs[job]
-    slurm.stop("slurmdbd")
-    try:
-        told_without = [snapshot(watch).jobs[job].state for watch in watches]
-        slurm.stop("slurmctld")
-        asking = [partial(snapshot, watch) for watch in watches]
-        said = refusals([*asking, *(partial(watch.ended, [job], time.time() - 60) for watch in watches)])
-    finally:
-        slurm.start_slurmdbd()
-        slurm.start_slurmctld()
-    assert told_without == [JobState.RUNNING] * 2, "without slurmdbd jobs are told all the same"
-    assert re.search(r"slurmrestd at http.*answered 500.*Is slurmctld up", said[0])
-    assert re.search(r"squeue --json: .*Is slurmctld up", said[1])
-    assert re.search(r"slurmrestd at http.*/slurmdb/", said[2])
-    assert said[3].startswith("sacct")
-    assert facts_of(None, [ours(before)]) == {}
-    for watch in watches:
-        again = snapshot(watch)
-        assert replace(again.jobs[job], reason="") == replace(before, reason="")
-        assert not facts_of(again, [ours(before)])[f"slurm/{job}"].ended
-    slurm.cancel(str(job))
-    for watch in watches:
-        [run] = eventually(partial(told, watch, job), "it was told when slurmdbd was there again")
-        assert run.state == "CANCELLED"
-
-
-def told(watch: Watch, job: int) -> tuple[FinalFigures, ...]:
-    try:
-        return watch.ended([job], time.time() - 3600).get(job, ())
-    except SourceError:
-        return ()
-
-
-def test_slurmrestd_that_hangs_is_killed_and_comes_back(slurm: Cluster, by: Connect) -> None:
-    job = slurm.submit(GAMES, "-w", "n1", f"--gres=gpu:{GPUS}")
-    watch, impatient = by("unix"), by("tcp", timeout="300ms")
-    wait(watch, in_state(job, JobState.RUNNING), "it runs")
-    slurm.signal("slurmrestd", signal.SIGSTOP)
-    with pytest.raises(SourceError, match=r"no complete answer within 0\.3 s"):
-        snapshot(impatient)
-    slurm.signal("slurmrestd", signal.SIGCONT)
-    assert snapshot(watch).jobs[job].state is JobState.RUNNING
-    slurm.stop("slurmrestd", signal.SIGKILL)
-    with pytest.raises(SourceError, match=r"slurmrestd at unix://.*refused"):
-        snapshot(watch)
-    slurm.start_slurmrestd()
-    assert snapshot(watch).jobs[job].state is JobState.RUNNING
-
-
-@pytest.mark.parametrize("way", ["tcp", "unix"])
-def test_a_token_that_is_missing_wrong_or_anothers(slurm: Cluster, by: Connect, tmp_path: Path, way: str) -> None:
-    file = tmp_path / "wrong"
-    for token, why in (
-        (re.sub(r".{5}$", "AAAAA", slurm.token(VIEWER)), "answered 500"),
-        ("eyJhbGciOiJIUzI1NiJ9.e30.AAAA", "answered 500"),
-        (slurm.token(MAIL), "answered 500"),
-    ):
-        file.write_text(token)
-        with pytest.raises(SourceError, match=rf"{why}.*slurm\.token_file"):
-            snapshot(by(way, token_file=file))
-    file.write_text(slurm.token(VIEWER, 3600))
-    watch = by(way, token_file=file)
-    assert snapshot(watch).nodes_error == ""
-    with pytest.raises(SourceError, match=r"answered 401.*slurm\.token_file"):
-        snapshot(by(way, token_file=None))
