@@ -18,7 +18,7 @@ __all__ = ["nvml_driver", "nvml_libraries", "nvml_library", "pynvml_double", "ro
 settings.register_profile("dutycycle", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dutycycle")
 
-WHOLE_STACKS = ("tests/e2e/", "tests/slurm/")
+WHOLE_STACKS = ("tests/cluster/", "tests/e2e/", "tests/slurm/")
 """Tests of many processes in scaled time: they wait more than they compute, and two at once would slow each other."""
 
 _MAKES_WAY = 10
