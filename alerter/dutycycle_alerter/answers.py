@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from dutycycle_alerter.fleet_now import FleetAmounts
 from dutycycle_alerter.headline import headline
 from dutycycle_alerter.incidents.audience import owner_hears
 from dutycycle_alerter.incidents.model import Event, Incident
@@ -14,6 +15,8 @@ from dutycycle_alerter.views import GpuNow, Status
 from dutycycle_alerter.wire import (
     DiagnosisShape,
     EventShape,
+    FleetAnswer,
+    FleetShape,
     GpuNowShape,
     GpusAnswer,
     GpuShape,
@@ -102,6 +105,25 @@ def users_answer(users: Sequence[UserUsage], *, since: float, until: float, stat
         users_under_15=users_under(users),
         users_histogram=users_histogram(users),
     )
+
+
+def fleet_answer(fleet: Sequence[FleetAmounts], *, since: float, until: float, status: Status) -> FleetAnswer:
+    """The fleet over the wall times `since` to `until`."""
+    shapes = [
+        FleetShape(
+            cluster=item.cluster,
+            model=item.model,
+            allocated_gpu_hours=_hours(item.allocated),
+            unallocated_gpu_hours=_hours(item.unallocated),
+            drained_gpu_hours=_hours(item.drained),
+            down_gpu_hours=_hours(item.down),
+            unknown_gpu_hours=_hours(item.unknown),
+            pending_gpu_hours=_hours(item.pending),
+            held_gpu_hours=_hours(item.held),
+        )
+        for item in fleet
+    ]
+    return FleetAnswer(replay=status.replay, since=_at(since), until=_at(until), fleet=shapes)
 
 
 def gpus_answer(gpus: Sequence[GpuNow], status: Status) -> GpusAnswer:

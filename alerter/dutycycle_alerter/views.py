@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from dutycycle_alerter.fleet_now import FleetAmounts
 from dutycycle_alerter.incidents.model import Event, Incident, Severity, State
 from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.usage import UserUsage
@@ -127,6 +128,10 @@ class Reader(Protocol):
 
     def users(self, *, since: float, until: float) -> Sequence[UserUsage]:
         """Each user's use over a range, most wasted GPU-seconds first."""
+        ...
+
+    def fleet(self, *, since: float, until: float) -> Sequence[FleetAmounts]:
+        """GPU-seconds of the fleet by cluster and model over a range; those of the queue without a model."""
         ...
 
     def gpus(self) -> Sequence[GpuNow]:

@@ -80,7 +80,7 @@ class EventShape(Shape):
 
 
 class IncidentShape(Shape):
-    """One problem of one job, with its present state."""
+    """One problem of a job, a GPU or a node, with its present state."""
 
     id: int
     kind: str
@@ -191,6 +191,35 @@ class GpusAnswer(Shape):
 
     replay: bool
     gpus: list[GpuNowShape]
+
+
+class FleetShape(Shape):
+    """GPU-hours of one model of GPU. The first five are disjoint."""
+
+    cluster: Text
+    model: Text
+    """Empty for the scheduler's queue, whose requests name no model."""
+    allocated_gpu_hours: float
+    unallocated_gpu_hours: float
+    drained_gpu_hours: float
+    """Not allocated, on nodes that take no jobs."""
+    down_gpu_hours: float
+    """Not allocated, on nodes that cannot run any."""
+    unknown_gpu_hours: float
+    """Their exporters did not show them."""
+    pending_gpu_hours: float
+    """For which requests waited in the scheduler's queue."""
+    held_gpu_hours: float
+    """The part of them that waited for something else than GPUs."""
+
+
+class FleetAnswer(Shape):
+    """The fleet over a range, beside what waited for it."""
+
+    replay: bool
+    since: Moment
+    until: Moment
+    fleet: list[FleetShape]
 
 
 class TargetShape(Shape):

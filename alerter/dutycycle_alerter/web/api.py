@@ -80,6 +80,14 @@ def users(site: SiteOf, since: LookBack = 7 * 86400.0) -> wire.UsersAnswer:
     return answers.users_answer(site.reader.users(since=start, until=until), since=start, until=until, status=status)
 
 
+@router.get("/fleet")
+def fleet(site: SiteOf, since: LookBack = 7 * 86400.0) -> wire.FleetAnswer:
+    """GPU-hours of the fleet over a range until now, by model: allocated, free, out of service, and waited for."""
+    status, until = site.reader.status(), site.clock()
+    start = until - since / status.time_scale
+    return answers.fleet_answer(site.reader.fleet(since=start, until=until), since=start, until=until, status=status)
+
+
 @router.get("/gpus")
 def gpus(site: SiteOf) -> wire.GpusAnswer:
     """Every GPU at its last scrape."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dutycycle_alerter.errors import StoreError
+from dutycycle_alerter.fleet_now import FleetAmounts
 from dutycycle_alerter.incidents.model import (
     Cause,
     Diagnosis,
@@ -80,6 +81,7 @@ class FixedReader:
     curves: Sequence[GpuSeries] = ()
     people: Sequence[UserUsage] = ()
     devices: Sequence[GpuNow] = ()
+    amounts: Sequence[FleetAmounts] = ()
     broken: bool = False
 
     def _check(self) -> None:
@@ -106,6 +108,10 @@ class FixedReader:
     def users(self, *, since: float, until: float) -> Sequence[UserUsage]:
         self._check()
         return self.people
+
+    def fleet(self, *, since: float, until: float) -> Sequence[FleetAmounts]:
+        self._check()
+        return self.amounts
 
     def gpus(self) -> Sequence[GpuNow]:
         self._check()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dutycycle_alerter import answers
+from dutycycle_alerter.fleet_now import FleetAmounts
 from dutycycle_alerter.incidents.model import Severity, State
 from dutycycle_alerter.usage import UserUsage
 from dutycycle_alerter.views import NotEvaluable
@@ -91,6 +92,26 @@ def test_gpus_of_a_silent_exporter_are_null(live: Live) -> None:
     assert found[0]["workloads"] == [{"workload": "slurm/41207", "user": "alice", "share": 1.0}]
 
 
+def test_the_fleets_hours(serve: Serve) -> None:
+    amounts = (
+        FleetAmounts("", "", pending=7200.0, held=3600.0),
+        FleetAmounts("", "H200", 3600.0, 1800.0, 900.0, 360.0, 36.0),
+    )
+    queue, gpus = get(serve(FixedReader(amounts=amounts)), "fleet?since=1d")["fleet"]
+    assert (queue["pending_gpu_hours"], queue["held_gpu_hours"], queue["allocated_gpu_hours"]) == (2, 1, 0)
+    assert gpus == {
+        "cluster": "",
+        "model": "H200",
+        "allocated_gpu_hours": 1,
+        "unallocated_gpu_hours": 0.5,
+        "drained_gpu_hours": 0.25,
+        "down_gpu_hours": 0.1,
+        "unknown_gpu_hours": 0.01,
+        "pending_gpu_hours": 0,
+        "held_gpu_hours": 0,
+    }
+
+
 def test_status(live: Live) -> None:
     answer = get(live.client, "status")
     assert answer["jobs_judged"] == 6
@@ -137,6 +158,7 @@ def test_unknown_is_null(serve: Serve) -> None:
 def test_the_description_names_every_shape_and_path(serve: Serve) -> None:
     described = get(serve(FixedReader()), "openapi.json")
     assert sorted(described["paths"]) == [
+        "/api/v1/fleet",
         "/api/v1/gpus",
         "/api/v1/incidents",
         "/api/v1/incidents/{incident_id}",
