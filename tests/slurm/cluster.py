@@ -7,6 +7,7 @@ accounting database, too. The jobs' users are three accounts that every Debian h
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -36,6 +37,8 @@ _NVIDIA_MAJOR = 195
 
 _CONF = """\
 ClusterName=dutycycle
+# Another cluster on this machine has the same names of nodes, hence the same cgroups: their jobs must not be the same.
+FirstJobId={first}
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={port}
 SlurmUser=root
@@ -257,6 +260,7 @@ class Cluster:
             _CONF.format(
                 host=socket.gethostname().split(".")[0],
                 port=_free_port(),
+                first=1 + 1000 * secrets.randbelow(60_000),
                 root=self.directory,
                 nodes="\n".join(nodes),
                 proctrack="cgroup" if self.cgroups else "linuxproc",
@@ -312,13 +316,13 @@ class Cluster:
                     os.kill(int(process.name), signal.SIGKILL)
 
     def _remove_cgroups(self) -> None:
-        """Slurm leaves its directories behind."""
-        for controller in Path("/sys/fs/cgroup").iterdir():
-            for node in NODES:
-                for _ in range(50):
-                    if _rmdir_tree(controller / f"slurm_{node}"):
-                        break
-                    time.sleep(0.1)
+        """Slurm leaves its directories behind. Those that stay are another cluster's, too."""
+        left = [controller / f"slurm_{node}" for controller in Path("/sys/fs/cgroup").iterdir() for node in NODES]
+        for _ in range(50):
+            left = [directory for directory in left if not _rmdir_tree(directory)]
+            if not left:
+                break
+            time.sleep(0.1)
 
 
 def _end(daemons: Sequence[subprocess.Popen[bytes]]) -> None:
