@@ -40,6 +40,10 @@ system_test() {
     if [ "$(id -u)" -eq 0 ] && ! command -v slurmctld >/dev/null; then
         missing+=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge)
     fi
+    # Its accounting and REST daemons. Of MariaDB the programs alone: the whole package would bring a service that runs.
+    if [ "$(id -u)" -eq 0 ] && ! { command -v slurmdbd && command -v slurmrestd && command -v mariadbd; } >/dev/null; then
+        missing+=(slurmdbd slurmrestd slurm-wlm-jwt-plugin mariadb-server-core mariadb-client-core)
+    fi
     # Ubuntu's package of Chromium is a snap, which cannot be driven from here: there Playwright brings its own.
     local own=
     if ! command -v chromium >/dev/null; then
