@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 
 import pytest
+
+from tests.required import lacking
+from tests.slurm.accounting import lacking as lacking_for_accounting
+from tests.slurm.cluster import PROGRAMS
 
 from .slurm import MortalCluster
 
 
 @pytest.fixture
 def mortal_cluster() -> Iterator[MortalCluster]:
+    """Skips where Slurm and its accounting cannot run: not root, or not installed, which in CI is a failure."""
+    if os.geteuid() != 0:
+        lacking("root (for Slurm's daemons, jobs of other users and device files)")
+    missing = [program for program in (*PROGRAMS, "sacct") if shutil.which(program) is None] + lacking_for_accounting()
+    if missing:
+        lacking(", ".join(missing))
     with MortalCluster() as cluster:
         yield cluster

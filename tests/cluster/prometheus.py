@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import urllib.parse
+import urllib.request
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -23,6 +25,12 @@ class ForgetfulPrometheus(PrometheusServer):
     def remember(self) -> None:
         """Restarts with all that it knew before."""
         self._restart(self._kept, self._targets)
+
+    def samples(self, selector: str) -> str:
+        """The answer to a range selector, for a test that fails."""
+        body = urllib.parse.urlencode({"query": selector}).encode()
+        with urllib.request.urlopen(f"{self.url}/api/v1/query", body, timeout=60) as response:
+            return str(response.read().decode())
 
     def _restart(self, data: Path, targets: Iterable[str]) -> None:
         self.stop()

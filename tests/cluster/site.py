@@ -104,7 +104,7 @@ class ClusterSite:
     def _settings(self) -> dict[str, Any]:
         return {
             "source": {"interval": f"{INTERVAL:g}s"},
-            "prometheus": {"url": self.prometheus.url, "scrape_interval": f"{INTERVAL:g}s", "timeout": "5s"},
+            "prometheus": {"url": self.prometheus.url, "scrape_interval": f"{INTERVAL:g}s", "timeout": "3s"},
             "slurm": {
                 "url": f"http://127.0.0.1:{self.slurm.rest_port}",
                 "user": "root",
@@ -158,7 +158,12 @@ class ClusterSite:
 
     def away(self) -> set[str]:
         """Which sources the alerter says it cannot read."""
-        return {target["url"] for target in self.alerter.get("/api/v1/status")["targets"] if target["error"]}
+        return {target["url"] for target in self.status()["targets"] if target["error"]}
+
+    def status(self) -> dict[str, Any]:
+        """How the alerter itself is doing."""
+        found: dict[str, Any] = self.alerter.get("/api/v1/status")
+        return found
 
     def story(self) -> str:
         """All that is known of every incident, for a test that failed."""
@@ -169,7 +174,7 @@ class ClusterSite:
                 f"{[(g['node'], g['index']) for g in i['gpus']]}"
                 for i in self.alerter.get("/api/v1/incidents?limit=500")["incidents"]
             ]
-            return "\n".join([*lines, str(self.alerter.get("/api/v1/status"))])
+            return "\n".join([*lines, str(self.status())])
         except Exception as error:  # noqa: BLE001 - the alerter may be what failed
             return f"the alerter does not tell: {error}"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from .loads import Life
 from .site import INTERVAL, PATIENCE, ClusterSite
 from .slurm import MortalCluster
 
-TIME_SCALE = 75.0
+TIME_SCALE = 90.0
 MINUTE = 60.0
 OUTAGE = 16 * MINUTE
 """Longer than the shortest window of the rules."""
@@ -45,16 +46,17 @@ def test_cluster_at_full_length(tmp_path: Path, nvml_libraries: Libraries, morta
 def run(directory: Path, libraries: Libraries, cluster: MortalCluster, time_scale: float) -> None:
     with ClusterSite(directory, libraries, time_scale, cluster) as site:
         site.alerter.start()
-        wait_for(lambda: site.alerter.get("/api/v1/status")["last_pass"], "a first pass", within=PATIENCE)
+        wait_for(lambda: site.status()["last_pass"], "a first pass", within=PATIENCE)
         jobs = {name: submit(site, name) for name in CASES}
 
         the_right_incidents_open(site, jobs)
         jobs_end_by_slurms_word(site, jobs)
         slurm_away_changes_nothing(site)
         prometheus_frozen_changes_nothing(site)
+        the_second_life_is_judged_by_itself(site, jobs)
         exporters_dead_change_nothing(site)
         everything_away_changes_nothing(site)
-        the_rest_ends(site)
+        the_rest_ends(site, jobs)
         the_ledger_is_what_slurm_accounts_for(site)
 
 
@@ -170,10 +172,23 @@ def jobs_end_by_slurms_word(site: ClusterSite, jobs: Mapping[str, int]) -> None:
     site.start_exporter("n4")
 
 
-def the_rest_ends(site: ClusterSite) -> None:
+def the_second_life_is_judged_by_itself(site: ClusterSite, jobs: Mapping[str, int]) -> None:
+    """All that runs is judged, the requeued job too, and what it wasted in its first life is not said again."""
+    running = CASES.keys() - {"half", "uneven", "doomed", "array"}
+    within = PATIENCE + 60 * MINUTE / site.time_scale
+    wait_for(lambda: site.status()["jobs_judged"] == len(running), f"{len(running)} jobs are judged", within=within)
+    assert ended(site, jobs["again"])
+
+
+def the_rest_ends(site: ClusterSite, jobs: Mapping[str, int]) -> None:
     site.slurm.cancel_all()
-    wait_for(lambda: all(i["resolution"] == "ended" for i in site.incidents()), "every incident ended", within=PATIENCE)
+    wait_for(lambda: all(ended(site, jobs[name]) for name in FOUND), "every incident ended", within=PATIENCE)
     assert len(site.incidents()) == len(FOUND)
+    runs = accounted(site.slurm)
+    for name in FOUND:
+        incident, run = incident_of(site, jobs[name]), runs[Life(jobs[name], 0)]
+        told = datetime.fromisoformat(incident["resolved_at"]).timestamp(), incident["figures"]["elapsed_seconds"]
+        assert told == (run.end, run.elapsed), f"{name} ended otherwise than {run}"
 
 
 def incident_of(site: ClusterSite, job: int) -> dict[str, Any]:
@@ -182,7 +197,9 @@ def incident_of(site: ClusterSite, job: int) -> dict[str, Any]:
 
 
 def ended(site: ClusterSite, job: int) -> bool:
-    return bool(incident_of(site, job)["resolution"] == "ended")
+    """Whether its incident has, with the figures of Slurm's accounting."""
+    incident = incident_of(site, job)
+    return incident["resolution"] == "ended" and "elapsed_seconds" in incident["figures"]
 
 
 def the_ledger_is_what_slurm_accounts_for(site: ClusterSite) -> None:
@@ -195,4 +212,6 @@ def the_ledger_is_what_slurm_accounts_for(site: ClusterSite) -> None:
     wrong = {
         job: (least, ledger[job], most) for job, (least, most) in allowed.items() if not least <= ledger[job] <= most
     }
+    for job in wrong:
+        print(job, site.prometheus.samples(f'workload_gpu_allocated_seconds_total{{workload="slurm/{job}"}}[1h]'))
     assert not wrong, f"GPU-seconds in the ledger outside of what Slurm accounts for: {wrong}"
