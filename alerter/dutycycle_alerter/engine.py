@@ -15,9 +15,10 @@ from dutycycle_alerter.fold import Pass, Reports, fold_ends, fold_jobs
 from dutycycle_alerter.incidents.closing import lacks_final
 from dutycycle_alerter.incidents.model import Incident
 from dutycycle_alerter.model import Evidence
-from dutycycle_alerter.policies import Notice, NoticeLog, PoliciesInForce, notices
+from dutycycle_alerter.policies import NoticeLog, PoliciesInForce, notices
 from dutycycle_alerter.rules import Judgement, Outcome, judge
 from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.sources.claims import unclaimed
 from dutycycle_alerter.store import fleet_ledger, incidents, ledger
 from dutycycle_alerter.store.database import Database, set_meta
 from dutycycle_alerter.store.status import WATERMARK, save_status
@@ -96,7 +97,8 @@ class Engine:
             applied = [policies.applied(judge(item, self._settings.judging)) for item in evidence.jobs]
             judgements = [one.judgement for one in applied]
             told = notices(policies, applied)
-            status = self._status(now, judgements, (*self._source.targets(), *word.targets), told)
+            said = (*(notice.text for notice in told), *unclaimed(seen))
+            status = self._status(now, judgements, (*self._source.targets(), *word.targets), said)
             devices = judge_devices(evidence, self._settings.judging)
             self._reached("judged")
             one = Pass(now, word, policies)
@@ -148,7 +150,7 @@ class Engine:
             return incidents.active(connection), [incident for incident in lately if lacks_final(incident)]
 
     def _status(
-        self, now: float, judgements: list[Judgement], targets: tuple[TargetStatus, ...], told: Iterable[Notice]
+        self, now: float, judgements: list[Judgement], targets: tuple[TargetStatus, ...], said: tuple[str, ...]
     ) -> Status:
         alive = [judgement for judgement in judgements if judgement.evidence.ended is None]
         informed = sum(judgement.informed for judgement in alive)
@@ -162,7 +164,7 @@ class Engine:
             jobs_judged=informed,
             targets=targets,
             not_evaluable=_not_evaluable(alive),
-            notices=tuple(notice.text for notice in told),
+            notices=said,
         )
 
 

@@ -21,7 +21,7 @@ from dutycycle_alerter.slurm.fleet_hours import FleetGpus, fleet_gpus
 from dutycycle_alerter.slurm.holders import holders
 from dutycycle_alerter.slurm.model import FinalFigures, JobState, SlurmJob, Snapshot
 from dutycycle_alerter.slurm.watching import Watch
-from dutycycle_alerter.sources.claims import claim
+from dutycycle_alerter.sources.claims import Claims
 from dutycycle_alerter.views import TargetStatus
 
 _ALIVE = frozenset({JobState.RUNNING, JobState.SUSPENDED})
@@ -102,8 +102,8 @@ class Nobody:
         return self
 
     def claimed(self, evidence: Evidence) -> Evidence:
-        """The evidence as it is."""
-        return evidence
+        """GPUs whose holder the metrics do not tell have none."""
+        return replace(evidence, unowned=()) if evidence.unowned else evidence
 
     def completed(self, evidence: Evidence) -> Evidence:
         """The evidence as it is."""
@@ -147,6 +147,7 @@ class SlurmWorkloads:
         self._apart = max(2.0, CLOCKS_APART / time_scale)
         self._seen_at: float | None = None
         self._told_at: float | None = None
+        self._claims = Claims()
 
     def ask(self, now: float, incidents: Collection[Incident], ended: Collection[Job]) -> SlurmWord:
         """Slurm's word; without an answer an empty one that says why."""
@@ -163,7 +164,10 @@ class SlurmWorkloads:
         targets = [TargetStatus("slurm", "", self._seen_at, problem)]
         if self._settings.accounting:
             targets.append(TargetStatus("slurm accounting", "", self._told_at, trouble))
-        return SlurmWord(snapshot, runs, tuple(targets), self._settings.cluster, self._apart)
+        ordered = self._settings.gpu_order == "nvml"
+        return SlurmWord(
+            snapshot, runs, tuple(targets), self._settings.cluster, self._apart, claims=self._claims, ordered=ordered
+        )
 
     def close(self) -> None:
         """Let go of connections."""
@@ -205,13 +209,15 @@ class SlurmWord:
     targets: tuple[TargetStatus, ...] = ()
     cluster: str = ""
     apart: float = CLOCKS_APART
+    claims: Claims = field(default_factory=Claims)
+    ordered: bool = False
 
     def claimed(self, evidence: Evidence) -> Evidence:
-        """By the GPUs' nodes and indexes."""
+        """By the GPUs' nodes, and by their indexes where these are known to be NVML's (`ordered`)."""
         if self.snapshot is None or not evidence.unowned:
             return evidence
         nodes = {gpu.node for item in evidence.unowned for gpu in item.job.gpus}
-        return claim(evidence, holders(self.snapshot, nodes, self.cluster))
+        return self.claims.made(evidence, holders(self.snapshot, nodes, self.cluster, ordered=self.ordered))
 
     def completed(self, evidence: Evidence) -> Evidence:
         """Jobs with who they are and what they asked for; ended where Slurm says that their run is over.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
@@ -59,6 +59,10 @@ class Slurm(Section):
     """Where squeue, scontrol, sinfo and sacct are, if not on the PATH."""
     cluster: str = Field(default="", max_length=256)
     """Only jobs whose exporters have this --cluster are Slurm's jobs here; all, where it is empty."""
+    gpu_order: Literal["nvml", "unknown"] = "unknown"
+    """What Slurm's GPU indexes count, where metrics name no jobs: `nvml` if each node lists all its GPUs by PCI address
+    (AutoDetect=nvml). Otherwise only jobs that hold whole nodes are found.
+    """
     timeout: RealDuration = 30
     """How long one call may take, the whole answer included."""
     max_bytes: Whole = Field(default=2**28, ge=2**16)

@@ -10,7 +10,7 @@ import pytest
 from dutycycle_alerter.model import Evidence, Gpu, Job, JobEvidence
 from dutycycle_alerter.rules import Outcome, judge
 from dutycycle_alerter.settings import Settings
-from dutycycle_alerter.sources.claims import claim
+from dutycycle_alerter.sources.claims import Claims, Held, Holders, Holding
 from dutycycle_alerter.sources.prometheus import PrometheusSource
 from dutycycle_alerter.store.database import open_database, set_meta
 from dutycycle_alerter.store.status import WATERMARK
@@ -23,10 +23,10 @@ POD = 'namespace="ml",pod="train-0"'
 EXPORTED = 'exported_namespace="ml",exported_pod="serve-0",namespace="gpu-operator",pod="dcgm-exporter-x1"'
 
 
-def gpu(index: int, owner: str, util: float, **more: float) -> list[tuple[str, float, float]]:
+def gpu(index: int, owner: str, util: float, node: str = "n1", **more: float) -> list[tuple[str, float, float]]:
     """Series with their value and how much they grow each minute."""
     owner = f",{owner}" if owner else ""
-    where = f'{{gpu="{index}",UUID="GPU-{index}",Hostname="n1",modelName="NVIDIA H100"{owner}}}'
+    where = f'{{gpu="{index}",UUID="GPU-{index}",Hostname="{node}",modelName="NVIDIA H100"{owner}}}'
     return [
         (f"DCGM_FI_DEV_GPU_UTIL{where}", util, 0),
         (f"DCGM_FI_DEV_FB_USED{where}", more.get("used", 1000), 0),
@@ -59,6 +59,8 @@ def openmetrics() -> str:
         *gpu(4, EXPORTED, 90),
         *instance(5, 'hpc_job="78_3"', 0.4),
         *gpu(6, "", 0),
+        *gpu(8, "", 25, "n2"),
+        *gpu(9, "", 50, "n2"),
     ]
     lines = [
         f"{name} {value + step * minute} {START + INTERVAL * minute}"
@@ -137,7 +139,7 @@ def test_gpus_are_as_dcgm_says(evidence: Evidence) -> None:
     assert gpus["2"].xids == {79: pytest.approx(AT - 600, abs=61)}
     assert gpus["2"].jobs == ()
     assert gpus["0"].jobs == ("slurm/77",)
-    assert [(node.node, node.expected) for node in evidence.nodes] == [("n1", None)]
+    assert [(node.node, node.expected) for node in evidence.nodes] == [("n1", None), ("n2", None)]
 
 
 def test_what_was_consumed_since_the_last_pass(evidence: Evidence) -> None:
@@ -149,15 +151,17 @@ def test_what_was_consumed_since_the_last_pass(evidence: Evidence) -> None:
 
 
 def test_slurm_tells_whose_the_others_are(evidence: Evidence) -> None:
-    """By node and index; what the GPU did before the job is not the job's."""
-    running = Job(id="slurm/99", gpus=(Gpu("n1", "2"),), start=AT - 3600, scheduler="slurm", user="carol")
-    spread = Job(id="slurm/98", gpus=(Gpu("n1", "6"), Gpu("n9", "0")), start=AT - 3600, scheduler="slurm")
-    told = Job(id="slurm/77", gpus=(Gpu("n1", "0"),), start=AT - 3600, scheduler="slurm")
-    found = claim(evidence, [running, spread, told])
+    """Who holds a whole node; what its GPUs did before the job is not the job's. Not on a node with MIG instances."""
+    whole = Holding(Job("slurm/99", (), AT - 3600, user="carol"), {"n2": Held(2, 2)})
+    divided = Holding(Job("slurm/98", (), AT - 3600), {"n1": Held(2, 7, ("2", "6"))})
+    told = Holding(Job("slurm/77", (), AT - 3600), {"n1": Held(2, 7)})
+    found = Claims().made(evidence, Holders([whole, divided, told], {}, {"n1", "n2"}))
     mine = job(found, "slurm/99")
-    assert (mine.job.user, mine.job.gpus[0].uuid, mine.watched_from) == ("carol", "GPU-2", AT - 3600)
+    assert ([gpu.uuid for gpu in mine.job.gpus], mine.job.user) == (["GPU-8", "GPU-9"], "carol")
+    assert mine.watched_from == AT - 3600
     assert mine.window(1800).gpus[0].utilization == about(0.25)
-    assert sum(part.busy for part in mine.recent) == about(120)
+    assert sum(part.busy for part in mine.recent) == about(360)
+    assert [item.jobs for item in found.gpus if item.gpu.node == "n2"] == [("slurm/99",), ("slurm/99",)]
     assert len([item for item in found.jobs if item.job.id == "slurm/77"]) == 1
-    assert [item.job.gpus[0].index for item in found.unowned] == ["6"]
+    assert [item.job.gpus[0].index for item in found.unowned] == ["2", "6"]
     assert "slurm/98" not in {item.job.id for item in found.jobs}
