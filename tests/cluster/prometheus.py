@@ -26,9 +26,9 @@ class ForgetfulPrometheus(PrometheusServer):
         """Restarts with all that it knew before."""
         self._restart(self._kept, self._targets)
 
-    def samples(self, selector: str) -> str:
-        """The answer to a range selector, for a test that fails."""
-        body = urllib.parse.urlencode({"query": selector}).encode()
+    def answer(self, query: str) -> str:
+        """What it says to an instant query, as JSON."""
+        body = urllib.parse.urlencode({"query": query}).encode()
         with urllib.request.urlopen(f"{self.url}/api/v1/query", body, timeout=60) as response:
             return str(response.read().decode())
 

@@ -5,6 +5,7 @@ nothing; and the ledger has what Slurm's own accounting has.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -15,7 +16,7 @@ import pytest
 
 from tests.e2e.site import wait_for
 from tests.fakes.nvml import Libraries
-from tests.slurm.cluster import NODES
+from tests.slurm.cluster import GPUS, NODES
 
 from .accounts import accounted, bounds
 from .cases import CASES, SHORT_TASK
@@ -23,7 +24,8 @@ from .loads import Life
 from .site import INTERVAL, PATIENCE, ClusterSite
 from .slurm import MortalCluster
 
-TIME_SCALE = 90.0
+TIME_SCALE = 75.0
+"""Intervals are whole milliseconds then, as Prometheus has them."""
 MINUTE = 60.0
 OUTAGE = 16 * MINUTE
 """Longer than the shortest window of the rules."""
@@ -46,7 +48,9 @@ def test_cluster_at_full_length(tmp_path: Path, nvml_libraries: Libraries, morta
 def run(directory: Path, libraries: Libraries, cluster: MortalCluster, time_scale: float) -> None:
     with ClusterSite(directory, libraries, time_scale, cluster) as site:
         site.alerter.start()
-        wait_for(lambda: site.status()["last_pass"], "a first pass", within=PATIENCE)
+        wait_for(lambda: site.status()["last_pass"] and not site.away(), "every source answers", within=PATIENCE)
+        every = f'"{len(NODES) * GPUS}"'
+        wait_for(lambda: every in site.prometheus.answer("count(gpu_info)"), "all are scraped", within=PATIENCE)
         jobs = {name: submit(site, name) for name in CASES}
 
         the_right_incidents_open(site, jobs)
@@ -141,9 +145,9 @@ def everything_away_changes_nothing(site: ClusterSite) -> None:
         site.slurm.stop_control()
         site.prometheus.forget()
         stay_away(site, {site.prometheus.url, "slurm"})
+        site.prometheus.remember()
         for node in NODES:
             site.start_exporter(node)
-        site.prometheus.remember()
         site.slurm.start_control()
 
 
@@ -213,5 +217,5 @@ def the_ledger_is_what_slurm_accounts_for(site: ClusterSite) -> None:
         job: (least, ledger[job], most) for job, (least, most) in allowed.items() if not least <= ledger[job] <= most
     }
     for job in wrong:
-        print(job, site.prometheus.samples(f'workload_gpu_allocated_seconds_total{{workload="slurm/{job}"}}[1h]'))
+        sys.stderr.write(site.prometheus.answer(f'workload_gpu_allocated_seconds_total{{job_id="{job}"}}[1h]') + "\n")
     assert not wrong, f"GPU-seconds in the ledger outside of what Slurm accounts for: {wrong}"
