@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutycycle_alerter.fleet_now import FleetAmounts, fleet_now
-from dutycycle_alerter.model import Evidence, Gpu, GpuEvidence
-from dutycycle_alerter.slurm.fleet_hours import FleetGpus
+from dutycycle_alerter.model import Evidence, Gpu, GpuEvidence, Job
+from dutycycle_alerter.slurm.fleet_hours import AwayNode, FleetGpus
+from tests.alerter.cases import evidence
 from tests.alerter.devices import device
 
 
@@ -39,6 +40,34 @@ def test_free_gpus_of_nodes_out_of_service_are_not_free() -> None:
 def test_a_divided_gpu_counts_by_its_instances() -> None:
     gpus = [gpu(0, held=True), *(gpu(0, mig=f"MIG-{n}", held=n == 0) for n in range(4)), gpu(1)]
     assert fleet_now(Evidence(gpus=gpus)) == [FleetAmounts("", "H200", allocated=0.25, unallocated=1.75)]
+
+
+def test_instances_of_an_earlier_division_do_not_count() -> None:
+    before = [replace(gpu(0, mig=f"MIG-{n}"), visible=False) for n in range(7)]
+    divided = [gpu(0, held=True), gpu(0, mig="MIG-8", held=True), *before]
+    assert fleet_now(Evidence(gpus=divided)) == [FleetAmounts("", "H200", allocated=1)]
+    assert fleet_now(Evidence(gpus=[gpu(0, held=True), *before])) == [FleetAmounts("", "H200", allocated=1)]
+
+
+def test_a_gpu_whose_holder_nobody_tells_is_not_free() -> None:
+    unclear = evidence([0.5], the_job=Job("gpu/GPU-1", (gpu(1).gpu,), 0.0))
+    found = fleet_now(Evidence(gpus=[gpu(0), gpu(1)], unowned=[unclear]))
+    assert found == [FleetAmounts("", "H200", unallocated=1, unknown=1)]
+
+
+def test_nodes_out_of_service_of_which_nothing_is_known_count_as_the_scheduler_has_them() -> None:
+    away = (
+        AwayNode(frozenset({"a", "n1"}), "h200", 8, 0, down=True),
+        AwayNode(frozenset({"b", "host-b"}), "h200", 6, 2, down=True),
+        AwayNode(frozenset({"c"}), "", 4, 0, down=False),
+    )
+    silent = replace(gpu(0), visible=False)
+    found = fleet_now(Evidence(gpus=[silent]), out_of_service={"n1": "down"}, scheduler=FleetGpus(0.0, away=away))
+    assert found == [
+        FleetAmounts("", "H200", down=1),
+        FleetAmounts("", "h200", down=6, unknown=2),
+        FleetAmounts("", "", drained=4),
+    ]
 
 
 def test_the_queue_is_counted_beside_the_gpus() -> None:

@@ -9,12 +9,25 @@ from dutycycle_alerter.slurm.model import SlurmJob, SlurmNode, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
+class AwayNode:
+    """A node that takes no jobs, or cannot run any (`down`): the names that it may be known by, its GPUs' type (empty
+    where there is none, or more than one), and how many of them jobs hold.
+    """
+
+    names: frozenset[str]
+    type: str
+    free: int
+    used: int
+    down: bool
+
+
+@dataclass(frozen=True, slots=True)
 class FleetGpus:
     """Numbers of GPUs at the instant `at`; the four after `total` are disjoint and sum up to it.
 
     `drained` are not allocated on nodes that take no new jobs (drained, draining, maintenance), `down` on nodes that
     cannot run any. `pending` are those that waiting jobs ask for, `held` the part of them whose jobs wait for their
-    user or their dependencies and not for GPUs.
+    user or their dependencies and not for GPUs. `away` are the nodes of those that are drained or down.
     """
 
     at: float
@@ -25,6 +38,7 @@ class FleetGpus:
     down: int = 0
     pending: int = 0
     held: int = 0
+    away: tuple[AwayNode, ...] = ()
 
 
 _NOT_FOR_GPUS = frozenset(
@@ -47,6 +61,7 @@ def fleet_gpus(snapshot: Snapshot) -> FleetGpus | None:
         return None
     held = _held(snapshot.jobs)
     total = allocated = unallocated = drained = down = 0
+    away: list[AwayNode] = []
     for node in snapshot.nodes.values():
         if node.future or not node.gpus:
             continue
@@ -54,6 +69,8 @@ def fleet_gpus(snapshot: Snapshot) -> FleetGpus | None:
         free = node.gpus - used
         total += node.gpus
         allocated += used
+        if node.down or node.draining or node.maintenance:
+            away.append(_away(node, free, used))
         if node.down:
             down += free
         elif node.draining or node.maintenance:
@@ -62,7 +79,13 @@ def fleet_gpus(snapshot: Snapshot) -> FleetGpus | None:
             unallocated += free
     pending = sum(request.gpus for request in snapshot.pending)
     waiting = sum(request.gpus for request in snapshot.pending if request.reason in _NOT_FOR_GPUS)
-    return FleetGpus(snapshot.at, total, allocated, unallocated, drained, down, pending, waiting)
+    return FleetGpus(snapshot.at, total, allocated, unallocated, drained, down, pending, waiting, tuple(away))
+
+
+def _away(node: SlurmNode, free: int, used: int) -> AwayNode:
+    names = frozenset(filter(None, (node.name, node.hostname)))
+    kind = next(iter(node.gpu_types)) if len(node.gpu_types) == 1 else ""
+    return AwayNode(names, kind, free, used, node.down)
 
 
 def _held(jobs: Mapping[int, SlurmJob]) -> Mapping[str, int]:

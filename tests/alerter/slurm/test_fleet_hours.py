@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutycycle_alerter.slurm.fleet_hours import FleetGpus, fleet_gpus
+from dutycycle_alerter.slurm.fleet_hours import AwayNode, FleetGpus, fleet_gpus
 from dutycycle_alerter.slurm.model import JobState, NodeGpus, PendingRequest, SlurmJob, SlurmNode, Snapshot
 
 
@@ -72,6 +72,17 @@ def test_what_waits_and_what_waits_for_other_things_than_gpus() -> None:
     found = fleet(node("a", "IDLE"), pending=waiting)
     assert found is not None
     assert (found.pending, found.held) == (20, 4)
+
+
+def test_nodes_out_of_service_are_told_one_by_one() -> None:
+    typed = SlurmNode("a", frozenset({"DOWN"}), "host-a", gpus=8, gpu_types={"h200": 8}, gpus_allocated=2)
+    mixed = SlurmNode("b", frozenset({"IDLE", "DRAIN"}), gpus=4, gpu_types={"h200": 2, "a100": 2})
+    found = fleet(typed, mixed, node("c", "IDLE"))
+    assert found is not None
+    assert found.away == (
+        AwayNode(frozenset({"a", "host-a"}), "h200", 6, 2, down=True),
+        AwayNode(frozenset({"b"}), "", 4, 0, down=False),
+    )
 
 
 def test_while_the_nodes_are_not_known_nothing_is() -> None:
