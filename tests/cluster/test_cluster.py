@@ -146,6 +146,10 @@ def everything_away_changes_nothing(site: ClusterSite) -> None:
         site.prometheus.forget()
         stay_away(site, {site.prometheus.url, "slurm"})
         site.prometheus.remember()
+        # A counter that began at 0 again is only seen to have done so while it is lower than it was.
+        scrapes = f'"{len(NODES)}"'
+        query = "count(timestamp(up) > time() - 2)"
+        wait_for(lambda: scrapes in site.prometheus.answer(query), "Prometheus scrapes again", within=PATIENCE)
         for node in NODES:
             site.start_exporter(node)
         site.slurm.start_control()
