@@ -8,6 +8,9 @@ from dutycycle_alerter.model import Job, JobEvidence, JobKind, Usage, WindowEvid
 from dutycycle_alerter.rules.verdict import Outcome, Verdict
 from dutycycle_alerter.settings import Judging
 
+UNMEASURABLE = "MIG without GPM: NVML has no utilization"
+"""Why nothing can be said of an instance that no driver measures."""
+
 
 @dataclass(slots=True)
 class Case:
@@ -94,11 +97,38 @@ class Case:
         usages = self.window(length).gpus
         if all(self.covered(usage, length) for usage in usages):
             return None
-        unknown = [
-            gpu.label for gpu, usage in zip(self.job.gpus, usages, strict=True) if not self.covered(usage, length)
-        ]
+        places = [place for place, usage in enumerate(usages) if not self.covered(usage, length)]
+        if all(self._unmeasurable(place, length) for place in places):
+            return Outcome.NOT_EVALUABLE, UNMEASURABLE, None
+        unknown = [self.job.gpus[place].label for place in places]
         reason = f"measured for less than {self.settings.coverage:.0%} of the window: {', '.join(unknown)}"
         return Outcome.UNKNOWN, reason, None
+
+    def _unmeasurable(self, place: int, length: float) -> bool:
+        """Whether a GPU is a MIG instance that has no utilization at all: it was there over every window of the rules,
+        and measured in none. One that was ever measured is unknown while it is not.
+        """
+        if not self.job.gpus[place].mig:
+            return False
+        longest = self.evidence.longest
+        lengths = {length, *(one for one in self._lengths() if longest is None or one <= longest)}
+        usages = [self.window(one).gpus[place] for one in lengths]
+        return all(usage.observed == 0 and usage.allocated > 0 for usage in usages)
+
+    def _lengths(self) -> tuple[float, ...]:
+        rules = self.settings.rules
+        lengths = (
+            rules.hung.window,
+            rules.idle.clear_window,
+            rules.idle.window,
+            rules.idle.critical_window,
+            rules.partially_idle.window,
+            rules.stalled.window,
+            rules.uneven.window,
+            rules.low_sm_activity.window,
+            rules.underused.window,
+        )
+        return (*lengths, rules.idle.serving_window) if self.job.kind is JobKind.SERVING else lengths
 
     def covered(self, usage: Usage, length: float) -> bool:
         """Whether a GPU was measured for enough of the window to be judged."""

@@ -1,0 +1,66 @@
+"""A MIG instance that nothing measures is not evaluable; one that is not measured for a while is unknown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dutycycle_alerter.model import Gpu, JobEvidence, JobKind, Usage, WindowEvidence
+from dutycycle_alerter.rules import Outcome, judge
+from dutycycle_alerter.rules.case import UNMEASURABLE
+from tests.alerter.cases import LATER, SETTINGS, START, evidence, job
+
+CRITICAL = SETTINGS.rules.idle.critical_window
+NEVER = evidence([None], mig="MIG-a")
+MIXED = evidence(
+    [0.5, None], the_job=replace(job(2), gpus=(Gpu("node0", "0", "GPU-0"), Gpu("node0", "1", "GPU-1", "MIG-a")))
+)
+
+
+def outcome(item: JobEvidence, rule: str = "idle") -> tuple[Outcome, str]:
+    verdict = judge(item, SETTINGS).verdict(rule)
+    return verdict.outcome, verdict.reason
+
+
+@pytest.mark.parametrize("rule", ["hung", "idle", "stalled", "low_sm_activity", "underused"])
+def test_an_instance_without_utilization_is_not_evaluable(rule: str) -> None:
+    assert outcome(NEVER, rule) == (Outcome.NOT_EVALUABLE, UNMEASURABLE)
+
+
+def test_beside_a_gpu_that_is_measured_too() -> None:
+    assert outcome(MIXED, "underused") == (Outcome.NOT_EVALUABLE, UNMEASURABLE)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        pytest.param(evidence([None]), id="a whole GPU"),
+        pytest.param(evidence([None], mig="MIG-a", by_window={CRITICAL: [0.2]}), id="it was measured before"),
+        pytest.param(evidence([0.2], mig="MIG-a", coverage=0.3), id="measured for a part of the window"),
+        pytest.param(evidence([None], mig="MIG-a", visible=False), id="its exporter does not answer"),
+        pytest.param(evidence([0.2, None], mig="MIG-a", coverage=[0.3, 1.0]), id="one of them was"),
+    ],
+)
+def test_an_instance_that_may_be_measured_again_is_unknown(item: JobEvidence) -> None:
+    assert outcome(item)[0] is Outcome.UNKNOWN
+
+
+def test_a_window_that_the_source_could_not_answer_says_nothing() -> None:
+    def window(length: float) -> WindowEvidence:
+        return WindowEvidence(length, (Usage(0.0 if length == CRITICAL else length, 0.0, 0.0),))
+
+    assert outcome(replace(NEVER, window=window))[0] is Outcome.UNKNOWN
+    assert outcome(replace(NEVER, window=window, longest=CRITICAL - 1))[0] is Outcome.NOT_EVALUABLE
+
+
+def test_a_serving_jobs_whole_day_counts() -> None:
+    day = SETTINGS.rules.idle.serving_window
+    serving = replace(NEVER.job, kind=JobKind.SERVING, start=LATER - 2 * day, first_process=LATER - 2 * day)
+    measured = evidence([None], the_job=serving, by_window={day: [0.2]}, coverage=0.1)
+    assert outcome(measured)[0] is Outcome.UNKNOWN
+    assert outcome(evidence([None], the_job=serving))[0] is Outcome.NOT_EVALUABLE
+
+
+def test_before_its_window_has_passed_it_waits() -> None:
+    assert outcome(evidence([None], mig="MIG-a", at=START + 60))[0] is Outcome.WAITING
