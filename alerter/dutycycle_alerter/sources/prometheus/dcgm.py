@@ -81,7 +81,8 @@ def evidence(settings: Settings, *, shard: tuple[str, ...] = ()) -> tuple[Query,
 
 def accounts(settings: Settings, *, span: float, shard: tuple[str, ...] = ()) -> tuple[Query, ...]:
     """What was consumed over `span` wall seconds: each sample stands for one scrape interval. Spans do not overlap, so
-    each sample counts once; one that came late, or not at all, does not.
+    each sample counts once; one that came late, or not at all, does not. What several hold together is divided among
+    them: whose work it was is not known.
     """
     of = Selectors(settings, shard)
     # A sample at the very beginning was counted in the span before: some engines' ranges hold both their ends.
@@ -94,10 +95,20 @@ def accounts(settings: Settings, *, span: float, shard: tuple[str, ...] = ()) ->
         "busy": f"({_utilization(of, 'sum_over_time', wide)}) * {interval / 100}",
         "energy": f"({_owned(of, 'DCGM_FI_DEV_POWER_USAGE', wide, 'sum_over_time', conditions=whole)}) * {interval}",
     }
+    divided = f"/ {on(DEVICE)} group_left () {_holders(of, wide, span)}"
     return (
-        *(Query(name, by("max", ACCOUNT, text), ACCOUNT) for name, text in used.items()),
+        *(Query(name, f"{by('max', ACCOUNT, text)} {divided}", ACCOUNT) for name, text in used.items()),
         Query("owner", by("max", OWNER, _last(of, duration(span))), OWNER),
     )
+
+
+def _holders(of: Selectors, wide: str, span: float) -> str:
+    """By how many each device was held at once. Holders that followed one another have no more samples together than
+    the span has scrapes, or than one of them has.
+    """
+    each = by("max", KEY, _owned(of, PRESENCE, wide, "count_over_time"))
+    samples = f"clamp_min({by('max', DEVICE, each)}, {span / of.interval:g})"
+    return f"clamp_min({by('sum', DEVICE, each)} / {samples}, 1)"
 
 
 def _device(expression: str) -> str:

@@ -59,6 +59,8 @@ def openmetrics() -> str:
         *gpu(4, EXPORTED, 90),
         *instance(5, 'hpc_job="78_3"', 0.4),
         *gpu(6, "", 0),
+        *gpu(7, 'namespace="ml",pod="half-0"', 60),
+        *gpu(7, 'namespace="ml",pod="half-1"', 60),
         *gpu(8, "", 25, "n2"),
         *gpu(9, "", 50, "n2"),
     ]
@@ -103,6 +105,8 @@ def test_owners_are_jobs_of_slurm_and_pods_and_never_the_exporters_own_pod(evide
         ("slurm/78_3", "slurm"),
         ("k8s/ml/train-0", "k8s"),
         ("k8s/ml/serve-0", "k8s"),
+        ("k8s/ml/half-0", "k8s"),
+        ("k8s/ml/half-1", "k8s"),
     }
     assert job(evidence, "slurm/77").job.job_id == "77"
     assert (job(evidence, "k8s/ml/serve-0").job.namespace, job(evidence, "k8s/ml/serve-0").job.pod) == ("ml", "serve-0")
@@ -148,6 +152,14 @@ def test_what_was_consumed_since_the_last_pass(evidence: Evidence) -> None:
     assert sum(part.allocated for part in parts) == about(2 * 480)
     assert sum(part.busy for part in parts) == about(240.2)
     assert sum(part.energy or 0 for part in parts) == about(2 * 480 * 300)
+
+
+def test_what_two_hold_together_counts_once(evidence: Evidence) -> None:
+    for name in ("k8s/ml/half-0", "k8s/ml/half-1"):
+        parts = job(evidence, name).recent
+        assert sum(part.allocated for part in parts) == about(240)
+        assert sum(part.busy for part in parts) == about(144)
+        assert sum(part.energy or 0 for part in parts) == about(240 * 300)
 
 
 def test_slurm_tells_whose_the_others_are(evidence: Evidence) -> None:
