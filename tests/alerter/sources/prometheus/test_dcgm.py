@@ -18,6 +18,8 @@ from tests.prometheus.server import PrometheusServer
 
 START, INTERVAL, MINUTES = 1_700_000_400.0, 60, 150
 AT = START + INTERVAL * MINUTES
+HANDOVER = MINUTES - 5
+"""The last minute of job 80, before job 81 has its GPU."""
 MIB = 2.0**20
 POD = 'namespace="ml",pod="train-0"'
 EXPORTED = 'exported_namespace="ml",exported_pod="serve-0",namespace="gpu-operator",pod="dcgm-exporter-x1"'
@@ -61,6 +63,8 @@ def openmetrics() -> str:
         *gpu(6, "", 0),
         *gpu(7, 'namespace="ml",pod="half-0"', 60),
         *gpu(7, 'namespace="ml",pod="half-1"', 60),
+        *gpu(10, 'hpc_job="80"', 60),
+        *gpu(10, 'hpc_job="81"', 30),
         *gpu(8, "", 25, "n2"),
         *gpu(9, "", 50, "n2"),
     ]
@@ -68,6 +72,7 @@ def openmetrics() -> str:
         f"{name} {value + step * minute} {START + INTERVAL * minute}"
         for name, value, step in sorted(series)
         for minute in range(MINUTES + 1)
+        if ('hpc_job="81"' if minute <= HANDOVER else 'hpc_job="80"') not in name
     ]
     xid = 'DCGM_FI_DEV_XID_ERRORS{gpu="2",UUID="GPU-2",Hostname="n1",err_code="79",err_msg="fallen off"} 79'
     lines += [f"{xid} {AT - INTERVAL * minute}" for minute in range(10, -1, -1)]
@@ -103,6 +108,8 @@ def test_owners_are_jobs_of_slurm_and_pods_and_never_the_exporters_own_pod(evide
     assert {(item.job.id, item.job.scheduler) for item in evidence.jobs} == {
         ("slurm/77", "slurm"),
         ("slurm/78_3", "slurm"),
+        ("slurm/80", "slurm"),
+        ("slurm/81", "slurm"),
         ("k8s/ml/train-0", "k8s"),
         ("k8s/ml/serve-0", "k8s"),
         ("k8s/ml/half-0", "k8s"),
@@ -160,6 +167,12 @@ def test_what_two_hold_together_counts_once(evidence: Evidence) -> None:
         assert sum(part.allocated for part in parts) == about(240)
         assert sum(part.busy for part in parts) == about(144)
         assert sum(part.energy or 0 for part in parts) == about(240 * 300)
+
+
+def test_holders_that_follow_one_another_have_the_whole_of_their_time(evidence: Evidence) -> None:
+    before, after = (job(evidence, name).recent for name in ("slurm/80", "slurm/81"))
+    assert sum(part.allocated for part in (*before, *after)) == about(480)
+    assert (sum(part.busy for part in before), sum(part.busy for part in after)) == (about(180), about(54))
 
 
 def test_slurm_tells_whose_the_others_are(evidence: Evidence) -> None:
