@@ -141,7 +141,7 @@ def status_answer(status: Status) -> StatusAnswer:
         first_verdict_at=_maybe(status.first_verdict_at),
         jobs_judged=status.jobs_judged,
         targets=[
-            TargetShape(url=t.url, node=t.node, last_success=_maybe(t.last_success), error=t.error)
+            TargetShape(url=t.url, node=t.node, last_success=_maybe(t.last_success), error=t.error, note=t.note)
             for t in status.targets
         ],
         not_evaluable=[NotEvaluableShape(rule=n.rule, reason=n.reason, jobs=n.jobs) for n in status.not_evaluable],

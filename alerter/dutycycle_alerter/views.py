@@ -70,12 +70,16 @@ class GpuSeries:
 
 @dataclass(frozen=True, slots=True)
 class TargetStatus:
-    """One source of a pass (an exporter, Prometheus, Slurm): `error` is empty while it answers."""
+    """One source of a pass (an exporter, Prometheus, Slurm): `error` is empty while it answers.
+
+    `note` is what else there is to say of it, also while it answers: empty where there is nothing.
+    """
 
     url: str
     node: str
     last_success: float | None
     error: str
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,6 +230,8 @@ class TargetShape(Shape):
     last_success: Moment | None
     error: Text
     """Empty while it answers."""
+    note: Text
+    """What else there is to say of it, also while it answers; empty where there is nothing."""
 
 
 class NotEvaluableShape(Shape):

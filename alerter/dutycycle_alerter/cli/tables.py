@@ -92,6 +92,10 @@ def status_lines(status: Status, zone: tzinfo | None = None) -> Group:
         said.append(outside(text, "red", 300))
     if len(failing) > 5:
         said.append(Text(f"and {len(failing) - 5} more sources do not answer", "red"))
+    said += [
+        outside(f"Source {printable(target.node or target.url, NAME_LIMIT)}: {target.note}", "yellow", 300)
+        for target in [target for target in status.targets if target.note][:5]
+    ]
     said += [outside(notice, QUIET, 300) for notice in status.notices[:5]]
     said += [
         outside(f"Rule {rule_name(n.rule)} cannot be judged for {figures.count(n.jobs, 'job')}: {n.reason}", QUIET, 300)

@@ -30,7 +30,7 @@ def values(page: str, name: str) -> dict[tuple[str, ...], float]:
 
 def test_sources_say_whether_they_answer_and_when_they_last_did(serve: Serve) -> None:
     targets = (
-        TargetStatus("http://a/metrics", "a", NOW - 10, ""),
+        TargetStatus("http://a/metrics", "a", NOW - 10, "", "what is said beside it does not make it silent"),
         TargetStatus("http://b/metrics", "b", NOW - 900, "refused"),
         TargetStatus("http://c/metrics", "", None, ""),
     )

@@ -302,6 +302,10 @@ class TestEveryPage:
                 "1 of 2 sources does not answer http://b/: refused (never answered)",
             ),
             (
+                status(targets=(TargetStatus("http://a/", "", NOW - 60, "", "2 allocations are there twice"),)),
+                "The source answers http://a/: 2 allocations are there twice",
+            ),
+            (
                 status(not_evaluable=(NotEvaluable("stalled", "no gaps", 2), NotEvaluable("stalled", "no CPU", 1))),
                 "1 rule not evaluable for some jobs stalled, 2 jobs: no gaps stalled, 1 job: no CPU",
             ),

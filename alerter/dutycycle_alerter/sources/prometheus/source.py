@@ -110,8 +110,7 @@ class PrometheusSource:
     def targets(self) -> tuple[TargetStatus, ...]:
         """The state of the engine."""
         with self._lock:
-            said = "; ".join(part for part in (self._error, self._noted) if part)
-            return (TargetStatus(self._section.url, "", self._last_success, said),)
+            return (TargetStatus(self._section.url, "", self._last_success, self._error, self._noted),)
 
     def replaying(self) -> bool:
         """Whether any exporter plays a recording."""

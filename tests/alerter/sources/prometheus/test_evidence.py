@@ -157,7 +157,8 @@ def test_twice_the_same_series_count_once_and_are_told(seen: Seen) -> None:
     usage = seen.usage("slurm/13", 900)
     assert (usage.observed, usage.busy) == (about(900), about(360))
     assert (usage.gap_lt2, usage.link_bytes) == (about(90), about(900e9))
-    assert "1 allocations are there twice" in seen.targets[0].error
+    assert "1 allocations are there twice" in seen.targets[0].note
+    assert seen.targets[0].error == ""
 
 
 def test_links_are_nvlink_or_else_pcie_and_throttling_the_kinds_of_heat_or_else_the_one(seen: Seen) -> None:
