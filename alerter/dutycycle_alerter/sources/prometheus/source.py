@@ -20,6 +20,7 @@ from dutycycle_alerter.promql.answers import Vector
 from dutycycle_alerter.promql.client import Client
 from dutycycle_alerter.settings import Prometheus, Settings
 from dutycycle_alerter.sources.claims import is_unowned
+from dutycycle_alerter.sources.devices import RISE
 from dutycycle_alerter.sources.prometheus import accounts, dcgm, queries
 from dutycycle_alerter.sources.prometheus.accounts import Growth, Parked
 from dutycycle_alerter.sources.prometheus.asking import Engine, Fold, ask
@@ -70,7 +71,7 @@ class PrometheusSource:
         self._loading = Loading()
         self._parked = Parked()
         self._learned: dict[str, dict[str, float]] = {"idle_power": {}, "memory_baseline": {}}
-        self._saved = self._models()
+        self._saved = self._lasting()
         self._last_success: float | None = None
         self._error = ""
         self._noted = ""
@@ -83,7 +84,7 @@ class PrometheusSource:
         with self._lock:
             for name, values in self._learned.items():
                 values.update(known.get(name, {}))
-            self._saved = self._models()
+            self._saved = self._lasting()
 
     @contextmanager
     def evidence(self, at: float) -> Iterator[Evidence]:
@@ -104,7 +105,7 @@ class PrometheusSource:
             yield read.evidence
             self._identity.committed(read.jobs)
             self._parked = read.parked
-            if self._saved != self._models():
+            if self._saved != self._lasting():
                 self.housekeeping()
 
     def targets(self) -> tuple[TargetStatus, ...]:
@@ -120,11 +121,10 @@ class PrometheusSource:
     def housekeeping(self) -> None:
         """Keep what was learned. Raises StoreError."""
         with self._lock:
-            models = self._models()
-            if any(models.values()):
+            if any(self._learned.values()):
                 with self._database.write() as connection:
                     set_meta(connection, LEARNED, self._learned)
-            self._saved = models
+            self._saved = self._lasting()
 
     def close(self) -> None:
         """Keep what was learned, and close the connections. Raises StoreError."""
@@ -134,9 +134,9 @@ class PrometheusSource:
             if self._client is not None:
                 self._client.close()
 
-    def _models(self) -> dict[str, set[str]]:
-        """The models of which something was learned."""
-        return {name: set(values) for name, values in self._learned.items()}
+    def _lasting(self) -> tuple[set[str], dict[str, float]]:
+        """What is kept at once when it changes: that a model's idle power is known, and the baselines."""
+        return set(self._learned["idle_power"]), dict(self._learned["memory_baseline"])
 
     def _failed(self, error: str) -> None:
         if error != self._error:
@@ -199,6 +199,7 @@ class PrometheusSource:
 
     def _fold(self, tables: Tables) -> Fold:
         lowest: dict[tuple[str, str], float] = {}
+        before = {name: dict(values) for name, values in self._learned.items()}
 
         def fold(query: Query, answer: Vector) -> None:
             if not query.optional:
@@ -206,10 +207,12 @@ class PrometheusSource:
                 return
             for (model,), value in zip(answer.keys, answer.values.tolist(), strict=True):
                 if isfinite(value):
-                    where = query.name, model
                     # Of several shards the lowest.
-                    lowest[where] = min(value, lowest.get(where, value))
-                    self._learned[query.name][model] = lowest[where]
+                    least = lowest[query.name, model] = min(value, lowest.get((query.name, model), value))
+                    known = before[query.name].get(model, least)
+                    # A leaking GPU may be the only free one of its model: what is held there is not what should be.
+                    most = known if query.name == "memory_baseline" else RISE * known
+                    self._learned[query.name][model] = min(least, most)
 
         return fold
 

@@ -16,11 +16,14 @@ import pytest
 
 from dutycycle_alerter.engine import Engine
 from dutycycle_alerter.incidents.model import Incident
+from dutycycle_alerter.rules import Outcome
+from dutycycle_alerter.rules.device_memory import judge_leaked_memory
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.prometheus import PrometheusSource, queries
 from dutycycle_alerter.store import incidents
 from dutycycle_alerter.store.database import get_meta, open_database
 from dutycycle_alerter.store.status import WATERMARK
+from tests.alerter.exporters import GIB
 from tests.alerter.sources.prometheus.conftest import Story
 from tests.fakes.clock import FakeClock
 from tests.prometheus.server import PrometheusServer
@@ -99,7 +102,7 @@ class Rig:
     @property
     def said(self) -> str:
         (target,) = self.source.targets()
-        return target.error
+        return "; ".join((target.error, target.note))
 
 
 @pytest.fixture(scope="module")
@@ -205,6 +208,7 @@ def test_a_window_of_which_a_part_is_missing_is_unknown_as_a_whole(rig: Rig, col
         assert [usage.observed for usage in job.window(900).gpus] == [0, 0]
         assert [usage.observed > 1700 for usage in job.window(1800).gpus] == [True, True]
     assert "1 queries have no answer" in rig.said
+    assert rig.source.targets()[0].error == ""
     assert "too many samples" in rig.said
 
 
@@ -217,6 +221,34 @@ def test_what_was_learned_outlasts_a_query_that_fails_and_a_restart(rig: Rig, st
         job = next(item for item in evidence.jobs if item.job.id == "slurm/1")
         assert job.window(900).gpus[0].idle_power == 65
     again.close()
+
+
+def test_the_baseline_is_the_lowest_ever_learned_also_after_a_restart(rig: Rig, story: Story) -> None:
+    """The leaking GPU may be the only free one of its model."""
+    leaking = result([{"metric": {"model": "NVIDIA H200"}, "value": [1, str(10 * GIB)]}])
+    rig.proxy.rule = lambda query: (200, leaking) if "quantile" in query and "memory_used" in query else None
+    again = PrometheusSource(rig.settings, rig.source._database)
+    again.restore()
+    for source in (rig.source, again):
+        for _ in range(2):
+            with source.evidence(story.at) as evidence:
+                leak = next(one for one in evidence.gpus if one.memory_used == 10 * GIB)
+                assert leak.memory_baseline == 0.5 * GIB
+                assert judge_leaked_memory(leak, rig.settings.judging).outcome is Outcome.FIRING
+    again.close()
+
+
+def test_idle_power_follows_down_at_once_and_up_slowly(rig: Rig, story: Story) -> None:
+    drawn = [0.0]
+    rig.proxy.rule = lambda query: (
+        (200, result([{"metric": {"model": "NVIDIA H200"}, "value": [1, str(drawn[0])]}]))
+        if "quantile" in query and "power_watts" in query
+        else None
+    )
+    for drawn[0], expected in ((60.0, 60.0), (400.0, 60.06)):
+        with rig.source.evidence(story.at) as evidence:
+            job = next(item for item in evidence.jobs if item.job.id == "slurm/1")
+            assert job.window(900).gpus[0].idle_power == pytest.approx(expected)
 
 
 def test_an_engine_that_is_not_there(rig: Rig) -> None:
