@@ -2,14 +2,19 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args, get_type_hints
 
 import pytest
+import yaml
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from dutycycle_alerter.cli.config import config
+from dutycycle_alerter.config_file import load, parse
 from dutycycle_alerter.settings import (
     WINDOWS,
     Duration,
@@ -155,7 +160,12 @@ def value_at(settings: Settings, path: tuple[str, ...]) -> Any:
 
 
 LEAVES = dict(leaves(Settings))
-REAL_TIME_OUTS = {("source", "timeout"), ("prometheus", "timeout"), ("slurm", "timeout")}
+REAL_TIME_OUTS = {
+    ("source", "timeout"),
+    ("prometheus", "timeout"),
+    ("prometheus", "pass_timeout"),
+    ("slurm", "timeout"),
+}
 OPTIONAL: dict[str, Any] = {"prometheus": {"url": "http://prometheus:9090"}, "slurm": {}}
 """Sections that are not there by default."""
 
@@ -363,3 +373,27 @@ def test_the_annotations_are_those_that_the_walk_above_looks_for() -> None:
 def test_every_given_field_of_a_match_must_match(match: dict[str, str], *, matches: bool) -> None:
     labels = {"workload": "slurm/7", "user": "alice", "partition": "gpu"}
     assert JobMatch(**match).matches(labels) is matches
+
+
+def test_a_source_is_prometheus_or_the_exporters_and_not_both() -> None:
+    engine = {"url": "http://prometheus:9090"}
+    data = {"prometheus": engine, "source": {"targets": ["http://gpu01:9836/metrics"]}}
+    assert "prometheus and source.targets exclude each other" in refused(data)
+    assert Settings.model_validate({"prometheus": engine, "source": {"interval": "15s"}}).prometheus is not None
+
+
+@pytest.mark.parametrize(("scale", "whole"), [(1, True), (75, True), (60, True), (90, False), (7, False)])
+def test_promqls_steps_are_whole_milliseconds(scale: float, whole: bool) -> None:
+    data = {"time_scale": scale, "prometheus": {"url": "http://prometheus:9090", "scrape_interval": "30s"}}
+    if whole:
+        assert Settings.model_validate(data).time_scale == scale
+    else:
+        assert "must be whole milliseconds" in refused(data)
+
+
+def test_what_dutycycle_config_prints_can_be_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "site.yaml"
+    file.write_text("prometheus: {url: 'http://prometheus:9090'}\n")
+    printed = CliRunner().invoke(config, [str(file)])
+    assert printed.exit_code == 0
+    assert parse(yaml.safe_load(printed.output)) == load(file)

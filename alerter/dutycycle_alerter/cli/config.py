@@ -22,4 +22,8 @@ def config(file: Path | None) -> None:
       dutycycle config /etc/dutycycle.yaml  check a file (exit code 2 names what is wrong)
     """
     settings = Settings() if file is None else load(file)
-    click.echo(yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False), nl=False)
+    shown = settings.model_dump(mode="json")
+    if settings.prometheus is not None:
+        # Nothing is scraped then, and a file that gave both would be refused.
+        del shown["source"]["targets"]
+    click.echo(yaml.safe_dump(shown, sort_keys=False), nl=False)

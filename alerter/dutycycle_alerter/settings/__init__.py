@@ -129,6 +129,11 @@ class Settings(Section):
             raise ValueError("source.resolution must not be shorter than source.interval")
         if self.prometheus is not None and "targets" in self.source.model_fields_set:
             raise ValueError("prometheus and source.targets exclude each other: remove one")
+        if self.prometheus is not None:
+            step = 1000 * self.prometheus.scrape_interval / self.time_scale
+            if abs(step - round(step)) > 1e-6 * step:
+                # PromQL knows no shorter time: usage would be asked for at steps that drift from the spans.
+                raise ValueError("prometheus.scrape_interval divided by time_scale must be whole milliseconds")
         return self
 
     def scaled(self) -> Settings:
