@@ -6,25 +6,26 @@ nothing, and says so in its status.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from dutycycle_alerter.declarations import Declarations
 from dutycycle_alerter.errors import SourceError
 from dutycycle_alerter.incidents.model import Incident
-from dutycycle_alerter.model import Evidence, Job, JobEvidence, JobKind, workload_of
+from dutycycle_alerter.model import Evidence, Job, JobEvidence, workload_of
 from dutycycle_alerter.rules.report import Final
 from dutycycle_alerter.settings.slurm import Slurm
-from dutycycle_alerter.slurm.facts import CLOCKS_APART, JobFacts, facts_of, settled
+from dutycycle_alerter.slurm.accounting import Accounting
+from dutycycle_alerter.slurm.completion import completed
+from dutycycle_alerter.slurm.facts import CLOCKS_APART, JobFacts, facts_of, is_slurms, settled
 from dutycycle_alerter.slurm.fleet_hours import FleetGpus, fleet_gpus
 from dutycycle_alerter.slurm.holders import holders
-from dutycycle_alerter.slurm.model import FinalFigures, JobState, SlurmJob, Snapshot
+from dutycycle_alerter.slurm.memory import KEPT, NOTHING, Memory, learnt, raw_number
+from dutycycle_alerter.slurm.model import FinalFigures, JobState, SlurmJob, SlurmNode, Snapshot
 from dutycycle_alerter.slurm.watching import Watch
 from dutycycle_alerter.sources.claims import Claims
 from dutycycle_alerter.views import TargetStatus
-
-_ALIVE = frozenset({JobState.RUNNING, JobState.SUSPENDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +144,18 @@ class SlurmWorkloads:
     def __init__(self, settings: Slurm, watch: Watch, *, time_scale: float = 1.0) -> None:
         self._settings = settings
         self._watch = watch
+        self._time_scale = time_scale
         # Slurm's times are whole seconds.
         self._apart = max(2.0, CLOCKS_APART / time_scale)
+        self._accounting = Accounting(watch, apart=self._apart, time_scale=time_scale)
         self._seen_at: float | None = None
-        self._told_at: float | None = None
+        self._memory = NOTHING
+        self._numbers: Mapping[str, int] = {}
+        """Raw ids of what was asked about lately by the id that people use: slurmctld forgets a job before we do."""
         self._claims = Claims()
 
     def ask(self, now: float, incidents: Collection[Incident], ended: Collection[Job]) -> SlurmWord:
-        """Slurm's word; without an answer an empty one that says why."""
+        """Slurm's word; without an answer it is what it said last, ends nothing, and says why."""
         snapshot: Snapshot | None = None
         problem = ""
         try:
@@ -159,50 +164,58 @@ class SlurmWorkloads:
             problem = str(error)
         else:
             self._seen_at = now
+            self._memory = learnt(self._memory, snapshot, kept=KEPT / self._time_scale)
             problem = snapshot.nodes_error
-        runs, trouble = self._runs(now, snapshot, incidents, ended)
+        told = self._accounting.ask(self._wanted(now, snapshot, incidents, ended), now, silent=snapshot is None)
         targets = [TargetStatus("slurm", "", self._seen_at, problem)]
         if self._settings.accounting:
-            targets.append(TargetStatus("slurm accounting", "", self._told_at, trouble))
+            targets.append(TargetStatus("slurm accounting", "", told.at, told.error))
         ordered = self._settings.gpu_order == "nvml"
         return SlurmWord(
-            snapshot, runs, tuple(targets), self._settings.cluster, self._apart, claims=self._claims, ordered=ordered
+            snapshot,
+            told.runs,
+            tuple(targets),
+            self._settings.cluster,
+            self._apart,
+            claims=self._claims,
+            ordered=ordered,
+            memory=replace(self._memory, numbers={**self._numbers, **self._memory.numbers}),
         )
 
     def close(self) -> None:
         """Let go of connections."""
         self._watch.close()
 
-    def _runs(
+    def _wanted(
         self, now: float, snapshot: Snapshot | None, incidents: Collection[Incident], ended: Collection[Job]
-    ) -> tuple[Mapping[int, tuple[FinalFigures, ...]], str]:
-        """Runs that are over of the jobs that are, by raw id, and why they could not be had."""
-        wanted = {number: job.start for job in ended if (number := _number(job.id, job.cluster)) is not None}
+    ) -> Mapping[int, float]:
+        """Jobs that are over or may be, by raw id with a time at which each ran: the reports' first, which wait."""
+        numbers = {**self._numbers, **self._memory.numbers}
+        named: dict[str, int] = {}
+        wanted: dict[int, float] = {}
+        for job in ended:
+            number = _number(job.id, job.cluster, self._settings.cluster, numbers)
+            if number is not None:
+                wanted[number] = job.start
+                named[workload_of(job.id, job.cluster)] = number
         for incident in incidents:
-            number = _number(incident.subject, incident.cluster)
-            if number is None or not self._ours(incident.cluster):
+            number = _number(incident.subject, incident.cluster, self._settings.cluster, numbers)
+            if number is None:
                 continue
+            named[workload_of(incident.subject, incident.cluster)] = number
             known = None if snapshot is None else snapshot.jobs.get(number)
             if not incident.state.active or snapshot is None or known is None or known.state is JobState.ENDED:
                 wanted[number] = min(incident.started_at, wanted.get(number, incident.started_at))
+        self._numbers = {workload.partition("/")[2]: number for workload, number in named.items()}
         since = now - self._settings.accounting_lookback
-        wanted = {number: start for number, start in wanted.items() if start >= since}
-        if not wanted:
-            return {}, ""
-        try:
-            runs = self._watch.ended(wanted, min(wanted.values()) - self._apart)
-        except SourceError as error:
-            return {}, str(error)
-        self._told_at = now
-        return runs, ""
-
-    def _ours(self, cluster: str) -> bool:
-        return not self._settings.cluster or cluster == self._settings.cluster
+        return {number: start for number, start in wanted.items() if start >= since}
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmWord:
-    """What Slurm said at one instant; `runs` are those that are over, by raw id. `apart` is as for `facts_of`."""
+    """What Slurm said at one instant, None where it was silent; `memory` is what it said last. `runs` are those that
+    are over, by raw id. `apart` is as for `facts_of`.
+    """
 
     snapshot: Snapshot | None
     runs: Mapping[int, tuple[FinalFigures, ...]] = field(default_factory=dict)
@@ -211,6 +224,7 @@ class SlurmWord:
     apart: float = CLOCKS_APART
     claims: Claims = field(default_factory=Claims)
     ordered: bool = False
+    memory: Memory = NOTHING
 
     def claimed(self, evidence: Evidence) -> Evidence:
         """By the GPUs' nodes, and by their indexes where these are known to be NVML's (`ordered`)."""
@@ -223,9 +237,10 @@ class SlurmWord:
         """Jobs with who they are and what they asked for; ended where Slurm says that their run is over.
 
         Where Slurm says that a job runs, it has not ended, whatever its exporters lack: nothing is known of it then.
+        Nor is anything known of a job of which a silent Slurm never told: it may be excluded, or interactive.
         """
         facts = self._facts(evidence)
-        return replace(evidence, jobs=[_completed(item, facts.get(item.job.id)) for item in evidence.jobs])
+        return replace(evidence, jobs=[self._completed(item, facts.get(item.job.id)) for item in evidence.jobs])
 
     def declared(self, evidence: Evidence) -> Mapping[str, Declarations]:
         """From the comments of jobs."""
@@ -234,7 +249,7 @@ class SlurmWord:
     def partitions(self) -> Mapping[str, Sequence[str]]:
         """The partitions of each node, by its name and by its host's."""
         found: dict[str, Sequence[str]] = {}
-        for node in () if self.snapshot is None else self.snapshot.nodes.values():
+        for node in self._nodes():
             found[node.name] = node.partitions
             if node.hostname:
                 found.setdefault(node.hostname, node.partitions)
@@ -243,7 +258,7 @@ class SlurmWord:
     def out_of_service(self) -> Mapping[str, str]:
         """By the nodes' names and by their hosts'."""
         found: dict[str, str] = {}
-        for node in () if self.snapshot is None else self.snapshot.nodes.values():
+        for node in self._nodes():
             if node.down or node.draining or node.maintenance:
                 word = "down" if node.down else "drained"
                 found[node.name] = word
@@ -252,13 +267,13 @@ class SlurmWord:
         return found
 
     def fleet(self) -> FleetGpus | None:
-        """The whole cluster's GPUs."""
+        """The whole cluster's GPUs; not known while it is silent."""
         return None if self.snapshot is None else fleet_gpus(self.snapshot)
 
     def end(self, incident: Incident) -> End | None:
         """By accounting, else by slurmctld, which forgets jobs after some minutes."""
-        number = _number(incident.subject, incident.cluster)
-        if number is None or (self.cluster and incident.cluster != self.cluster):
+        number = _number(incident.subject, incident.cluster, self.cluster, self.memory.numbers)
+        if number is None:
             return None
         run = self._run(number, incident.started_at)
         if run is not None and run.end is not None:
@@ -268,7 +283,7 @@ class SlurmWord:
 
     def final(self, job: Job) -> Final | None:
         """The figures of the job's run."""
-        number = _number(job.id, job.cluster)
+        number = _number(job.id, job.cluster, self.cluster, self.memory.numbers)
         run = None if number is None else self._run(number, job.start)
         if run is None:
             return None
@@ -276,12 +291,21 @@ class SlurmWord:
 
     def _facts(self, evidence: Evidence) -> Mapping[str, JobFacts]:
         jobs = [item.job for item in evidence.jobs]
-        found = facts_of(self.snapshot, jobs, cluster=self.cluster, clocks_apart=self.apart)
+        found = facts_of(self.snapshot, jobs, cluster=self.cluster, clocks_apart=self.apart, memory=self.memory)
         for job in jobs:
             known = found.get(job.id)
             if known is not None and known.id in self.runs and (known.absent or known.ended):
                 found[job.id] = settled(known, job, self.runs[known.id], clocks_apart=self.apart)
         return found
+
+    def _completed(self, item: JobEvidence, known: JobFacts | None) -> JobEvidence:
+        if known is not None:
+            return completed(item, known)
+        unheard = self.snapshot is None and is_slurms(item.job, self.cluster)
+        return replace(item, visible=False) if unheard and item.ended is None else item
+
+    def _nodes(self) -> Iterable[SlurmNode]:
+        return (self.memory if self.snapshot is None else self.snapshot).nodes.values()
 
     def _run(self, number: int, moment: float) -> FinalFigures | None:
         """The run that was going on at a moment."""
@@ -293,7 +317,7 @@ class SlurmWord:
         return None
 
     def _over(self, known: SlurmJob, incident: Incident) -> End | None:
-        began_later = known.start is not None and known.start > incident.opened_at + self.apart
+        began_later = known.start is not None and known.start > max(incident.opened_at, incident.known_at) + self.apart
         if known.state is JobState.ENDED and known.end is not None and not began_later:
             return End(known.end, known.states[0] if known.states else "")
         if began_later and known.restarts != 0:
@@ -302,32 +326,7 @@ class SlurmWord:
         return None
 
 
-def _completed(item: JobEvidence, known: JobFacts | None) -> JobEvidence:
-    if known is None or known.absent:
-        return item
-    job = item.job
-    kind = JobKind.INTERACTIVE if known.interactive and job.kind is JobKind.BATCH else job.kind
-    job = replace(
-        job,
-        kind=kind,
-        user=known.user or job.user,
-        account=known.account or job.account,
-        partition=known.partition or job.partition,
-        name=known.name,
-        qos=known.qos,
-        time_limit=known.time_limit,
-        cpus=None if known.cpus is None else float(known.cpus),
-        memory=None if known.memory is None else float(known.memory),
-    )
-    if known.ended:
-        ended = item.at if known.ended_at is None else min(item.at, known.ended_at)
-        return replace(item, job=job, ended=ended)
-    if item.ended is not None and known.state in _ALIVE:
-        return replace(item, job=job, ended=None, visible=False)
-    return replace(item, job=job)
-
-
-def _number(subject: str, cluster: str) -> int | None:
-    """Slurm's raw id of a job; None for what is no job of Slurm's."""
-    scheduler, _, number = workload_of(subject, cluster).partition("/")
-    return int(number) if scheduler == "slurm" and number.isascii() and number.isdecimal() else None
+def _number(subject: str, cluster: str, ours: str, numbers: Mapping[str, int]) -> int | None:
+    """Slurm's raw id of a job; None for what is no job of this Slurm's. `ours` is its cluster, empty for any."""
+    scheduler, _, name = workload_of(subject, cluster).partition("/")
+    return raw_number(name, numbers) if scheduler == "slurm" and ours in ("", cluster) else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from dutycycle_alerter.declarations import NONE, Declarations, from_comment
 from dutycycle_alerter.model import Job
+from dutycycle_alerter.slurm.memory import NOTHING, Memory, raw_number
 from dutycycle_alerter.slurm.model import (
     UNKNOWN_EXIT,
     ExitCode,
@@ -27,10 +28,13 @@ tells it lies so far from Slurm's at most.
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """Slurm's word on one job of ours, at the instant `at`. `id` is the raw job id, `shown_id` what people call it.
+    """Slurm's word on one job of ours. `id` is the raw job id, `shown_id` what people call it.
 
-    `state` is None where Slurm no longer knows the job (`absent`): it has been over for a while, which the accounting
-    database may tell more about; without that it is for the exporters to say. `ended` is true only where Slurm says
+    `state` is None where Slurm does not answer, and where it no longer knows the job (`absent`): it has been over for a
+    while, which the accounting database may tell more about; without that it is for the exporters to say. What else is
+    known of such a job is what Slurm said last. `working` is false where what the GPUs do says nothing of the job: it
+    is suspended, its epilog runs, or it was over by the last word of a Slurm that is silent. `suspended` is when it was
+    last known to be suspended. `ended` is true only where Slurm says
     that the run whose GPUs we see is over, because the job ended or because it waits or runs again after a requeue;
     `ended_at` is when, None where that is not told. `outcome` is Slurm's word for how (`COMPLETED`, `TIMEOUT`,
     `REQUEUED`). `interactive` is true for what was not submitted as a script (salloc, srun), None if that is not known.
@@ -39,9 +43,10 @@ class JobFacts:
     """
 
     id: int
-    at: float
     state: JobState | None = None
     absent: bool = False
+    working: bool = True
+    suspended: float | None = None
     ended: bool = False
     ended_at: float | None = None
     outcome: str = ""
@@ -68,32 +73,54 @@ class JobFacts:
 
 
 def facts_of(
-    snapshot: Snapshot | None, jobs: Iterable[Job], *, cluster: str = "", clocks_apart: float = CLOCKS_APART
+    snapshot: Snapshot | None,
+    jobs: Iterable[Job],
+    *,
+    cluster: str = "",
+    clocks_apart: float = CLOCKS_APART,
+    memory: Memory = NOTHING,
 ) -> dict[str, JobFacts]:
     """Facts by `Job.id`, for the jobs of Slurm that are in this cluster (any, where that is empty).
 
-    Without a snapshot, because Slurm did not answer, there are none: nothing is known then, and nothing has ended.
+    Without a snapshot, because Slurm did not answer, they are those of `memory`, which holds what the last one said:
+    nothing has ended then, and of a job that is not in it there are none.
     """
-    if snapshot is None:
-        return {}
     found: dict[str, JobFacts] = {}
     for job in jobs:
-        number = raw_id(job, cluster)
-        if number is not None:
-            known = snapshot.jobs.get(number)
-            if known is None:
-                found[job.id] = JobFacts(number, snapshot.at, absent=True)
-            else:
-                found[job.id] = _facts(snapshot, known, job, clocks_apart)
+        number = raw_id(job, cluster, memory.numbers)
+        if number is None:
+            continue
+        known = None if snapshot is None else snapshot.jobs.get(number)
+        remembered = memory.jobs.get(number)
+        if snapshot is not None and known is not None:
+            found[job.id] = _facts(snapshot.nodes, known, job, clocks_apart, memory)
+        elif remembered is not None:
+            last = _facts(memory.nodes, remembered, job, clocks_apart, memory)
+            found[job.id] = replace(
+                last,
+                state=None,
+                absent=snapshot is not None,
+                working=last.working and not last.ended,
+                ended=False,
+                ended_at=None,
+                outcome="",
+            )
+        elif snapshot is not None:
+            found[job.id] = JobFacts(number, absent=True)
     return found
 
 
-def raw_id(job: Job, cluster: str = "") -> int | None:
-    """A job's raw id in this Slurm; None for a job of another scheduler or cluster, or one without a number (SLUID)."""
-    if job.scheduler != "slurm" or (cluster and job.cluster != cluster):
-        return None
-    number = job.job_id
-    return int(number) if number.isascii() and number.isdecimal() and 0 < len(number) <= 18 else None
+def raw_id(job: Job, cluster: str = "", numbers: Mapping[str, int] = NOTHING.numbers) -> int | None:
+    """A job's raw id in this Slurm; None for a job of another scheduler or cluster, or one without a number (SLUID).
+
+    `numbers` are those of the names that people use, as in `Memory`.
+    """
+    return raw_number(job.job_id, numbers) if is_slurms(job, cluster) else None
+
+
+def is_slurms(job: Job, cluster: str = "") -> bool:
+    """Whether it is a job of the Slurm of this cluster (any, where that is empty)."""
+    return job.scheduler == "slurm" and cluster in ("", job.cluster)
 
 
 def unsettled(facts: Mapping[str, JobFacts]) -> tuple[int, ...]:
@@ -127,12 +154,14 @@ def settled(facts: JobFacts, job: Job, runs: Sequence[FinalFigures], *, clocks_a
     )
 
 
-def _facts(snapshot: Snapshot, known: SlurmJob, job: Job, clocks_apart: float) -> JobFacts:
+def _facts(nodes: Mapping[str, SlurmNode], known: SlurmJob, job: Job, clocks_apart: float, memory: Memory) -> JobFacts:
     ended, ended_at, outcome = _end(known, job, clocks_apart)
+    suspended = [at for at in (known.suspended, memory.suspended.get(known.id)) if at is not None]
     return JobFacts(
         id=known.id,
-        at=snapshot.at,
         state=known.state,
+        working=known.state not in (JobState.SUSPENDED, JobState.COMPLETING),
+        suspended=max(suspended, default=None),
         ended=ended,
         ended_at=ended_at,
         outcome=outcome,
@@ -147,7 +176,7 @@ def _facts(snapshot: Snapshot, known: SlurmJob, job: Job, clocks_apart: float) -
         start=known.start,
         time_limit=known.limit,
         nodes=known.nodes,
-        hosts=_hosts(known.nodes, snapshot.nodes),
+        hosts=_hosts(known.nodes, nodes),
         gpus=known.gpus,
         gpus_requested=known.gpus_requested,
         cpus=known.cpus_allocated if known.cpus_allocated is not None else known.cpus_requested,

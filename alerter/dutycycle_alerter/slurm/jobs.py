@@ -50,6 +50,7 @@ def read_job(fields: Fields) -> SlurmJob | None:
         eligible=fields.time("eligible_time"),
         start=fields.time("start_time") if begun else None,
         end=fields.time("end_time") if ended else None,
+        suspended=fields.time("suspend_time"),
         limit=None if limit is None else limit * MINUTE,
         nodes=nodes,
         gpus=held,

@@ -48,7 +48,8 @@ class SlurmJob:
     Names, comments and reasons are anybody's text. `nodes` are names of nodes, which need not be their host names.
     `gpus` has the GPUs on each node while the job holds them; `gpus_allocated` and `gpus_requested` are totals over all
     nodes (`gpus_requested` of one task of an array; `tasks` of them wait in this record). `start` is None while the job
-    waits, `end` until it has ended. `limit` is None for a job without a limit, too.
+    waits, `end` until it has ended. `suspended` is when it was last suspended or resumed, None where it never was.
+    `limit` is None for a job without a limit, too.
     """
 
     id: int
@@ -70,6 +71,7 @@ class SlurmJob:
     eligible: float | None = None
     start: float | None = None
     end: float | None = None
+    suspended: float | None = None
     limit: float | None = None
     nodes: tuple[str, ...] = ()
     gpus: Mapping[str, tuple[NodeGpus, ...]] = field(default_factory=dict)

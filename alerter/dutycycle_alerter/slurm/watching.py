@@ -18,7 +18,8 @@ CLOCKS_APART = 120
 """Seconds by which our clock may be ahead of slurmctld's where an answer does not tell its own time. Beyond that a
 change is seen only by the next full read.
 """
-_AT_ONCE = 200
+AT_ONCE = 200
+"""Jobs in one question to accounting."""
 
 
 class Way(Protocol):
@@ -75,8 +76,8 @@ class Watch:
             return {}
         found: dict[int, list[FinalFigures]] = {}
         wanted = sorted(set(jobs))
-        for first in range(0, len(wanted), _AT_ONCE):
-            some = wanted[first : first + _AT_ONCE]
+        for first in range(0, len(wanted), AT_ONCE):
+            some = wanted[first : first + AT_ONCE]
             for figures in self._way.figures(some, since, Nonsense()):
                 if figures.id in some and (figures.end or 0.0) >= since:
                     found.setdefault(figures.id, []).append(figures)

@@ -1,0 +1,54 @@
+"""What accounting says of jobs that are over or may be: asked of all while slurmctld answers, else of few at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dutycycle_alerter.errors import SourceError
+from dutycycle_alerter.slurm.model import FinalFigures
+from dutycycle_alerter.slurm.pacing import Pacing
+from dutycycle_alerter.slurm.watching import AT_ONCE, Watch
+
+Runs = Mapping[int, tuple[FinalFigures, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Runs that are over, by raw id; when accounting last answered (Unix seconds), and why it does not."""
+
+    runs: Runs = field(default_factory=dict)
+    at: float | None = None
+    error: str = ""
+
+
+class Accounting:
+    """Asks `watch`. `apart` is how far two clocks may differ (seconds)."""
+
+    def __init__(self, watch: Watch, *, apart: float, time_scale: float = 1.0) -> None:
+        self._watch = watch
+        self._apart = apart
+        self._pacing = Pacing(AT_ONCE, time_scale=time_scale)
+        self._last = Told()
+
+    def ask(self, wanted: Mapping[int, float], now: float, *, silent: bool) -> Told:
+        """Of `wanted` jobs, by raw id with a time (Unix seconds) at which each ran.
+
+        While slurmctld is `silent` nobody says which of all that run have ended: one call a pass, and of each job at
+        growing intervals.
+        """
+        if silent:
+            due = {number: wanted[number] for number in self._pacing.due(wanted, now)}
+        else:
+            self._pacing.reset()
+            due = dict(wanted)
+        error = self._last.error if wanted else ""
+        runs: Runs = {}
+        at = self._last.at
+        if due:
+            try:
+                runs, at, error = self._watch.ended(due, min(due.values()) - self._apart), now, ""
+            except SourceError as failure:
+                error = str(failure)
+        self._last = Told({}, at, error)
+        return Told(runs, at, error)

@@ -1,0 +1,217 @@
+"""While Slurm is silent its jobs stay what they were, and nobody is accused of what only Slurm could explain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dutycycle_alerter.incidents.model import Resolution, State
+from dutycycle_alerter.settings.policies import Policies
+from dutycycle_alerter.slurm.model import FinalFigures, JobState, SlurmJob
+from tests.alerter.exporters import Allocation
+from tests.alerter.slurm_site import HOUR, JOB, MINUTE, START, Site, slurm_site
+
+SILENCE = 50 * MINUTE
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with slurm_site(tmp_path) as site:
+        yield site
+
+
+class Slow(Allocation):
+    """A GPU that does a third of the work."""
+
+    def work(self, seconds: float, utilization: float | None, gaps: object) -> None:
+        super().work(seconds, (utilization or 0.0) / 3, {})
+
+
+@pytest.mark.parametrize(("comment", "rules"), [("", ["uneven"]), ("dutycycle:expect-uneven", [])])
+def test_what_a_job_declared_counts_while_slurm_is_silent(tmp_path: Path, comment: str, rules: list[str]) -> None:
+    with slurm_site(tmp_path, "slurm/1", 0, 1) as site:
+        one = site.rig.exporters[0].allocations["slurm/1", 1]
+        slow = Slow(one.workload, one.gpu, one.labels, one.start, one.first_process)
+        site.rig.exporters[0].allocations["slurm/1", 1] = slow
+        site.slurm.known = {1: replace(JOB, comment=comment)}
+        site.live(MINUTE, 0.9)
+        site.slurm.down = True
+        site.live(SILENCE, 0.9)
+        assert [item.rule for item in site.incidents()] == rules
+
+
+def test_a_policy_by_qos_holds_while_slurm_is_silent(site: Site) -> None:
+    entry = {"name": "test", "reason": "short tests", "exclude": True, "qos": "debug"}
+    site.configure(policies=Policies.model_validate({"exceptions": [entry]}))
+    site.slurm.known = {1: replace(JOB, qos="debug")}
+    site.live(MINUTE)
+    site.slurm.down = True
+    site.live(SILENCE)
+    assert site.incidents() == []
+
+
+def test_a_shell_of_salloc_is_not_underused_while_slurm_is_silent(site: Site) -> None:
+    site.slurm.known = {1: replace(JOB, batch=False)}
+    site.live(MINUTE, 0.1)
+    site.slurm.down = True
+    site.live(100 * MINUTE, 0.1)
+    assert site.incidents() == []
+
+
+def test_a_job_that_slurm_hides_for_a_while_stays_what_it_was(site: Site) -> None:
+    site.slurm.known = {1: replace(JOB, batch=False)}
+    site.live(MINUTE, 0.1)
+    site.slurm.known = {}
+    site.live(SILENCE, 0.1)
+    assert site.incidents() == []
+
+
+def test_a_job_of_which_a_silent_slurm_never_told_is_unknown(site: Site) -> None:
+    site.slurm.down = True
+    site.live(SILENCE)
+    assert site.incidents() == []
+    site.slurm.down = False
+    site.live(MINUTE)
+    assert [item.rule for item in site.incidents()] == ["idle"]
+
+
+def test_an_incident_of_a_job_of_which_a_silent_slurm_never_told_stays(site: Site) -> None:
+    site.live(SILENCE)
+    site.configure()
+    site.slurm.down = True
+    site.live(SILENCE, 0.9)
+    assert [item.state for item in site.incidents()] == [State.OPEN]
+
+
+def test_a_job_that_was_over_is_not_accused_anew(site: Site) -> None:
+    """Its exporter still shows it, and Slurm, which said that it ended, no longer answers, or forgot it."""
+    site.slurm.known = {1: replace(JOB, gpus_allocated=1)}
+    site.live(SILENCE)
+    site.slurm.known = {1: replace(JOB, state=JobState.ENDED, states=("FAILED",), end=site.now, gpus_allocated=1)}
+    site.live(MINUTE)
+    site.slurm.down = True
+    site.live(5 * MINUTE)
+    site.slurm.down, site.slurm.known = False, {}
+    site.live(5 * MINUTE)
+    assert [item.resolution for item in site.incidents()] == [Resolution.ENDED]
+
+
+def test_drained_nodes_stay_drained_and_the_queue_is_not_known(site: Site) -> None:
+    site.slurm.node = replace(site.slurm.node, states=frozenset({"IDLE", "DRAIN"}))
+    site.live(MINUTE)
+    workloads = site.workloads
+    assert workloads.ask(site.now, [], []).fleet() is not None
+    site.slurm.down = True
+    word = workloads.ask(site.now, [], [])
+    assert (word.fleet(), word.out_of_service(), word.partitions()) == (None, {"gpu01": "drained"}, {"gpu01": ("gpu",)})
+
+
+# Accounting
+
+
+def test_accounting_is_asked_little_while_slurmctld_is_silent(site: Site) -> None:
+    """Hundreds of incidents, each of which might be over: a call a pass, and of each at growing intervals."""
+    site.live(SILENCE)
+    (one,) = site.incidents()
+    many = [replace(one, id=number, subject=f"slurm/{number}") for number in range(1, 501)]
+    site.slurm.down, site.slurm.asked = True, []
+    for minute in range(60):
+        site.workloads.ask(site.now + minute * MINUTE, many, [])
+        assert len(site.slurm.asked) <= minute + 1
+    asked = [number for call in site.slurm.asked for number in call]
+    assert set(asked) == set(range(1, 501))
+    assert max(map(len, site.slurm.asked)) == 200
+    assert len(asked) < 500 * 8
+
+
+def test_one_failure_of_accounting_ends_the_asking_of_a_pass(site: Site) -> None:
+    site.live(SILENCE)
+    (one,) = site.incidents()
+    site.slurm.known, site.slurm.accounting_down, site.slurm.asked = {}, True, []
+    many = [replace(one, id=number, subject=f"slurm/{number}") for number in range(1, 501)]
+    word = site.workloads.ask(site.now, many, [])
+    assert len(site.slurm.asked) == 1
+    assert "does not answer" in word.targets[1].error
+
+
+def test_an_orphan_is_closed_by_accounting_though_slurmctld_is_silent(site: Site) -> None:
+    site.live(SILENCE)
+    site.account("COMPLETED")
+    ended = site.now
+    site.slurm.down = True
+    site.rig.exporters[0].end("slurm/1")
+    site.rig.exporters[0].forget("slurm/1")
+    site.rig.source.close()
+    site.rig.clock.advance(25 * HOUR)
+    site.rig.source = site.rig.started()
+    site.configure()
+    site.engine.run_pass()
+    assert [(item.resolution, item.resolved_at) for item in site.incidents()] == [(Resolution.ENDED, ended)]
+
+
+# Suspended jobs, and epilogs
+
+
+@pytest.mark.parametrize("state", [JobState.SUSPENDED, JobState.COMPLETING])
+def test_a_job_that_cannot_work_is_not_accused(site: Site, state: JobState) -> None:
+    site.live(5 * MINUTE, 0.9)
+    site.slurm.known = {1: replace(JOB, state=state, states=(state.upper(),))}
+    site.live(2 * HOUR)
+    assert site.incidents() == []
+    site.slurm.down = True
+    site.live(SILENCE)
+    assert site.incidents() == [], "nor while a silent Slurm may still hold it"
+
+
+@pytest.mark.parametrize("told", [None, START + 45 * MINUTE])
+def test_after_a_suspension_no_window_shows_it(site: Site, told: float | None) -> None:
+    """`told` is Slurm's own time of the change, where a release tells it."""
+    site.live(15 * MINUTE, 0.9)
+    site.slurm.known = {1: replace(JOB, state=JobState.SUSPENDED, states=("SUSPENDED",))}
+    site.live(30 * MINUTE)
+    site.slurm.known = {1: replace(JOB, suspended=told)}
+    if told is not None:
+        site.configure()
+    site.live(28 * MINUTE)
+    assert site.incidents() == []
+    site.live(10 * MINUTE)
+    assert [item.rule for item in site.incidents()] == ["idle"]
+
+
+# Arrays and heterogeneous jobs
+
+
+TASK = replace(JOB, id=124, array_job_id=120, array_task_id=3, user="bob", name="sweep")
+PART = replace(JOB, id=131, het_job_id=130, het_job_offset=1, user="bob", name="sweep")
+
+
+@pytest.mark.parametrize(("workload", "job"), [("slurm/120_3", TASK), ("slurm/130+1", PART)])
+def test_jobs_by_the_ids_that_people_use_meet_slurm(tmp_path: Path, workload: str, job: SlurmJob) -> None:
+    with slurm_site(tmp_path, workload) as site:
+        site.slurm.known = {job.id: job, 1: JOB}
+        site.live(SILENCE)
+        (item,) = site.incidents()
+        assert (item.subject, item.user) == (workload, "bob")
+        ended = site.now
+        site.slurm.known = {job.id: replace(job, state=JobState.ENDED, states=("TIMEOUT",), end=ended)}
+        site.live(MINUTE)
+        (item,) = site.incidents()
+        assert (item.resolution, item.resolved_at) == (Resolution.ENDED, ended)
+        site.slurm.known = {}
+        site.rig.exporters[0].end(workload)
+        run = FinalFigures(job.id, "TIMEOUT", start=START, end=ended, elapsed=ended - START, gpus=1)
+        site.slurm.accounted = [run]
+        site.live(4 * MINUTE)
+        assert site.incidents()[0].figures["elapsed_seconds"] == ended - START
+
+
+@pytest.mark.parametrize("workload", ["slurm/120_4", "slurm/120_*", "slurm/sEKNKTV3WPV500", "slurm/130+"])
+def test_other_names_are_nobody(tmp_path: Path, workload: str) -> None:
+    with slurm_site(tmp_path, workload) as site:
+        site.slurm.known = {124: TASK, 120: replace(TASK, id=120, array_task_id=None, state=JobState.PENDING)}
+        site.live(SILENCE)
+        (item,) = site.incidents()
+        assert item.user == "alice"
