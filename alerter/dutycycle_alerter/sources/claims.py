@@ -24,6 +24,7 @@ from dutycycle_alerter.model import (
     WindowEvidence,
     workload_of,
 )
+from dutycycle_alerter.printable import printable
 
 UNOWNED = "gpu/"
 """What the workload of a GPU begins with that nobody is known to hold."""
@@ -73,8 +74,8 @@ def unclaimed(evidence: Evidence) -> tuple[str, ...]:
     if not gpus:
         return ()
     nodes = sorted({gpu.node for gpu in gpus})
-    shown = ", ".join(nodes[:3]) + (", ..." if len(nodes) > 3 else "")
-    return (f"{len(gpus)} GPUs whose holder neither metrics nor scheduler tell, on {len(nodes)} nodes: {shown}",)
+    shown = [printable(node, 60) for node in nodes[:3]] + ["..."] * (len(nodes) > 3)
+    return (f"GPUs whose holder neither metrics nor scheduler tell: {len(gpus)} ({', '.join(shown)})",)
 
 
 class Claims:

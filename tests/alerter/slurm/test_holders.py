@@ -9,7 +9,7 @@ import pytest
 from dutycycle_alerter.model import Evidence, Gpu, Job
 from dutycycle_alerter.slurm.holders import holders
 from dutycycle_alerter.slurm.model import JobState, NodeGpus, SlurmJob, SlurmNode, Snapshot
-from dutycycle_alerter.sources.claims import Held
+from dutycycle_alerter.sources.claims import Claims, Held
 from dutycycle_alerter.workloads import Nobody, SlurmWord
 from tests.alerter.cases import LATER, START, evidence
 
@@ -78,6 +78,16 @@ def test_slurms_word_gives_jobs_their_gpus() -> None:
     assert (item.job.id, item.job.user, item.job.gpus, item.job.start) == ("slurm/7", "carol", (gpu,), START)
     assert item.window(900).gpus[0].utilization == 0.5
     assert SlurmWord(None).claimed(seen) is seen
+
+
+def test_a_job_without_labels_ends_when_slurm_says_so() -> None:
+    gpu = Gpu("n2", "3", "GPU-3", model="H100")
+    seen = Evidence(unowned=[evidence([0.5], the_job=Job(id="gpu/GPU-3", gpus=(gpu,), start=START))])
+    claims, over = Claims(), replace(running(state=JobState.ENDED), states=("COMPLETED",), end=LATER - 30)
+    for known, ended in ((running(n2=(0,)), None), (over, LATER - 30)):
+        word = SlurmWord(Snapshot(LATER, {7: known}, NODES), claims=claims)
+        (item,) = word.completed(word.claimed(seen)).jobs
+        assert (item.job.id, item.job.gpus, item.ended) == ("slurm/7", (gpu,), ended)
 
 
 def test_without_a_scheduler_nobody_holds_what_the_metrics_do_not_tell() -> None:

@@ -89,12 +89,14 @@ def test_a_job_of_which_one_node_cannot_be_told_has_nothing() -> None:
 
 def test_gpus_that_somebody_may_hold_are_listed_and_others_are_free() -> None:
     unclear = Claims().made(node(), Holders([holding(n1=Held(2, 4))], {}, {"n1"}))
-    assert unclaimed(unclear) == ("4 GPUs whose holder neither metrics nor scheduler tell, on 1 nodes: n1",)
+    assert unclaimed(unclear) == ("GPUs whose holder neither metrics nor scheduler tell: 4 (n1)",)
     part = Claims().made(node(), Holders([holding(n1=Held(2, 4, ("0", "1")))], {}, {"n1"}))
     assert part.unowned == []
     assert unclaimed(part) == ()
     stranger = Claims().made(node(), Holders())
     assert len(stranger.unowned) == 4
+    many = Evidence(unowned=[unowned(gpu(0, f"n{number}")) for number in range(5)])
+    assert unclaimed(many)[0].endswith("tell: 5 (n0, n1, n2, ...)")
 
 
 def test_a_claimed_gpu_is_held() -> None:
