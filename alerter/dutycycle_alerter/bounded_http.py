@@ -61,23 +61,32 @@ class Connections:
             self._pool.pool_classes_by_scheme = {"http": partial(_UnixPool, unix_socket=unix_socket)}  # type: ignore[dict-item]
 
     def request(
-        self, method: str, url: str, *, headers: Mapping[str, str], max_bytes: int, body: bytes | None = None
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        max_bytes: int,
+        body: bytes | None = None,
+        timeout: float | None = None,
     ) -> Answer:
-        """The answer. Raises SourceError; takes no longer than the time-out, even of a sender that drips.
+        """The answer. Raises SourceError; takes no longer than the time-out, even of a sender that drips. `timeout`
+        is this exchange's own, in seconds.
 
         `max_bytes` bounds the unpacked body. The request must be one that may be sent twice: a kept connection that
         the server closes in the same moment is no failure.
         """
-        deadline = time.monotonic() + self._timeout
+        timeout = self._timeout if timeout is None else timeout
+        deadline = time.monotonic() + timeout
         try:
             try:
-                return self._once(deadline, method, url, headers, max_bytes, body)
+                return self._once(deadline, timeout, method, url, headers, max_bytes, body)
             except ProtocolError as error:
                 if not _unanswered(error) or time.monotonic() > deadline:
                     raise
-                return self._once(deadline, method, url, headers, max_bytes, body)
+                return self._once(deadline, timeout, method, url, headers, max_bytes, body)
         except (HTTPError, OSError, ValueError) as error:
-            reason = self._late if time.monotonic() > deadline else error
+            reason = _late(timeout) if time.monotonic() > deadline else error
             raise SourceError(f"{url}: {reason}") from error
 
     def close(self) -> None:
@@ -85,7 +94,14 @@ class Connections:
         self._pool.clear()
 
     def _once(
-        self, deadline: float, method: str, url: str, headers: Mapping[str, str], max_bytes: int, body: bytes | None
+        self,
+        deadline: float,
+        timeout: float,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        max_bytes: int,
+        body: bytes | None,
     ) -> Answer:
         response = self._pool.request(
             method,
@@ -105,12 +121,12 @@ class Connections:
         response.release_conn()
         if time.monotonic() > deadline:
             # A body without a length ends where the connection does, also where it was cut off.
-            raise SourceError(f"{url}: {self._late}")
+            raise SourceError(f"{url}: {_late(timeout)}")
         return Answer(response.status, {name.lower(): value for name, value in response.headers.items()}, content)
 
-    @property
-    def _late(self) -> str:
-        return f"no complete answer within {self._timeout:g} s"
+
+def _late(timeout: float) -> str:
+    return f"no complete answer within {round(timeout, 2):g} s"
 
 
 def _unanswered(error: ProtocolError) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from math import inf
 from typing import TypeVar
 from urllib.parse import urlencode, urlsplit
 
@@ -45,13 +46,17 @@ class Client:
         self.seconds = 0.0
         self.bytes = 0
 
-    def instant(self, query: str, *, at: float, labels: tuple[str, ...]) -> Vector:
-        """Every series' value at Unix time `at`, told apart by these labels. Raises SourceError."""
-        return self._ask(query, at, lambda body: decode_vector(body, labels, self._known))
+    def instant(self, query: str, *, at: float, labels: tuple[str, ...], within: float = inf) -> Vector:
+        """Every series' value at Unix time `at`, told apart by these labels. Raises SourceError, at the latest after
+        the configured time-out or `within` seconds, whichever is shorter.
+        """
+        return self._ask(query, at, within, lambda body: decode_vector(body, labels, self._known))
 
-    def raw(self, query: str, *, at: float, labels: tuple[str, ...]) -> Matrix:
-        """The samples that a range selector (`name{...}[5m]`) covers before Unix time `at`. Raises SourceError."""
-        return self._ask(query, at, lambda body: decode_matrix(body, labels, self._known))
+    def raw(self, query: str, *, at: float, labels: tuple[str, ...], within: float = inf) -> Matrix:
+        """The samples that a range selector (`name{...}[5m]`) covers before Unix time `at`. Raises SourceError, as
+        `instant` does.
+        """
+        return self._ask(query, at, within, lambda body: decode_matrix(body, labels, self._known))
 
     def close(self) -> None:
         """Close every connection. The client may be used again."""
@@ -60,20 +65,21 @@ class Client:
                 self._connections.close()
             self._connections = None
 
-    def _ask(self, query: str, at: float, decode: Callable[[bytes], _Columns]) -> _Columns:
+    def _ask(self, query: str, at: float, within: float, decode: Callable[[bytes], _Columns]) -> _Columns:
+        timeout = min(self._settings.timeout, within)
         sent, secrets = headers(self._settings)
         sent |= {
             "Accept": "application/json",
             "Accept-Encoding": "gzip",
             "Content-Type": "application/x-www-form-urlencoded",
         }
-        giving_up = max(1, round(self._settings.timeout * 1000 * _EARLIER))
+        giving_up = max(1, round(timeout * 1000 * _EARLIER))
         form = {"query": query, "time": f"{at:.3f}", "timeout": f"{giving_up}ms"}
         body = urlencode(_WHOLE_TRUTH | self._settings.params | form).encode()
         began, size = time.monotonic(), 0
         try:
             answer = self._connected().request(
-                "POST", self._url, headers=sent, body=body, max_bytes=self._settings.max_bytes
+                "POST", self._url, headers=sent, body=body, max_bytes=self._settings.max_bytes, timeout=timeout
             )
             size = len(answer.body)
         except SourceError as error:

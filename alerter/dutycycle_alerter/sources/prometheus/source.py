@@ -23,7 +23,7 @@ from dutycycle_alerter.sources.claims import is_unowned
 from dutycycle_alerter.sources.devices import RISE
 from dutycycle_alerter.sources.prometheus import accounts, dcgm, queries
 from dutycycle_alerter.sources.prometheus.accounts import Growth, Parked
-from dutycycle_alerter.sources.prometheus.asking import Engine, Fold, ask
+from dutycycle_alerter.sources.prometheus.asking import Deadline, Engine, Fold, ask
 from dutycycle_alerter.sources.prometheus.collecting import no_collection
 from dutycycle_alerter.sources.prometheus.columns import cells
 from dutycycle_alerter.sources.prometheus.devices import DeviceEvidence
@@ -144,17 +144,18 @@ class PrometheusSource:
         self._error = error
 
     def _read(self, at: float, since: float | None) -> _Read:
-        answers = self._ask_identity(at, 0.0 if since is None else at - since)
+        deadline = Deadline(self._section.pass_timeout)
+        answers = self._ask_identity(at, 0.0 if since is None else at - since, deadline)
         self._check(answers)
         jobs = self._identity.update(answers, at)
         tables = Tables(at, jobs, self._identity.free, self._learned)
-        failed = ask(self._engine, self._evidence_queries, at, self._fold(tables))
+        failed = ask(self._engine, self._evidence_queries, at, self._fold(tables), deadline=deadline)
         for query, error in failed.items():
             if not query.window and not query.optional:
                 raise SourceError(error)
         tables.failed.update(query.window for query in failed if query.window)
         parked = self._parked.copy()
-        growth, until = self._account(at, since, parked)
+        growth, until = self._account(at, since, parked, deadline)
         self._note(
             twice(answers),
             f"{len(failed)} queries have no answer: {next(iter(failed.values()))}" if failed else "",
@@ -170,11 +171,11 @@ class PrometheusSource:
         )
         return _Read(jobs, parked, evidence)
 
-    def _ask_identity(self, at: float, since: float) -> Answers:
+    def _ask_identity(self, at: float, since: float, deadline: Deadline) -> Answers:
         answers = Answers()
         back = queries.lookback(self._settings, since)
         asked = [q for shard in self._shards for q in self._catalogue.identity(self._settings, back=back, shard=shard)]
-        for error in ask(self._engine, asked, at, answers.fold).values():
+        for error in ask(self._engine, asked, at, answers.fold, deadline=deadline, all_needed=True).values():
             # Some of the allocations would pass for all of them.
             raise SourceError(error)
         return answers
@@ -216,24 +217,29 @@ class PrometheusSource:
 
         return fold
 
-    def _account(self, at: float, since: float | None, parked: Parked) -> tuple[Growth, float]:
+    def _account(self, at: float, since: float | None, parked: Parked, deadline: Deadline) -> tuple[Growth, float]:
         interval = self._section.scrape_interval
         due = accounts.spans(since, at, interval)
         growth = Growth(interval, HOUR / self._settings.time_scale)
+        accounted = due.instants[0]
         for start, end in due:
+            if accounted > due.instants[0] and deadline.near:
+                # What is left is caught up by the next pass: one that came to no end would never catch up.
+                break
             for shard in self._shards:
                 for query in self._catalogue.accounts(self._settings, span=end - start, shard=shard):
                     if query.samples:
-                        matrix = self._engine.raw(query.text, at=end, labels=query.labels)
+                        matrix = self._engine.raw(query.text, at=end, labels=query.labels, within=deadline.left())
                         growth.add(query.name, matrix, start, end, parked)
                         continue
-                    vector = self._engine.instant(query.text, at=end, labels=query.labels)
+                    vector = self._engine.instant(query.text, at=end, labels=query.labels, within=deadline.left())
                     if query.labels == queries.OWNER:
                         growth.own(query, vector)
                     else:
                         growth.take(query.name, vector, start, end)
+            accounted = end
         parked.forget(at)
-        return growth, due.until
+        return growth, accounted
 
     def _jobs(self, tables: Tables, growth: Growth) -> Iterator[JobEvidence]:
         """Every job that holds GPUs or has just ended, and those that came and went since the last pass."""

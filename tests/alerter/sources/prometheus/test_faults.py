@@ -16,10 +16,13 @@ import pytest
 
 from dutycycle_alerter.engine import Engine
 from dutycycle_alerter.incidents.model import Incident
+from dutycycle_alerter.model import Evidence
 from dutycycle_alerter.rules import Outcome
 from dutycycle_alerter.rules.device_memory import judge_leaked_memory
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.prometheus import PrometheusSource, queries
+from dutycycle_alerter.sources.prometheus.accounts import Parked
+from dutycycle_alerter.sources.prometheus.asking import AT_ONCE, Deadline
 from dutycycle_alerter.store import incidents
 from dutycycle_alerter.store.database import get_meta, open_database
 from dutycycle_alerter.store.status import WATERMARK
@@ -265,6 +268,68 @@ def test_an_engine_that_is_not_there(rig: Rig) -> None:
     assert "127.0.0.1:9" in target.error
     source.close()
     assert rig.active() == before
+
+
+@dataclass
+class Hanging:
+    """An alerter whose engine does not answer what `hangs` names, and what it then asked of that."""
+
+    rig: Rig
+    released: threading.Event = field(default_factory=threading.Event)
+    asked: list[str] = field(default_factory=list)
+
+    def look(self, at: float, hangs: Callable[[str], bool], **limits: float) -> tuple[Evidence, str]:
+        def rule(query: str) -> Answer | None:
+            if not hangs(query):
+                return None
+            self.asked.append(query)
+            self.released.wait()
+            return 503, b""
+
+        section = self.rig.settings.prometheus
+        assert section is not None
+        self.rig.proxy.rule = rule
+        settings = self.rig.settings.model_copy(update={"prometheus": section.model_copy(update=limits)})
+        source = PrometheusSource(settings, self.rig.source._database)
+        with source.evidence(at) as evidence:
+            said = source.targets()[0].error
+        source.close()
+        return evidence, said
+
+
+@pytest.fixture
+def hanging(rig: Rig) -> Iterator[Hanging]:
+    made = Hanging(rig)
+    yield made
+    made.released.set()
+
+
+def test_an_engine_that_hangs_is_not_asked_everything(hanging: Hanging) -> None:
+    """Without who holds what nothing can be said: the first failure ends the pass."""
+    evidence, said = hanging.look(hanging.rig.clock(), lambda _: True, timeout=0.5)
+    assert (evidence.jobs, evidence.gpus, evidence.accounted_until) == ((), (), hanging.rig.watermark())
+    assert "no complete answer within 0.5 s" in said
+    assert len(hanging.asked) <= AT_ONCE
+
+
+def test_a_pass_ends_in_time_however_many_queries_hang(hanging: Hanging) -> None:
+    """What was not answered by then is unknown."""
+    windows = {query.text for query in queries.evidence(hanging.rig.settings)}
+    evidence, said = hanging.look(hanging.rig.clock(), windows.__contains__, timeout=600.0, pass_timeout=2.0)
+    assert (evidence.jobs, evidence.gpus, evidence.accounted_until) == ((), (), hanging.rig.watermark())
+    assert "no complete answer" in said or "pass_timeout" in said
+    assert len(hanging.asked) <= AT_ONCE
+
+
+def test_catching_up_goes_on_at_the_next_pass_where_time_runs_short(rig: Rig) -> None:
+    deadline = Deadline(600)
+    source = PrometheusSource(rig.settings, rig.source._database)
+    since = rig.clock() - 86400
+    _, whole = source._account(rig.clock(), since, Parked(), deadline)
+    deadline._at -= 400
+    _, part = source._account(rig.clock(), since, Parked(), deadline)
+    assert since < part < whole
+    source.close()
 
 
 def test_nothing_of_a_job_is_ever_part_of_a_query(rig: Rig, story: Story) -> None:
