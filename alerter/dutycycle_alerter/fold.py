@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
-from dutycycle_alerter.incidents.closing import close, lacks_final
+from dutycycle_alerter.incidents.closing import close, close_former_run, is_of_former_run, lacks_final
 from dutycycle_alerter.incidents.lifecycle import advance, lose
 from dutycycle_alerter.incidents.model import Event, Incident, Step
 from dutycycle_alerter.incidents.reporting import KIND as REPORT
@@ -18,6 +18,7 @@ from dutycycle_alerter.policies import PoliciesInForce
 from dutycycle_alerter.rules import Judgement
 from dutycycle_alerter.rules.report import Final, report
 from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.slurm.facts import CLOCKS_APART
 from dutycycle_alerter.store import incidents
 from dutycycle_alerter.workloads import Word
 
@@ -26,6 +27,9 @@ log = logging.getLogger(__name__)
 JOBS = "efficiency"
 _PASSES_FOR_FIGURES = 3
 """Passes for which a report waits for accounting: slurmdbd learns of an end some seconds after it."""
+
+_LEAST_APART = 2.0
+"""Seconds by which clocks may differ at any time scale: some of the starts that are told are whole seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +45,16 @@ def fold_jobs(connection: sa.Connection, one: Pass, judgements: Sequence[Judgeme
     """Every job's judgement into its incident, and what became of incidents whose jobs no source shows any more."""
     settings = one.policies.settings
     judging, scale = settings.judging, settings.time_scale
+    apart = max(_LEAST_APART, CLOCKS_APART / scale)
     latest = incidents.latest(connection, [judgement.evidence.job.id for judgement in judgements])
     for judgement in judgements:
-        before = latest.get(judgement.evidence.job.id)
+        job = judgement.evidence.job
+        before = latest.get(job.id)
+        if before is not None and is_of_former_run(before, job, apart=apart):
+            save_step(
+                connection, before, close_former_run(before, job, one.word.end(before), now=one.now, time_scale=scale)
+            )
+            before = None
         sustained = None if before is None else one.policies.sustained(before)
         save_step(connection, before, advance(sustained, judgement, judging, time_scale=scale))
     shown = {judgement.evidence.job.id for judgement in judgements}

@@ -39,9 +39,10 @@ class Gpu:
 class Job:
     """What people know as a job: a Slurm job, a pod (later its owner), a shell job on a workstation.
 
-    `start` is when the allocation began; `first_process` when a process of it first held a GPU (None: none yet, or not
-    known). What only a scheduler knows is empty or None without one: `name` (anybody's text), `qos`, `time_limit`
-    (seconds), `cpus` and `memory` (bytes) as requested for the whole job, `labels` of pods.
+    `start` is when the allocation began (since when it was seen, where `start_told` is false: nobody tells it then);
+    `first_process` when a process of it first held a GPU (None: none yet, or not known). What only a scheduler knows is
+    empty or None without one: `name` (anybody's text), `qos`, `time_limit` (seconds), `cpus` and `memory` (bytes) as
+    requested for the whole job, `labels` of pods.
     """
 
     id: str
@@ -64,6 +65,7 @@ class Job:
     cpus: float | None = None
     memory: float | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    start_told: bool = True
 
     @property
     def nodes(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ class Allocation:
     workload: str
     gpu: int
     labels: dict[str, str]
-    start: float
+    start: float | None
     first_process: float | None
     share: float = 1.0
     present: bool = True
@@ -82,7 +82,7 @@ class FakeExporter:
         self.host: dict[str, dict[str, float]] = {}
 
     def allocate(
-        self, workload: str, *gpus: int, start: float = 0.0, first_process: float | None = None, **labels: str
+        self, workload: str, *gpus: int, start: float | None = 0.0, first_process: float | None = None, **labels: str
     ) -> list[Allocation]:
         """Give GPUs to a workload; its counters begin at 0."""
         owner = {
@@ -209,7 +209,8 @@ class FakeExporter:
         lines = []
         if item.present:
             lines.append(sample("gpu_allocation", where, item.share))
-            lines.append(sample("gpu_allocation_start_timestamp_seconds", where, item.start))
+            if item.start is not None:
+                lines.append(sample("gpu_allocation_start_timestamp_seconds", where, item.start))
             if item.first_process is not None:
                 lines.append(sample("workload_first_process_timestamp_seconds", where, item.first_process))
             if item.memory_used is not None:

@@ -1,10 +1,13 @@
-"""The end of a job by its scheduler's word: it closes the job's incident, and adds the final figures of accounting."""
+"""The end of a job by its scheduler's word, or by its beginning anew: it closes the job's incident, and adds the final
+figures of accounting.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from dutycycle_alerter.incidents.model import Event, EventKind, Incident, Resolution, State, Step
+from dutycycle_alerter.model import Job
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.workloads import End
 
@@ -17,6 +20,31 @@ def lacks_final(incident: Incident) -> bool:
     ended = incident.state is State.RESOLVED and incident.resolution is Resolution.ENDED
     # A report has those that it was made from.
     return ended and incident.kind == "efficiency" and ELAPSED not in incident.figures
+
+
+def is_of_former_run(incident: Incident, job: Job, *, apart: float) -> bool:
+    """Whether the job began anew since the incident was last known: it was requeued while nobody looked.
+
+    `apart` is by how many seconds the clocks of its node and of the alerter may differ. A start that nobody tells says
+    nothing.
+    """
+    # Not `updated_at`: people act on an incident of which nothing is known. Not `opened_at` alone: without a prolog's
+    # file the start is that of the oldest process that lives, and that moves when the exporter is started again.
+    return job.start_told and job.start > max(incident.opened_at, incident.known_at) + apart
+
+
+def close_former_run(incident: Incident, job: Job, end: End | None, *, now: float, time_scale: float = 1.0) -> Step:
+    """The incident of a run that is over, of a job that runs again, resolved as ended; unchanged where it is resolved.
+
+    `end` is the scheduler's word. Without it the run ended when it was last known: nobody says when.
+    """
+    if not incident.state.active:
+        return Step(incident)
+    last = max(incident.opened_at, incident.known_at)
+    end = replace(end, at=min(end.at, job.start)) if end is not None else End(last, "")
+    step = close(incident, end, now=now, time_scale=time_scale)
+    resolved = replace(step.events[0], text="the job began anew: its former run is over")
+    return Step(step.incident, (resolved, *step.events[1:]))
 
 
 def close(incident: Incident, end: End, *, now: float, time_scale: float = 1.0) -> Step:

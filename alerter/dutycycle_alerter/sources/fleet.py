@@ -154,6 +154,7 @@ class Fleet:
             namespace=labels.get("namespace", ""),
             pod=labels.get("pod", ""),
             job_id=labels.get("job_id", ""),
+            start_told=bool(starts),
         )
 
     def _sees(self, node: str, at: float) -> bool:

@@ -16,6 +16,7 @@ def describe(
     *,
     gpus: tuple[Gpu, ...],
     start: float,
+    start_told: bool,
     first_process: float | None = None,
 ) -> Job:
     """The job; `owner` are the labels that name it and its owner."""
@@ -32,6 +33,7 @@ def describe(
         namespace=owner.get("namespace", ""),
         pod=owner.get("pod", ""),
         job_id=owner.get("job_id", ""),
+        start_told=start_told,
     )
     kind = kind_of(job, settings.kinds)
     uneven = any(match.matches_job(job) for match in settings.uneven_by_design)

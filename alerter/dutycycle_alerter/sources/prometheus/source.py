@@ -253,7 +253,14 @@ class PrometheusSource:
             first = identity.first_processes.get(known.key)
             ended = None if known.ended is None else growth.grown_at.get(known.key, known.ended)
             yield JobEvidence(
-                job=describe(self._settings, owner, gpus=gpus, start=start, first_process=first),
+                job=describe(
+                    self._settings,
+                    owner,
+                    gpus=gpus,
+                    start=start,
+                    start_told=known.key in identity.starts,
+                    first_process=first,
+                ),
                 at=at,
                 window=partial(windows.of, known),
                 watched_from=known.watched_from,
@@ -267,7 +274,7 @@ class PrometheusSource:
             owner = growth.owners.get(key) or {"cluster": key[0], "workload": key[1]}
             ended = growth.grown_at.get(key, at)
             yield JobEvidence(
-                job=describe(self._settings, owner, gpus=(), start=ended),
+                job=describe(self._settings, owner, gpus=(), start=ended, start_told=False),
                 at=at,
                 window=_nothing,
                 watched_from=at,
