@@ -29,6 +29,23 @@ def judge_low_sm_activity(case: Case) -> Verdict:
         return Verdict(rule, Outcome.HOLDING, settings.window, figures=figures)
     figures["sm_active_of_busy"] = active
     if mean >= settings.at_least and active < settings.below:
-        return Verdict(rule, Outcome.FIRING, settings.window, Severity.WARNING, case.job.gpus, figures)
+        return _low(case, figures)
     cleared = active >= settings.clear_above
     return Verdict(rule, Outcome.CLEAR if cleared else Outcome.HOLDING, settings.window, figures=figures)
+
+
+def _low(case: Case, figures: dict[str, float]) -> Verdict:
+    """The activity of the whole window is low: so must be that of its last part.
+
+    GPM that began late in the window, or stopped in it, reads as little activity too. Where nothing grew in the last
+    part (the clearing window of `idle`), it has stopped.
+    """
+    rule, settings = "low_sm_activity", case.settings.rules.low_sm_activity
+    last = case.window(case.settings.rules.idle.clear_window)
+    lately = activity_while_busy(last.gpus, "sm")
+    if lately is None and any(usage.busy > 0 for usage in last.gpus):
+        reason = "the activity of multiprocessors (GPM) is no longer measured"
+        return Verdict(rule, Outcome.UNKNOWN, settings.window, figures=figures, reason=reason)
+    if lately is None or lately >= settings.below:
+        return Verdict(rule, Outcome.HOLDING, settings.window, figures=figures)
+    return Verdict(rule, Outcome.FIRING, settings.window, Severity.WARNING, case.job.gpus, figures)

@@ -300,6 +300,28 @@ def test_low_sm_activity_needs_the_multiprocessors_of_every_gpu() -> None:
     assert verdict("low_sm_activity", item).outcome is NOT_EVALUABLE
 
 
+@pytest.mark.parametrize(
+    ("before", "lately", "outcome"),
+    [
+        (0.1, 0.1, FIRING),
+        (0.1, 0.2499, FIRING),
+        # GPM began late in the window: what it has measured since is not little.
+        (0.1, 0.25, HOLDING),
+        (0.1, 0.9, HOLDING),
+        # It has stopped: the half hour shows half of what there was.
+        (0.2, 0.0, UNKNOWN),
+        (0.2, None, UNKNOWN),
+    ],
+)
+def test_gpm_that_measured_a_part_of_the_window_accuses_nobody(
+    before: float, lately: float | None, outcome: Outcome
+) -> None:
+    whole = evidence([1.0], gpu_fields={"sm_share": before})
+    last = evidence([1.0], gpu_fields={} if lately is None else {"sm_share": lately})
+    item = replace(whole, window=lambda length: (last if length == 900 else whole).window(length))
+    assert verdict("low_sm_activity", item).outcome is outcome
+
+
 def test_low_sm_activity_of_a_sharer_is_that_of_its_own_work() -> None:
     """It does all of the GPU's work: busy time and active multiprocessors are both credited to it."""
     for active, outcome in ((0.24, FIRING), (0.36, CLEAR)):
