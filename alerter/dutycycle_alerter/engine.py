@@ -76,6 +76,8 @@ class Engine:
         self._database = database
         self._clock = clock
         self._workloads = workloads or Nobody()
+        scraping = settings.source.interval if settings.prometheus is None else settings.prometheus.scrape_interval
+        self._scrape_interval = scraping
         self._cluster = "" if settings.slurm is None else settings.slurm.cluster
         self._reports = Reports(settings)
         self._notices = NoticeLog()
@@ -121,7 +123,7 @@ class Engine:
                 # An engine that is asked knows the newest samples a little later.
                 set_meta(connection, WATERMARK, now if evidence.accounted_until is None else evidence.accounted_until)
                 self._reached("accounted")
-                save_status(connection, status, stale_after=3 * self._settings.source.interval)
+                save_status(connection, status, stale_after=3 * self._scrape_interval)
                 self._reached("written")
             self._reached("committed")
             self._reports.committed()
