@@ -85,7 +85,7 @@ class PrometheusHistory:
 def reading(settings: Settings) -> Settings:
     """The settings with which evidence is read that any configuration with the same windows can judge."""
     serving = any(match.kind is JobKind.SERVING for match in settings.kinds)
-    # A kind of which there is no job: the source reads a whole day where some jobs are serving.
+    # A kind of which there is no job: the source reads a whole day where some jobs may be serving.
     kinds = (KindMatch(kind=JobKind.SERVING, workload=_NO_JOB),) if serving else ()
     return settings.model_copy(update={"kinds": kinds, "uneven_by_design": ()})
 

@@ -118,7 +118,7 @@ class DeviceEvidence:
 
     def _node(self, node: str) -> _Node:
         tables, sight = self._tables, self._sights.get(node)
-        before = tables.at - self._lengths.throttled
+        before = tables.at - self._lengths.devices
         zero = [
             0.0 if sight is not None and sight.visible is not None and known >= sight.visible else None
             for known in (tables.nodes[f"{name}_known"].get(node, -1.0) for name in _HEALTH)

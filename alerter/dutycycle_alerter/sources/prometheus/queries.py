@@ -80,19 +80,26 @@ class Windows:
     throttled: float
 
     @property
+    def devices(self) -> float:
+        """The longest window of the rules on GPUs."""
+        return max(self.leaked, self.throttled)
+
+    @property
     def every(self) -> tuple[float, ...]:
         """All of them, shortest first."""
         return tuple(sorted({*self.basic, *self.full}))
 
 
 def windows(settings: Settings) -> Windows:
-    """The windows of the rules. A whole day is read only where some jobs are configured as serving."""
+    """The windows of the rules. A whole day is read only where some jobs may be serving."""
     rules = settings.judging.rules
     held = {rules.idle.window, rules.partially_idle.window, rules.uneven.window, rules.low_sm_activity.window}
     held.add(rules.underused.window)
     full = held | {rules.hung.window, rules.stalled.window, rules.idle.clear_window}
     basic = {rules.idle.critical_window}
-    if any(match.kind is JobKind.SERVING for match in settings.kinds):
+    # Jobs that these entries are about may say of themselves that they are serving.
+    trusted = settings.policies.opt_out.kinds
+    if trusted or any(match.kind is JobKind.SERVING for match in settings.kinds):
         basic.add(rules.idle.serving_window)
     return Windows(
         basic=tuple(sorted(basic - full)),
@@ -299,7 +306,7 @@ def _throttled(of: Selectors, window: float) -> Iterable[Query]:
 def _devices(of: Selectors, lengths: Windows, xids: tuple[int, ...]) -> Iterable[Query]:
     """Of GPUs that nobody holds more is read than of others: only there memory leaks."""
     nobody = f"unless {on(DEVICE)} {of('gpu_allocation')}"
-    window, leaked = duration(lengths.throttled), duration(lengths.leaked)
+    window, leaked = duration(lengths.devices), duration(lengths.leaked)
     memory, processes = of("gpu_memory_used_bytes"), of("gpu_processes")
     yield Query("memory", by("max", DEVICE, memory), DEVICE)
     least = by("min", DEVICE, f"min_over_time({memory}[{leaked}])")
@@ -309,7 +316,7 @@ def _devices(of: Selectors, lengths: Windows, xids: tuple[int, ...]) -> Iterable
     held = by("max", DEVICE, f"last_over_time({of('gpu_allocation')}[{leaked}])")
     yield Query("held_lately", f"{held} {nobody}", DEVICE, lengths.leaked)
     seen = f"{of('gpu_visible')} offset {window}"
-    yield Query("seen_before", by("max", ("node",), seen), ("node",), lengths.throttled)
+    yield Query("seen_before", by("max", ("node",), seen), ("node",), lengths.devices)
     for name, metric in (("recovery_action", "gpu_recovery_action"), ("remap_failed", "gpu_row_remap_failed")):
         yield Query(name, f"{by('max', DEVICE, of(metric))} > 0", DEVICE)
         # Those that are not listed are 0 where as many say something as can be seen.

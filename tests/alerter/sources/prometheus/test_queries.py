@@ -5,14 +5,21 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from dutycycle_alerter.backtest.prometheus import reading
+from dutycycle_alerter.model import Gpu
+from dutycycle_alerter.promql.answers import Vector
 from dutycycle_alerter.promql.client import Client
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.prometheus import queries
+from dutycycle_alerter.sources.prometheus.devices import DeviceEvidence
+from dutycycle_alerter.sources.prometheus.identity import Sight
 from dutycycle_alerter.sources.prometheus.queries import Query
 from dutycycle_alerter.sources.prometheus.recorded import COPIED, copy_of
+from dutycycle_alerter.sources.prometheus.tables import Tables
 from dutycycle_exporter import contract
 from tests.alerter.sources.prometheus.conftest import Story
 
@@ -42,6 +49,30 @@ def every(found: Settings) -> list[Query]:
 def test_rules_read_a_day_only_where_there_are_serving_jobs() -> None:
     assert queries.windows(settings()).every == (900, 1800, 7200)
     assert queries.windows(settings(SERVING)).every == (900, 1800, 7200, 86400)
+
+
+def test_rules_read_a_day_where_jobs_may_say_that_they_serve() -> None:
+    """Also a backtest's reading."""
+    told = Settings.model_validate({"prometheus": {}, "policies": {"opt_out": {"kinds": [{"partition": "serve"}]}}})
+    assert queries.windows(told).every == (900, 1800, 7200, 86400)
+    assert queries.windows(reading(told)).every == (900, 1800, 7200, 86400)
+
+
+@pytest.mark.parametrize(("leaked", "throttled"), [("15m", "15m"), ("2h", "15m"), ("15m", "30m")])
+def test_gpus_are_watched_for_the_longest_window_of_their_rules(leaked: str, throttled: str) -> None:
+    """Otherwise a rule with the longer one would wait for ever."""
+    rules = {"leaked_memory": {"window": leaked}, "throttled": {"window": throttled}}
+    found = Settings.model_validate({"prometheus": {}, "judging": {"rules": rules}})
+    (asked,) = (query for query in queries.evidence(found) if query.name == "seen_before")
+    window = max(found.judging.rules.leaked_memory.window, found.judging.rules.throttled.window)
+    assert (asked.window, f"offset {window * 1000:.0f}ms" in asked.text) == (window, True)
+    gpu = Gpu("n1", "0", "G0", "", "H200")
+    tables = Tables(10_000.0, [], {("n1", "G0", ""): gpu})
+    tables.fold(asked, Vector([("n1",)], np.array([1.0])))
+    sights = {"n1": Sight(fresh=True, steady=True, visible=1, expected=1)}
+    tables.fold(Query("memory", "", queries.DEVICE), Vector([("n1", "G0", "")], np.array([1.0])))
+    (item,) = DeviceEvidence(tables, sights, queries.windows(found)).gpus()
+    assert item.watched_from == 10_000.0 - window
 
 
 def test_windows_are_wall_time() -> None:
