@@ -19,6 +19,7 @@ from dutycycle_alerter.settings.slurm import Slurm
 from dutycycle_alerter.slurm.accounting import Accounting
 from dutycycle_alerter.slurm.completion import completed
 from dutycycle_alerter.slurm.facts import CLOCKS_APART, JobFacts, facts_of, is_slurms, settled
+from dutycycle_alerter.slurm.fields import Nonsense
 from dutycycle_alerter.slurm.fleet_hours import FleetGpus, fleet_gpus
 from dutycycle_alerter.slurm.holders import holders
 from dutycycle_alerter.slurm.memory import KEPT, NOTHING, Memory, learnt, raw_number
@@ -167,9 +168,10 @@ class SlurmWorkloads:
             self._memory = learnt(self._memory, snapshot, kept=KEPT / self._time_scale)
             problem = snapshot.nodes_error
         told = self._accounting.ask(self._wanted(now, snapshot, incidents, ended), now, silent=snapshot is None)
-        targets = [TargetStatus("slurm", "", self._seen_at, problem)]
+        odd = "" if snapshot is None else Nonsense(snapshot.nonsense).told()
+        targets = [TargetStatus("slurm", "", self._seen_at, problem, odd)]
         if self._settings.accounting:
-            targets.append(TargetStatus("slurm accounting", "", told.at, told.error))
+            targets.append(TargetStatus("slurm accounting", "", told.at, told.error, told.note))
         ordered = self._settings.gpu_order == "nvml"
         return SlurmWord(
             snapshot,

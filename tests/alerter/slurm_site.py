@@ -50,12 +50,14 @@ class FakeSlurm:
     down: bool = False
     accounting_down: bool = False
     asked: list[tuple[int, ...]] = field(default_factory=list)
+    odd: Mapping[str, int] = field(default_factory=dict)
     node: SlurmNode = field(
         default_factory=lambda: SlurmNode("gpu01", frozenset({"MIXED"}), gpus=4, partitions=("gpu",))
     )
 
     def jobs(self, since: int | None, nonsense: Nonsense) -> Table:
         self._answers(self.down)
+        nonsense.update(self.odd)
         return Table(dict(self.known))
 
     def nodes(self, nonsense: Nonsense) -> Mapping[str, SlurmNode]:
@@ -65,6 +67,7 @@ class FakeSlurm:
     def figures(self, jobs: Sequence[int], since: float, nonsense: Nonsense) -> list[FinalFigures]:
         self.asked.append(tuple(jobs))
         self._answers(self.accounting_down)
+        nonsense.update({"sacct.End": 1} if self.odd else {})
         return [run for run in self.accounted if run.id in jobs]
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dutycycle_alerter.incidents.model import Resolution, State
+from dutycycle_alerter.model import Job
 from dutycycle_alerter.settings.policies import Policies
 from dutycycle_alerter.slurm.model import FinalFigures, JobState, SlurmJob
 from tests.alerter.exporters import Allocation
@@ -150,6 +151,23 @@ def test_an_orphan_is_closed_by_accounting_though_slurmctld_is_silent(site: Site
     site.configure()
     site.engine.run_pass()
     assert [(item.resolution, item.resolved_at) for item in site.incidents()] == [(Resolution.ENDED, ended)]
+
+
+# What is not understood
+
+
+def test_values_that_are_not_understood_are_said_and_are_no_error(site: Site) -> None:
+    site.slurm.odd = {"jobs.time_limit": 3, "jobs.a": 1, "jobs.b": 1, "jobs.c": 1}
+    site.live(MINUTE)
+    site.account()
+    site.slurm.known = {}
+    over = Job("slurm/1", (), START, scheduler="slurm", job_id="1")
+    slurm, accounting = site.workloads.ask(site.now, [], [over]).targets
+    assert slurm.note == "not understood and taken as unknown: jobs.time_limit (3), jobs.a (1), jobs.b (1), ..."
+    assert accounting.note.endswith("sacct.End (1)")
+    assert (slurm.error, accounting.error) == ("", "")
+    site.slurm.odd = {}
+    assert [target.note for target in site.workloads.ask(site.now, [], [over]).targets] == ["", ""]
 
 
 # Suspended jobs, and epilogs

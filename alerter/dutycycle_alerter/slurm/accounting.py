@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dutycycle_alerter.errors import SourceError
+from dutycycle_alerter.slurm.fields import Nonsense
 from dutycycle_alerter.slurm.model import FinalFigures
 from dutycycle_alerter.slurm.pacing import Pacing
 from dutycycle_alerter.slurm.watching import AT_ONCE, Watch
@@ -15,11 +16,12 @@ Runs = Mapping[int, tuple[FinalFigures, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Runs that are over, by raw id; when accounting last answered (Unix seconds), and why it does not."""
+    """Runs that are over, by raw id; when accounting last answered (Unix seconds), why it does not, what was odd."""
 
     runs: Runs = field(default_factory=dict)
     at: float | None = None
     error: str = ""
+    note: str = ""
 
 
 class Accounting:
@@ -44,11 +46,13 @@ class Accounting:
             due = dict(wanted)
         error = self._last.error if wanted else ""
         runs: Runs = {}
-        at = self._last.at
+        at, note = self._last.at, self._last.note
         if due:
+            odd = Nonsense()
             try:
-                runs, at, error = self._watch.ended(due, min(due.values()) - self._apart), now, ""
+                runs, at, error = self._watch.ended(due, min(due.values()) - self._apart, odd), now, ""
+                note = odd.told()
             except SourceError as failure:
                 error = str(failure)
-        self._last = Told({}, at, error)
-        return Told(runs, at, error)
+        self._last = Told({}, at, error, note)
+        return Told(runs, at, error, note)

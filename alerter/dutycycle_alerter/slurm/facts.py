@@ -123,11 +123,6 @@ def is_slurms(job: Job, cluster: str = "") -> bool:
     return job.scheduler == "slurm" and cluster in ("", job.cluster)
 
 
-def unsettled(facts: Mapping[str, JobFacts]) -> tuple[int, ...]:
-    """Raw ids of jobs that the accounting database should be asked about: over, or no longer known to slurmctld."""
-    return tuple(sorted({known.id for known in facts.values() if (known.absent or known.ended) and not known.final}))
-
-
 def settled(facts: JobFacts, job: Job, runs: Sequence[FinalFigures], *, clocks_apart: float = CLOCKS_APART) -> JobFacts:
     """The same with the final figures of the run that is the job's, if it is among these; else unchanged."""
     run = _run_of(job, runs, clocks_apart)

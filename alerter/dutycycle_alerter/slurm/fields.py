@@ -12,6 +12,7 @@ from typing import TypeVar
 
 _T = TypeVar("_T")
 
+_TOLD = 3
 _LONGEST_TEXT = 65536
 _LARGEST = 2**62
 # What Slurm's integers say for "no value" and "infinite", where a release lets them through.
@@ -22,6 +23,14 @@ _INFINITE = frozenset({"infinity", "infinite", "unlimited"})
 
 class Nonsense(Counter[str]):
     """Counts, by the path of the field, values that are not what they should be."""
+
+    def told(self) -> str:
+        """For people, short; empty where there is none."""
+        if not self:
+            return ""
+        named = [f"{name} ({count})" for name, count in self.most_common(_TOLD)]
+        more = ", ..." if len(self) > _TOLD else ""
+        return f"not understood and taken as unknown: {', '.join(named)}{more}"
 
 
 class Fields:

@@ -48,37 +48,40 @@ class Watch:
         self._read_at = self._full_at = 0.0
         self._nodes: Mapping[str, SlurmNode] = {}
         self._nodes_at: float | None = None
+        self._odd_jobs, self._odd_nodes = Nonsense(), Nonsense()
 
     def snapshot(self, now: float) -> Snapshot:
         """What Slurm says now (Unix seconds). Raises SourceError where it does not tell its jobs: nothing has ended
         then, and nothing is known. Nodes that cannot be read are those of the last time, and it is said.
         """
-        nonsense = Nonsense()
-        table = self._jobs(now, nonsense)
-        problem = self._refresh_nodes(now, nonsense)
+        table = self._jobs(now)
+        problem = self._refresh_nodes(now)
         return Snapshot(
             at=now,
             jobs=table.jobs,
             nodes=self._nodes,
             nodes_at=self._nodes_at,
             nodes_error=problem,
-            nonsense=dict(nonsense),
+            nonsense=self._odd_jobs + self._odd_nodes,
             pending=documents.pending(table.jobs.values()),
         )
 
-    def ended(self, jobs: Collection[int], since: float) -> Mapping[int, tuple[FinalFigures, ...]]:
+    def ended(
+        self, jobs: Collection[int], since: float, nonsense: Nonsense | None = None
+    ) -> Mapping[int, tuple[FinalFigures, ...]]:
         """Final figures of the runs of these jobs (raw ids) that are over, oldest first, from slurmdbd.
 
         `since` (Unix seconds) is the start of the oldest. A job of which it knows none is not in it. Empty where
-        accounting is switched off. Raises SourceError.
+        accounting is switched off. What it could not understand is counted in `nonsense`. Raises SourceError.
         """
+        odd = Nonsense() if nonsense is None else nonsense
         if not self._settings.accounting:
             return {}
         found: dict[int, list[FinalFigures]] = {}
         wanted = sorted(set(jobs))
         for first in range(0, len(wanted), AT_ONCE):
             some = wanted[first : first + AT_ONCE]
-            for figures in self._way.figures(some, since, Nonsense()):
+            for figures in self._way.figures(some, since, odd):
                 if figures.id in some and (figures.end or 0.0) >= since:
                     found.setdefault(figures.id, []).append(figures)
         return {job: tuple(sorted(runs, key=lambda run: run.start or 0.0)) for job, runs in found.items()}
@@ -87,7 +90,8 @@ class Watch:
         """Let go of connections."""
         self._way.close()
 
-    def _jobs(self, now: float, nonsense: Nonsense) -> Table:
+    def _jobs(self, now: float) -> Table:
+        nonsense = Nonsense()
         known = self._table
         fresh = known is not None and 0 <= now - self._full_at < self._settings.full_interval
         since = self._since(known, now) if known is not None and fresh else None
@@ -96,9 +100,10 @@ class Watch:
             return known
         if table is None or (since is not None and not table.jobs):
             # Nothing at all, where only changes were asked for, may mean either.
+            nonsense = Nonsense()
             table = self._way.jobs(None, nonsense) or Table()
             since = None
-        self._table, self._read_at = table, now
+        self._table, self._read_at, self._odd_jobs = table, now, nonsense
         if since is None:
             self._full_at = now
         return table
@@ -107,15 +112,16 @@ class Watch:
         # Our clock may have been ahead for a while.
         return known.updated if known.updated else max(0, int(min(self._read_at, now)) - CLOCKS_APART)
 
-    def _refresh_nodes(self, now: float, nonsense: Nonsense) -> str:
+    def _refresh_nodes(self, now: float) -> str:
         """Why the nodes could not be read, if they could not."""
         if self._nodes_at is not None and 0 <= now - self._nodes_at < self._settings.nodes_interval:
             return ""
+        nonsense = Nonsense()
         try:
             self._nodes = self._way.nodes(nonsense)
         except SourceError as error:
             return str(error)
-        self._nodes_at = now
+        self._nodes_at, self._odd_nodes = now, nonsense
         return ""
 
 

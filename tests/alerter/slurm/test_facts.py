@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutycycle_alerter.model import Gpu, Job, JobKind
-from dutycycle_alerter.slurm.facts import JobFacts, facts_of, raw_id, settled, unsettled
+from dutycycle_alerter.slurm.facts import JobFacts, facts_of, raw_id, settled
 from dutycycle_alerter.slurm.model import ExitCode, FinalFigures, JobState, NodeGpus, SlurmJob, SlurmNode, Snapshot
 
 START = 1_700_000_000.0
@@ -79,7 +79,6 @@ def test_without_a_snapshot_nothing_is_known_and_nothing_has_ended() -> None:
 def test_a_job_that_slurm_no_longer_knows_is_absent_and_not_ended() -> None:
     found = fact(None)
     assert (found.absent, found.ended, found.state) == (True, False, None)
-    assert unsettled({"slurm/8": found}) == (8,)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +148,6 @@ def test_a_job_that_slurm_no_longer_knows_is_absent_and_not_ended() -> None:
 def test_when_the_run_that_we_see_is_over(known: SlurmJob, ended: bool, at: float | None, outcome: str) -> None:
     found = fact(known)
     assert (found.ended, found.ended_at, found.outcome) == (ended, at, outcome)
-    assert unsettled({"slurm/8": found}) == ((8,) if ended else ())
 
 
 @pytest.mark.parametrize(
@@ -184,7 +182,6 @@ def test_final_figures_settle_a_job_that_slurm_no_longer_knows() -> None:
     assert (found.ended, found.ended_at, found.outcome, found.absent) == (True, NOW, "COMPLETED", True)
     assert (found.user, found.time_limit, found.cpus, found.memory) == ("alice", 60, 4, 5)
     assert found.final is final
-    assert unsettled({"slurm/8": found}) == ()
 
 
 @pytest.mark.parametrize(
