@@ -14,7 +14,7 @@ from dutycycle_alerter.model import Evidence, JobKind
 from dutycycle_alerter.promql.client import Client
 from dutycycle_alerter.settings import KindMatch, Prometheus, Settings
 from dutycycle_alerter.sources.prometheus import PrometheusSource
-from dutycycle_alerter.sources.prometheus.queries import windows
+from dutycycle_alerter.sources.prometheus.queries import reads_labels, windows
 from dutycycle_alerter.store.database import open_database, set_meta
 from dutycycle_alerter.store.status import WATERMARK
 
@@ -87,9 +87,11 @@ def reading(settings: Settings) -> Settings:
     serving = any(match.kind is JobKind.SERVING for match in settings.kinds)
     # A kind of which there is no job: the source reads a whole day where some jobs may be serving.
     kinds = (KindMatch(kind=JobKind.SERVING, workload=_NO_JOB),) if serving else ()
+    if reads_labels(settings):
+        kinds = (*kinds, KindMatch(kind=JobKind.BATCH, workload=_NO_JOB, label="*=*"))
     return settings.model_copy(update={"kinds": kinds, "uneven_by_design": ()})
 
 
 def read_alike(one: Settings, other: Settings) -> bool:
     """Whether the same evidence serves both configurations."""
-    return windows(reading(one)) == windows(reading(other))
+    return windows(reading(one)) == windows(reading(other)) and reads_labels(one) == reads_labels(other)

@@ -105,6 +105,8 @@ class Identity:
     gpus: dict[Device, tuple[Gpu, float]] = field(default_factory=dict)
     """Every GPU that was shown within a day, and when it last was."""
     owners: dict[JobKey, Mapping[str, str]] = field(default_factory=dict)
+    labels: dict[JobKey, Mapping[str, str]] = field(default_factory=dict)
+    """Labels of the jobs' pods, where any entry asks for them."""
     starts: dict[JobKey, float] = field(default_factory=dict)
     first_processes: dict[JobKey, float] = field(default_factory=dict)
 
@@ -131,7 +133,7 @@ class Identity:
             for key in [key for key, held in self.held.items() if held.job == known.key]:
                 self.told.add(key)
                 del self.held[key]
-            for remembered in (self.first_seen, self.owners, self.starts, self.first_processes):
+            for remembered in (self.first_seen, self.owners, self.labels, self.starts, self.first_processes):
                 remembered.pop(known.key, None)
 
     def _see_nodes(self, answers: Answers, at: float) -> None:
@@ -198,6 +200,10 @@ class Identity:
         for query, vector in answers.vectors["owner"]:
             for values in vector.keys:
                 self.owners[values[0], values[1]] = dict(zip(query.labels, values, strict=True))
+        labels: defaultdict[JobKey, dict[str, str]] = defaultdict(dict)
+        for (cluster, workload, label, value), _ in sorted(answers.items("labels")):
+            labels[cluster, workload][label] = value
+        self.labels.update(labels)
         present = {held.job for held in self.held.values() if held.present}
         for name, found in (("start", self.starts), ("first_process", self.first_processes)):
             known = {(cluster, workload): value for (cluster, workload), value in answers.lowest(name).items()}
@@ -206,7 +212,7 @@ class Identity:
                 found.pop(job, None)
             found.update(known)
         alive = {held.job for held in self.held.values()}
-        for remembered in (self.first_seen, self.owners, self.starts, self.first_processes):
+        for remembered in (self.first_seen, self.owners, self.labels, self.starts, self.first_processes):
             for job in remembered.keys() - alive:
                 del remembered[job]
 

@@ -9,6 +9,8 @@ from dutycycle_alerter.model import Gpu, Job, job_id
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.settings.matching import kind_of
 
+_NONE: Mapping[str, str] = {}
+
 
 def describe(
     settings: Settings,
@@ -18,8 +20,9 @@ def describe(
     start: float,
     start_told: bool,
     first_process: float | None = None,
+    labels: Mapping[str, str] = _NONE,
 ) -> Job:
-    """The job; `owner` are the labels that name it and its owner."""
+    """The job; `owner` are the labels that name it and its owner, `labels` those of its pods."""
     job = Job(
         id=job_id(owner["cluster"], owner["workload"]),
         gpus=gpus,
@@ -34,6 +37,7 @@ def describe(
         pod=owner.get("pod", ""),
         job_id=owner.get("job_id", ""),
         start_told=start_told,
+        labels=labels,
     )
     kind = kind_of(job, settings.kinds)
     uneven = any(match.matches_job(job) for match in settings.uneven_by_design)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from dutycycle_alerter.model import JobKind
 from dutycycle_alerter.promql.text import selector
 from dutycycle_alerter.settings import WINDOWS, Settings
+from dutycycle_alerter.settings.matching import ANY
 from dutycycle_alerter.settings.prometheus import Prometheus
 from dutycycle_alerter.sources.prometheus.recorded import COPIED, copy_of
 
@@ -22,6 +23,7 @@ KEY = (*DEVICE, "workload")
 HOLDING = ("cluster", "node", "gpu", "gpu_uuid", "mig", "workload", "model")
 JOB = ("cluster", "workload")
 OWNER = (*JOB, "scheduler", "namespace", "pod", "job_id", "user", "account", "partition")
+LABEL = (*JOB, "label", "value")
 HOST = ("node", "workload")
 GPU = ("node", "gpu", "gpu_uuid", "mig", "model")
 ACCOUNT = ("cluster", "node", "gpu_uuid", "mig", "workload", "model")
@@ -112,6 +114,19 @@ def windows(settings: Settings) -> Windows:
     )
 
 
+def reads_labels(settings: Settings) -> bool:
+    """Whether any entry is about jobs with some label of their pods."""
+    policies = settings.policies
+    entries = (
+        *settings.kinds,
+        *settings.uneven_by_design,
+        *policies.exceptions,
+        *policies.opt_out.allowed,
+        *policies.opt_out.kinds,
+    )
+    return any(match.label != ANY for match in entries)
+
+
 def shards(settings: Prometheus) -> tuple[tuple[str, ...], ...]:
     """The matchers of each shard's selectors; one without any where there are no shards."""
     return tuple((shard,) for shard in settings.shards) or ((),)
@@ -153,6 +168,8 @@ def identity(settings: Settings, *, back: float, shard: tuple[str, ...] = ()) ->
         Query("replays", f"max({of('dutycycle_exporter_replay')})", ()),
         Query("twice", f"count({by('count', KEY, held)} > 1)", ()),
     ]
+    if reads_labels(settings):
+        queries.append(Query("labels", by("max", LABEL, f"last_over_time({of('workload_label')}[{span}])"), LABEL))
     for window in windows(settings).every:
         before = f"{held} offset {duration(window)}"
         queries.append(Query("watched", by("count", JOB, by("count", ("cluster", *KEY), before)), JOB, window))

@@ -260,6 +260,7 @@ class PrometheusSource:
                     start=start,
                     start_told=known.key in identity.starts,
                     first_process=first,
+                    labels=identity.labels.get(known.key, {}),
                 ),
                 at=at,
                 window=partial(windows.of, known),

@@ -16,10 +16,10 @@ import pytest
 
 from dutycycle_alerter.engine import Engine
 from dutycycle_alerter.incidents.model import Incident
-from dutycycle_alerter.model import Evidence
+from dutycycle_alerter.model import Evidence, JobKind
 from dutycycle_alerter.rules import Outcome
 from dutycycle_alerter.rules.device_memory import judge_leaked_memory
-from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.settings import KindMatch, Settings
 from dutycycle_alerter.sources.prometheus import PrometheusSource, queries
 from dutycycle_alerter.sources.prometheus.accounts import Parked
 from dutycycle_alerter.sources.prometheus.asking import AT_ONCE, Deadline
@@ -239,6 +239,21 @@ def test_the_baseline_is_the_lowest_ever_learned_also_after_a_restart(rig: Rig, 
                 assert leak.memory_baseline == 0.5 * GIB
                 assert judge_leaked_memory(leak, rig.settings.judging).outcome is Outcome.FIRING
     again.close()
+
+
+def test_policies_by_label_see_the_labels_of_the_jobs_pods(rig: Rig, story: Story) -> None:
+    labels = [
+        {"metric": {"cluster": "", "workload": "slurm/6", "label": name, "value": value}, "value": [1, "1"]}
+        for name, value in (("app", "vllm-8b"), ("team", "a"))
+    ]
+    rig.proxy.rule = lambda query: (200, result([*labels])) if "workload_label" in query else None
+    kinds = (KindMatch(kind=JobKind.SERVING, label="app=vllm*"),)
+    source = PrometheusSource(rig.settings.model_copy(update={"kinds": kinds}), rig.source._database)
+    with source.evidence(story.at) as evidence:
+        jobs = {item.job.id: item.job for item in evidence.jobs}
+    assert (jobs["slurm/6"].labels, jobs["slurm/6"].kind) == ({"app": "vllm-8b", "team": "a"}, JobKind.SERVING)
+    assert (jobs["slurm/4"].labels, jobs["slurm/4"].kind) == ({}, JobKind.BATCH)
+    source.close()
 
 
 def test_idle_power_follows_down_at_once_and_up_slowly(rig: Rig, story: Story) -> None:

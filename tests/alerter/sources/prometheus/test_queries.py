@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dutycycle_alerter.backtest.prometheus import reading
+from dutycycle_alerter.backtest.prometheus import read_alike, reading
 from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.promql.answers import Vector
 from dutycycle_alerter.promql.client import Client
@@ -56,6 +56,28 @@ def test_rules_read_a_day_where_jobs_may_say_that_they_serve() -> None:
     told = Settings.model_validate({"prometheus": {}, "policies": {"opt_out": {"kinds": [{"partition": "serve"}]}}})
     assert queries.windows(told).every == (900, 1800, 7200, 86400)
     assert queries.windows(reading(told)).every == (900, 1800, 7200, 86400)
+
+
+LABELLED: list[dict[str, Any]] = [
+    {"kinds": [{"kind": "serving", "label": "app=vllm*"}]},
+    {"uneven_by_design": [{"label": "app=vllm*"}]},
+    {"policies": {"exceptions": [{"name": "a", "reason": "b", "exclude": True, "label": "app=vllm*"}]}},
+    {"policies": {"opt_out": {"allowed": [{"label": "app=vllm*"}]}}},
+    {"policies": {"opt_out": {"kinds": [{"label": "app=vllm*"}]}}},
+]
+
+
+@pytest.mark.parametrize("given", LABELLED)
+def test_labels_of_pods_are_asked_for_once_where_an_entry_is_about_them(given: dict[str, Any]) -> None:
+    """Also by a backtest, which leaves the kinds to whoever judges."""
+    found = Settings.model_validate({"prometheus": {}} | given)
+    for one in (found, reading(found)):
+        asked = [query for query in queries.identity(one, back=1800) if query.name == "labels"]
+        assert [query.text for query in asked] == [
+            "max by (cluster, workload, label, value) (last_over_time(workload_label[1800000ms]))"
+        ]
+    assert not [query for query in every(settings(SERVING)) if query.name == "labels"]
+    assert not read_alike(found, settings(SERVING))
 
 
 @pytest.mark.parametrize(("leaked", "throttled"), [("15m", "15m"), ("2h", "15m"), ("15m", "30m")])
