@@ -1,4 +1,8 @@
-"""Incidents and their events, to and from rows."""
+"""Incidents and their events, to and from rows.
+
+Who writes an incident writes all of it: what is read to be written is read `FOR UPDATE`, or what another transaction
+(the pass, a person) did between would be lost. SQLite has no such clause and needs none: its writers are alone.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ _CHUNK = 500
 
 
 def latest(connection: sa.Connection, subjects: Collection[str], kind: str = "efficiency") -> dict[str, Incident]:
-    """The active incident of each subject, or else its newest one; subjects without any are left out."""
+    """The active incident of each subject, or else its newest one; subjects without any are left out. To be written."""
     found: dict[str, Incident] = {}
     wanted = list(subjects)
     for start in range(0, len(wanted), _CHUNK):
@@ -44,6 +48,7 @@ def latest(connection: sa.Connection, subjects: Collection[str], kind: str = "ef
             .where(incident.c.subject.in_(wanted[start : start + _CHUNK]), incident.c.kind == kind)
             # Oldest first, active last: what comes later replaces what came before.
             .order_by(incident.c.state != State.RESOLVED.value, incident.c.opened_at, incident.c.id)
+            .with_for_update()
         )
         for row in connection.execute(query):
             found[row.subject] = from_row(row)
@@ -54,7 +59,7 @@ def latest_of_classes(
     connection: sa.Connection, kinds: Collection[str], *, resolved_after: float
 ) -> dict[tuple[str, str], Incident]:
     """By (subject, class), the active incident or else the newest, of those that a pass may go on with: active ones,
-    those resolved after a time, and those that a person closed while their condition held.
+    those resolved after a time, and those that a person closed while their condition held. To be written.
     """
     columns = incident.c
     closed_while_it_held = sa.and_(
@@ -67,14 +72,15 @@ def latest_of_classes(
             sa.or_(columns.state != State.RESOLVED.value, columns.resolved_at >= resolved_after, closed_while_it_held),
         )
         .order_by(columns.state != State.RESOLVED.value, columns.opened_at, columns.id)
+        .with_for_update()
     )
     return {(row.subject, row.kind): from_row(row) for row in connection.execute(query)}
 
 
-def active(connection: sa.Connection) -> list[Incident]:
+def active(connection: sa.Connection, *, to_write: bool = False) -> list[Incident]:
     """Every incident that is not resolved."""
     query = sa.select(incident).where(incident.c.state != State.RESOLVED.value).order_by(incident.c.id)
-    return [from_row(row) for row in connection.execute(query)]
+    return [from_row(row) for row in connection.execute(query.with_for_update() if to_write else query)]
 
 
 def resolved_since(connection: sa.Connection, since: float) -> list[Incident]:
@@ -115,11 +121,12 @@ def save(connection: sa.Connection, before: Incident | None, step: Step) -> Inci
     return after if after.id else replace(after, id=incident_id)
 
 
-def get(connection: sa.Connection, incident_id: int) -> Incident | None:
+def get(connection: sa.Connection, incident_id: int, *, to_write: bool = False) -> Incident | None:
     """One incident by its number; None where there is none, or can be none."""
     if not 0 < incident_id < 2**31:  # beyond the column's type: people type numbers into addresses
         return None
-    row = connection.execute(sa.select(incident).where(incident.c.id == incident_id)).first()
+    query = sa.select(incident).where(incident.c.id == incident_id)
+    row = connection.execute(query.with_for_update() if to_write else query).first()
     return None if row is None else from_row(row)
 
 

@@ -121,7 +121,7 @@ class StoreReader:
 
     def _act(self, incident_id: int, change: Callable[[Incident], Step]) -> Incident:
         with self._database.write() as connection:
-            before = incidents.get(connection, incident_id)
+            before = incidents.get(connection, incident_id, to_write=True)
             if before is None:
                 raise IncidentNotFoundError(f"there is no incident {incident_id}")
             after = incidents.save(connection, before, change(before))

@@ -1,10 +1,13 @@
 """Incidents in the store: every field comes back, the database itself allows one active incident, filters are exact."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 
 import pytest
+import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy.dialects import postgresql, sqlite
 
 from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.incidents.model import (
@@ -330,3 +333,40 @@ def test_events_are_told_in_order_from_any_point_on(database: Database) -> None:
         ]
         assert len(incidents.events_after(connection, 0, limit=2)) == 2
         assert incidents.events_after(connection, 3) == []
+
+
+def test_what_is_read_to_be_written_is_locked_and_what_is_looked_at_is_not() -> None:
+    """On PostgreSQL; a row that somebody else writes in between would be overwritten as a whole."""
+    reads: dict[str, Callable[[sa.Connection], object]] = {
+        "pass": lambda c: incidents.latest(c, ["slurm/1"]),
+        "devices": lambda c: incidents.latest_of_classes(c, ["gpu_fault"], resolved_after=0),
+        "orphans": lambda c: incidents.active(c, to_write=True),
+        "person": lambda c: incidents.get(c, 1, to_write=True),
+        "page": lambda c: incidents.get(c, 1),
+        "question": incidents.active,
+    }
+    locked = {}
+    for name, read in reads.items():
+        asked = Asked()
+        read(asked)  # type: ignore[arg-type]
+        (query,) = asked.queries
+        locked[name] = "FOR UPDATE" in str(query.compile(dialect=postgresql.dialect()))  # type: ignore[no-untyped-call]
+        assert "FOR UPDATE" not in str(query.compile(dialect=sqlite.dialect()))
+    assert locked == dict.fromkeys(("pass", "devices", "orphans", "person"), True) | {"page": False, "question": False}
+
+
+class Asked:
+    """A connection that notes what it is asked, and finds nothing."""
+
+    def __init__(self) -> None:
+        self.queries: list[sa.Select[tuple[object, ...]]] = []
+
+    def execute(self, query: sa.Select[tuple[object, ...]]) -> "Asked":
+        self.queries.append(query)
+        return self
+
+    def first(self) -> None:
+        return None
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(())
