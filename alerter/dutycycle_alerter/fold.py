@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import sqlalchemy as sa
 
@@ -16,7 +16,7 @@ from dutycycle_alerter.incidents.reporting import file_report
 from dutycycle_alerter.model import Job, JobEvidence
 from dutycycle_alerter.policies import PoliciesInForce
 from dutycycle_alerter.rules import Judgement
-from dutycycle_alerter.rules.report import Final, report
+from dutycycle_alerter.rules.report import Final, report, windows_of_a_life
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.slurm.facts import CLOCKS_APART
 from dutycycle_alerter.store import incidents
@@ -58,7 +58,7 @@ def fold_jobs(connection: sa.Connection, one: Pass, judgements: Sequence[Judgeme
         sustained = None if before is None else one.policies.sustained(before)
         save_step(connection, before, advance(sustained, judgement, judging, time_scale=scale))
     shown = {judgement.evidence.job.id for judgement in judgements}
-    for orphan in incidents.active(connection):
+    for orphan in incidents.active(connection, to_write=True):
         if orphan.kind == JOBS and orphan.subject not in shown:
             end = one.word.end(orphan)
             if end is not None:
@@ -71,7 +71,7 @@ def fold_jobs(connection: sa.Connection, one: Pass, judgements: Sequence[Judgeme
 def fold_ends(connection: sa.Connection, one: Pass, resolved: Iterable[Incident]) -> None:
     """Final figures for incidents whose job has ended, as far as accounting has them by now."""
     for known in resolved:
-        incident = incidents.get(connection, known.id)
+        incident = incidents.get(connection, known.id, to_write=True)
         if incident is not None and lacks_final(incident):
             end = one.word.end(incident)
             if end is not None and end.figures is not None:
@@ -105,7 +105,7 @@ class Reports:
         for job, (item, left) in due.items():
             final = one.word.final(item.job)
             if final is None and left > 0:
-                waiting[job] = item, left - 1
+                waiting[job] = (_kept(item, self._settings) if job in fresh else item), left - 1
             else:
                 self._file(connection, one, item, latest.get(job), final)
                 done[job] = item.job.start
@@ -122,6 +122,12 @@ class Reports:
         applied = one.policies.applied(Judgement(item, report(item, judging, final)))
         step = file_report(latest, item, applied.judgement.verdicts, judging, time_scale=scale)
         save_step(connection, latest, step)
+
+
+def _kept(item: JobEvidence, settings: Settings) -> JobEvidence:
+    """The same with the few windows that its report needs: those of a source hold what it knows of every job."""
+    windows = {length: item.window(length) for length in windows_of_a_life(item, settings.judging)}
+    return replace(item, window=windows.__getitem__)
 
 
 @dataclass(frozen=True, slots=True)

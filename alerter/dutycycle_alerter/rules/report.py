@@ -45,6 +45,12 @@ def report(evidence: JobEvidence, settings: Judging, final: Final | None = None)
     return tuple(life.exempt(rule) or judge(life) for rule, judge in zip(Rules.REPORTS, judges, strict=True))
 
 
+def windows_of_a_life(evidence: JobEvidence, settings: Judging) -> frozenset[float]:
+    """The lengths (wall seconds) of the windows that `report` and its diagnosis ask for, of a job that has ended."""
+    life = _Life(evidence, settings, Final())
+    return frozenset({life.length, life.within}) - {0.0}
+
+
 class _Life:
     """The whole of a job's life as one window."""
 
@@ -62,6 +68,11 @@ class _Life:
         passed = evidence.at - evidence.ended
         self.length = next((length for length in self.lengths if length >= seen + passed), self.lengths[-1])
         self.watched = max(0.0, min(seen, self.length - passed))
+
+    @property
+    def within(self) -> float:
+        """The longest window within what was watched; 0 where there is none."""
+        return max((length for length in self.lengths if length <= self.watched), default=0.0)
 
     def exempt(self, rule: str) -> Verdict | None:
         """Why the rule has nothing to say of this job; None where it has."""
@@ -90,7 +101,7 @@ class _Life:
         """
         if self.final.cpu_seconds is not None:
             return self.final.cpu_seconds / self.run
-        within = max((length for length in self.lengths if length <= self.watched), default=0.0)
+        within = self.within
         return self.case.window(within).host.cpu_cores if within > 0 and within >= self.watched / 2 else None
 
     def memory(self) -> float | None:
