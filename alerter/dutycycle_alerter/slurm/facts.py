@@ -57,7 +57,6 @@ class JobFacts:
     partition: str = ""
     qos: str = ""
     name: str = ""
-    reason: str = ""
     start: float | None = None
     time_limit: float | None = None
     nodes: tuple[str, ...] = ()
@@ -167,7 +166,6 @@ def _facts(nodes: Mapping[str, SlurmNode], known: SlurmJob, job: Job, clocks_apa
         partition=known.partition,
         qos=known.qos,
         name=known.name,
-        reason=known.reason,
         start=known.start,
         time_limit=known.limit,
         nodes=known.nodes,
