@@ -25,6 +25,7 @@ from dutycycle_alerter.sources.metric_names import (
     POWER_CAP,
     THROTTLED,
     UNITS,
+    WORKLOAD_LABEL,
     XID,
 )
 
@@ -101,6 +102,8 @@ class Exposition:
     owned: dict[SeriesKey, Owned] = field(default_factory=dict)
     hosts: dict[tuple[str, str], Host] = field(default_factory=dict)
     devices: dict[DeviceKey, Device] = field(default_factory=dict)
+    labels: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    """Labels of the workloads' pods, by cluster and workload."""
     xids: dict[DeviceKey, dict[int, float]] = field(default_factory=dict)
     """When each XID was last reported, also of GPUs that are no longer shown."""
     expected: dict[str, float] = field(default_factory=dict)
@@ -193,6 +196,8 @@ def _take(found: Exposition, name: str, labels: Mapping[str, str], value: float)
         found.xids.setdefault(_device_key(labels), {})[int(labels["xid"])] = value
     elif name in ("workload_cpu_seconds_total", "workload_cpu_limit_cores", "workload_pressure_seconds_total"):
         _take_host(found, name, labels, value)
+    elif name == WORKLOAD_LABEL:
+        found.labels.setdefault((labels["cluster"], labels["workload"]), {})[labels["label"]] = labels["value"]
     elif "workload" in labels:
         _take_owned(found, name, labels, value)
     else:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dutycycle_alerter.history import GPU_COUNTERS, Series, Values, memory_grew_at, window_evidence
-from dutycycle_alerter.model import Consumption, Evidence, Gpu, Job, JobEvidence, JobKind
+from dutycycle_alerter.model import Consumption, Evidence, Gpu, Job, JobEvidence
 from dutycycle_alerter.settings import JobMatch, KindMatch
+from dutycycle_alerter.settings.matching import kind_of
 from dutycycle_alerter.sources.devices import Devices
 from dutycycle_alerter.sources.exposition import Exposition, SeriesKey
 from dutycycle_alerter.sources.tracked import ABSENT_ANSWERS, Tracked
@@ -64,6 +65,7 @@ class Fleet:
             tracked.append(t, counters, gauges, spacing=self.resolution)
             if owned.share is not None:
                 tracked.labels = owned.labels
+                tracked.pod_labels = exposition.labels.get((owned.labels.get("cluster", ""), key[3]), {})
                 tracked.allocated_at = t
                 tracked.absent = 0
                 tracked.start = tracked.start if owned.start is None else owned.start
@@ -138,14 +140,11 @@ class Fleet:
         labels = members[0].labels
         starts = [tracked.start for tracked in members if tracked.start is not None]
         first = [tracked.first_process for tracked in members if tracked.first_process is not None]
-        kind = next((match.kind for match in self.kinds if match.matches(labels)), JobKind.BATCH)
-        return Job(
+        job = Job(
             id=members[0].job_id,
             gpus=tuple(tracked.gpu for tracked in members),
             start=min(starts, default=min(tracked.history.times[0] for tracked in members)),
             first_process=min(first, default=None),
-            kind=kind,
-            expect_uneven=any(match.matches(labels) for match in self.uneven_by_design),
             cluster=labels.get("cluster", ""),
             scheduler=labels.get("scheduler", ""),
             user=labels.get("user", ""),
@@ -155,7 +154,10 @@ class Fleet:
             pod=labels.get("pod", ""),
             job_id=labels.get("job_id", ""),
             start_told=bool(starts),
+            labels={name: value for tracked in members for name, value in tracked.pod_labels.items()},
         )
+        kind, uneven = kind_of(job, self.kinds), any(match.matches_job(job) for match in self.uneven_by_design)
+        return job if kind is None and not uneven else replace(job, kind=kind or job.kind, expect_uneven=uneven)
 
     def _sees(self, node: str, at: float) -> bool:
         answered = self.answered.get(node)

@@ -52,6 +52,7 @@ DEVICE_GAUGES = {
 HEALTH = {"gpu_recovery_action": "recovery_action", "gpu_row_remap_failed": "remap_failed"}
 LINKS = {"gpu_nvlink_bytes_total": "nvlink", "gpu_pcie_bytes_total": "pcie"}
 DIRECTIONS = ("rx", "tx")
+WORKLOAD_LABEL = "workload_label"
 DEVICE_THROTTLED = "gpu_throttle_seconds_total"
 XID = "gpu_xid_last_timestamp_seconds"
 
@@ -67,6 +68,7 @@ METRICS_READ: dict[str, tuple[str, ...]] = {
     "workload_cpu_seconds_total": ("node", "workload"),
     "workload_cpu_limit_cores": ("node", "workload"),
     "workload_pressure_seconds_total": ("node", "workload", "resource"),
+    WORKLOAD_LABEL: ("cluster", "workload", "label", "value"),
     "gpu_info": (*DEVICE_LABELS, "model", "mig_profile"),
     **dict.fromkeys((*DEVICE_GAUGES, *HEALTH), DEVICE_LABELS),
     **dict.fromkeys(LINKS, (*DEVICE_LABELS, "direction")),

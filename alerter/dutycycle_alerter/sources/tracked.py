@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 
 from dutycycle_alerter.history import Series, Values
@@ -18,6 +18,7 @@ unseen.
 @dataclass(slots=True)
 class Tracked:
     """One workload on one GPU. `link` is the kind of link whose bytes are counted: the first that was seen.
+    `pod_labels` are those of its pod.
 
     `accounted` are the totals that the ledger has already, None for a counter that was never seen. After a restart it
     is only known until when (`accounted_until`): the totals of that instant lie between the last point that was stored
@@ -32,6 +33,7 @@ class Tracked:
     absent: int = 0
     saved_at: float = 0.0
     link: str = ""
+    pod_labels: Mapping[str, str] = field(default_factory=dict)
     accounted: Values = ()
     accounted_until: float | None = None
 

@@ -137,6 +137,24 @@ def test_the_order_in_which_exporters_are_read_does_not_matter() -> None:
     assert first.window(900) == second.window(900)
 
 
+def test_labels_of_pods_are_the_jobs_and_entries_are_matched_by_them() -> None:
+    exporter = FakeExporter("gpu01")
+    exporter.allocate("slurm/1", 0)
+    exporter.allocate("slurm/2", 1)
+    more = (
+        'workload_label{cluster="",workload="slurm/1",label="app",value="vllm-8b"} 1\n'
+        'workload_label{cluster="",workload="slurm/1",label="team",value="a"} 1\n'
+        'workload_label{cluster="",workload="elsewhere",label="team",value="b"} 1\n'
+    )
+    fleet = Fleet(15, 60, kinds=(KindMatch(label="app=vllm*", kind=JobKind.SERVING),))
+    fleet.ingest(parse(exporter.page() + more), 1000.0)
+    jobs = {item.job.id: item.job for item in fleet.evidence(1000.0).jobs}
+    assert {job: (one.labels, one.kind) for job, one in jobs.items()} == {
+        "slurm/1": ({"app": "vllm-8b", "team": "a"}, JobKind.SERVING),
+        "slurm/2": ({}, JobKind.BATCH),
+    }
+
+
 def test_kinds_and_exceptions_are_matched_by_label_first_match_first() -> None:
     fleet = Fleet(
         INTERVAL,
