@@ -2,7 +2,9 @@
 
 Time is cut at multiples of the scrape interval, and a job is charged the difference of what its counters last said
 before the two ends of a span. So spans add up, whoever asks for them and when: a pass that was not committed is simply
-asked for again. A counter that is lower than before was reset, and counts on from there. What a counter holds at its
+asked for again. That holds for samples that the engine has by the time they are asked for, `LAG` scrape intervals after
+their span. What a sample adds that arrives later, but before the next span is asked for, is lost; nothing is ever
+counted twice. A counter that is lower than before was reset, and counts on from there. What a counter holds at its
 first sample is nobody's: the exporter shows a new one at 0 for two scrapes.
 """
 
@@ -22,7 +24,9 @@ from dutycycle_alerter.sources.prometheus.identity import JobKey
 from dutycycle_alerter.sources.prometheus.queries import Query
 
 LAG = 2
-"""Scrape intervals until a sample is surely there: it carries the time at which its scrape began."""
+"""Scrape intervals until a sample of an engine that scrapes by itself is there: it carries the time at which its scrape
+began. Later ones, such as those of a slow remote write, are not waited for.
+"""
 SPAN = 16
 """Scrape intervals that are asked for at once."""
 SPANS = 15
