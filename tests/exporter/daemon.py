@@ -107,6 +107,13 @@ class Daemon:
     def total(self, name: str, **labels: str) -> float:
         return sum(self.values(name, **labels))
 
+    def totals(self, *names: str) -> list[float]:
+        """Totals of several metrics at one instant: they are of one page."""
+        status, text = self.get("/metrics")
+        assert status == 200
+        samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+        return [sum(sample.value for sample in samples if sample.name == name) for name in names]
+
     def child(self) -> int | None:
         """The pid of the NVML child, None while there is none."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
