@@ -140,7 +140,7 @@ class Identity:
         seen, counted = answers.highest("seen_at"), answers.highest("answers")
         visible, expected = answers.highest("visible"), answers.highest("expected")
         self.sights = {}
-        for key in seen.keys() | expected.keys():
+        for key in sorted(seen.keys() | expected.keys()):
             fresh = key in seen and at - seen[key] <= ABSENT_SCRAPES * self.interval
             self.sights[key[0]] = Sight(
                 fresh=fresh,

@@ -13,7 +13,7 @@ import pytest
 from dutycycle_alerter.promql.client import Client
 from dutycycle_alerter.settings import Prometheus, Settings
 from dutycycle_alerter.sources.prometheus import queries
-from dutycycle_alerter.sources.prometheus.asking import ask
+from dutycycle_alerter.sources.prometheus.asking import Deadline, ask
 from dutycycle_alerter.sources.prometheus.identity import Answers, Identity, Known
 from tests.alerter.exporters import Answer, FakeExporter, serving
 from tests.prometheus.server import PrometheusServer
@@ -39,7 +39,8 @@ class Live:
 
     def job(self) -> Known | None:
         now, answers = time.time(), Answers()
-        if ask(self.client, queries.identity(self.settings, back=60), now, answers.fold):
+        asked = queries.identity(self.settings, back=60)
+        if ask(self.client, asked, now, answers.fold, deadline=Deadline(PATIENCE), all_needed=True):
             return None
         jobs = self.identity.update(answers, now)
         self.identity.committed(jobs)
