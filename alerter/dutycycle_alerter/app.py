@@ -13,13 +13,13 @@ from dutycycle_alerter.errors import AlerterError
 from dutycycle_alerter.scheduler import Scheduler, TaskRuns
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.slurm.watching import connect
+from dutycycle_alerter.slurm.word import SlurmWorkloads
 from dutycycle_alerter.sources.prometheus import PrometheusSource
 from dutycycle_alerter.sources.scrape import ScrapeSource
 from dutycycle_alerter.store.database import open_database
 from dutycycle_alerter.store.lock import StoreLock
 from dutycycle_alerter.store.reader import StoreReader
 from dutycycle_alerter.store.status import mark_replay
-from dutycycle_alerter.workloads import SlurmWorkloads
 
 log = logging.getLogger(__name__)
 

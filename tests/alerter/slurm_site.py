@@ -16,8 +16,8 @@ from dutycycle_alerter.slurm.documents import Table
 from dutycycle_alerter.slurm.fields import Nonsense
 from dutycycle_alerter.slurm.model import FinalFigures, JobState, SlurmJob, SlurmNode
 from dutycycle_alerter.slurm.watching import Watch
+from dutycycle_alerter.slurm.word import SlurmWorkloads
 from dutycycle_alerter.views import IncidentFilter
-from dutycycle_alerter.workloads import SlurmWorkloads
 from tests.alerter.exporters import FakeExporter
 from tests.alerter.rig import Rig, running
 

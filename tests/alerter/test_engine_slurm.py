@@ -13,7 +13,7 @@ from dutycycle_alerter.incidents.model import EventKind, Resolution, State
 from dutycycle_alerter.settings.slurm import Slurm
 from dutycycle_alerter.slurm.model import FinalFigures, JobState
 from dutycycle_alerter.slurm.watching import Watch
-from dutycycle_alerter.workloads import SlurmWorkloads
+from dutycycle_alerter.slurm.word import SlurmWorkloads
 from tests.alerter.slurm_site import HOUR, JOB, MINUTE, START, Site, slurm_site
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from dutycycle_alerter.incidents.model import EventKind, Incident, Resolution, State
 from dutycycle_alerter.slurm.model import JobState, SlurmJob, Snapshot
+from dutycycle_alerter.slurm.word import SlurmWord
 from dutycycle_alerter.views import IncidentFilter
-from dutycycle_alerter.workloads import SlurmWord
 from tests.alerter.exporters import FakeExporter
 from tests.alerter.rig import Rig, running
 from tests.alerter.store.test_incidents import incident

@@ -9,8 +9,9 @@ import pytest
 from dutycycle_alerter.model import Evidence, Gpu, Job
 from dutycycle_alerter.slurm.holders import holders
 from dutycycle_alerter.slurm.model import JobState, NodeGpus, SlurmJob, SlurmNode, Snapshot
+from dutycycle_alerter.slurm.word import SlurmWord
 from dutycycle_alerter.sources.claims import Claims, Held
-from dutycycle_alerter.workloads import Nobody, SlurmWord
+from dutycycle_alerter.workloads import Nobody
 from tests.alerter.cases import LATER, START, evidence
 
 NODES = {
