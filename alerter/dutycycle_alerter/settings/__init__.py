@@ -134,6 +134,9 @@ class Settings(Section):
             if abs(step - round(step)) > 1e-6 * step:
                 # PromQL knows no shorter time: usage would be asked for at steps that drift from the spans.
                 raise ValueError("prometheus.scrape_interval divided by time_scale must be whole milliseconds")
+            if self.prometheus.recorded and step >= 60_000:
+                # The rules look back a minute: with one scrape in it they copy gaps.
+                raise ValueError("prometheus.recorded needs a prometheus.scrape_interval under a minute of real time")
         return self
 
     def scaled(self) -> Settings:

@@ -161,6 +161,13 @@ def test_what_is_asked_for_is_published(query: Query) -> None:
     assert grouped <= published
 
 
+def test_copies_of_a_minute_need_more_than_one_scrape_in_it() -> None:
+    with pytest.raises(ValidationError, match="under a minute of real time"):
+        settings(recorded=True, scrape_interval="1m")
+    assert settings(recorded=True, scrape_interval="1m", time_scale=2).prometheus is not None
+    assert settings(scrape_interval="1m").prometheus is not None
+
+
 def test_an_engine_and_targets_exclude_each_other() -> None:
     with pytest.raises(ValidationError, match=r"prometheus and source\.targets exclude each other: remove one"):
         Settings.model_validate({"prometheus": {}, "source": {"targets": ["http://n1:9836/metrics"]}})
