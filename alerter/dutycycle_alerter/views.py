@@ -118,6 +118,10 @@ class Reader(Protocol):
         """The page of incidents, newest first (active before resolved), and how many match in all."""
         ...
 
+    def active_counts(self) -> Mapping[tuple[str, Severity, State], int]:
+        """How many incidents are not resolved, by rule, severity and state; those of which there are none left out."""
+        ...
+
     def incident(self, incident_id: int) -> Incident | None:
         """One incident, or None."""
         ...

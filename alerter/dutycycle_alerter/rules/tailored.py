@@ -24,6 +24,8 @@ FULL = 0.9
 HEADROOM = 1.25
 # MIG divides a GPU into seven instances at most.
 MOST_ON_ONE = 7
+# A batch is not advised to grow further than this: next to nothing in use says little of what one more sample needs.
+MOST_FOLD = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +143,14 @@ def _more_work(facts: Facts) -> Iterator[str]:
     if memory is not None and 0 < memory <= FULL / 2:
         yield (
             f"At most {percent(memory)} of GPU memory is in use: "
-            f"the batch can grow about {floor(FULL / memory)}-fold before it is full."
+            f"the batch can grow about {floor(min(MOST_FOLD, FULL / memory))}-fold before it is full."
         )
     mean = mean_utilization(facts.window)
     if facts.gpus > 1:
         if facts.verdict.rule == "underused":
             yield from _together(facts)
     elif 0 < mean <= FULL / 2:
-        fitting = min(MOST_ON_ONE, floor(FULL / mean))
+        fitting = floor(min(MOST_ON_ONE, FULL / mean))
         yield f"At {percent(mean)} utilization about {fitting} such jobs fit on one GPU, where their memory does."
 
 

@@ -83,6 +83,15 @@ def active(connection: sa.Connection, *, to_write: bool = False) -> list[Inciden
     return [from_row(row) for row in connection.execute(query.with_for_update() if to_write else query)]
 
 
+def active_counts(connection: sa.Connection) -> dict[tuple[str, Severity, State], int]:
+    """How many incidents are not resolved, by rule, severity and state; those of which there are none left out."""
+    key = (incident.c.rule, incident.c.severity, incident.c.state)
+    query = sa.select(*key, sa.func.count()).where(incident.c.state != State.RESOLVED.value).group_by(*key)
+    return {
+        (rule, Severity(severity), State(state)): number for rule, severity, state, number in connection.execute(query)
+    }
+
+
 def resolved_since(connection: sa.Connection, since: float) -> list[Incident]:
     """Every incident that was resolved at a time or later."""
     query = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import sqlalchemy as sa
 
@@ -11,7 +11,7 @@ from dutycycle_alerter.errors import IncidentNotFoundError
 from dutycycle_alerter.fleet_now import FleetAmounts
 from dutycycle_alerter.history import Series
 from dutycycle_alerter.incidents import actions
-from dutycycle_alerter.incidents.model import Event, Incident, Step
+from dutycycle_alerter.incidents.model import Event, Incident, Severity, State, Step
 from dutycycle_alerter.model import Gpu, workload_of
 from dutycycle_alerter.store import counters, fleet_ledger, incidents, ledger
 from dutycycle_alerter.store.database import Database, get_meta, open_database
@@ -35,6 +35,11 @@ class StoreReader:
         """The page of incidents, active before resolved and newest first, and how many match in all."""
         with self._database.read() as connection:
             return incidents.find(connection, wanted, limit=limit, offset=offset)
+
+    def active_counts(self) -> Mapping[tuple[str, Severity, State], int]:
+        """How many incidents are not resolved, by rule, severity and state; those of which there are none left out."""
+        with self._database.read() as connection:
+            return incidents.active_counts(connection)
 
     def incident(self, incident_id: int) -> Incident | None:
         """One incident, or None."""

@@ -20,6 +20,8 @@ from sqlalchemy import (
     text,
 )
 
+from dutycycle_alerter.history import GPU_COUNTERS, GPU_GAUGES, HOST_COUNTERS, HOST_GAUGES
+
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -147,30 +149,7 @@ gpu_counter = Table(
     metadata,
     Column("series_id", ForeignKey("gpu_series.id", ondelete="CASCADE"), primary_key=True),
     Column("t", Float, primary_key=True),
-    *(
-        Column(name, Float)
-        for name in (
-            "allocated",
-            "observed",
-            "busy",
-            "gap_lt2",
-            "gap_2to30",
-            "gap_30to600",
-            "gap_ge600",
-            "energy",
-            "sm",
-            "tensor",
-            "dram",
-            "throttle_thermal",
-            "throttle_power",
-            "link_bytes",
-            "share",
-            "memory_used",
-            "memory_total",
-            "processes",
-            "power_limit",
-        )
-    ),
+    *(Column(name, Float) for name in (*GPU_COUNTERS, *GPU_GAUGES)),
     sqlite_with_rowid=False,
 )
 
@@ -180,7 +159,7 @@ host_counter = Table(
     Column("node", String, primary_key=True),
     Column("workload", String, primary_key=True),
     Column("t", Float, primary_key=True),
-    *(Column(name, Float) for name in ("cpu_seconds", "io_pressure", "cpu_pressure", "cpu_limit")),
+    *(Column(name, Float) for name in (*HOST_COUNTERS, *HOST_GAUGES)),
     Index(None, "t"),
     sqlite_with_rowid=False,
 )

@@ -14,17 +14,13 @@ from prometheus_client.registry import Collector
 
 from dutycycle_alerter import __version__
 from dutycycle_alerter.errors import AlerterError
-from dutycycle_alerter.incidents.model import State
 from dutycycle_alerter.scheduler import TaskRuns
-from dutycycle_alerter.views import IncidentFilter, Reader
+from dutycycle_alerter.views import Reader
 from dutycycle_alerter.web.site import SiteOf
 
 router = APIRouter()
 
 Tasks = Callable[[], Mapping[str, TaskRuns]]
-
-_ACTIVE = frozenset(state for state in State if state.active)
-_PAGE = 1000
 
 
 @router.get("/metrics", include_in_schema=False)
@@ -118,12 +114,6 @@ class AlerterCollector(Collector):
         found = GaugeMetricFamily(
             "dutycycle_incidents", "Incidents that are not resolved.", labels=["rule", "severity", "state"]
         )
-        counted: Counter[tuple[str, str, str]] = Counter()
-        offset = total = 0
-        while offset <= total:
-            page, total = self._reader.incidents(IncidentFilter(states=_ACTIVE), limit=_PAGE, offset=offset)
-            counted.update((item.rule, item.severity.value, item.state.value) for item in page)
-            offset += _PAGE
-        for key, number in sorted(counted.items()):
-            found.add_metric(list(key), number)
+        for (rule, severity, state), number in sorted(self._reader.active_counts().items()):
+            found.add_metric([rule, severity.value, state.value], number)
         return found

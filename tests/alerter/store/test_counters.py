@@ -173,11 +173,6 @@ def test_any_text_and_any_value_come_back(
         assert list(counters.load_series(connection, 0)) == [(row, [saved])]
 
 
-def test_the_columns_are_those_of_the_history() -> None:
-    names = [column.name for column in gpu_counter.columns]
-    assert names == ["series_id", "t", *GPU_COUNTERS, *GPU_GAUGES]
-
-
 def test_points_of_one_series_must_be_newer(database: Database) -> None:
     from dutycycle_alerter.errors import StoreError
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dutycycle_alerter.errors import StoreError
@@ -92,6 +93,10 @@ class FixedReader:
         self._check()
         matching = [one for one in self.found if not wanted.states or one.state in wanted.states]
         return matching[offset : offset + limit], len(matching)
+
+    def active_counts(self) -> Mapping[tuple[str, Severity, State], int]:
+        self._check()
+        return Counter((one.rule, one.severity, one.state) for one in self.found if one.state.active)
 
     def incident(self, incident_id: int) -> Incident | None:
         self._check()
