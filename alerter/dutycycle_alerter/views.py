@@ -6,7 +6,7 @@ it is stored, in wall seconds and joules, and is multiplied by `Status.time_scal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
