@@ -21,28 +21,38 @@ class JobKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Gpu:
-    """One GPU or MIG instance. `index` is NVML's, a string because a recording may name GPUs as it likes."""
+    """One GPU or MIG instance. `index` is NVML's, a string because a recording may name GPUs as it likes.
+
+    `workload` is the pod that holds it, as the exporters name that, where a job is made of pods.
+    """
 
     node: str
     index: str
     uuid: str = ""
     mig: str = ""
     model: str = ""
+    workload: str = field(default="", compare=False)
 
     @property
     def label(self) -> str:
-        """Short name for people: `node:index`."""
-        return f"{self.node}:{self.index}" if self.node else self.index
+        """Short name for people: `node:index`, after the pod that holds it, where the job is made of pods."""
+        place = f"{self.node}:{self.index}" if self.node else self.index
+        return f"{self.pod} ({place})" if self.workload else place
+
+    @property
+    def pod(self) -> str:
+        """The pod's name; empty where no pod holds it."""
+        return self.workload.split("/")[2] if self.workload.count("/") > 2 else self.workload
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What people know as a job: a Slurm job, a pod (later its owner), a shell job on a workstation.
+    """What people know as a job: a Slurm job, a pod or the owner of pods, a shell job on a workstation.
 
     `start` is when the allocation began (since when it was seen, where `start_told` is false: nobody tells it then);
     `first_process` when a process of it first held a GPU (None: none yet, or not known). What only a scheduler knows is
     empty or None without one: `name` (anybody's text), `qos`, `time_limit` (seconds), `cpus` and `memory` (bytes) as
-    requested for the whole job, `labels` of pods.
+    requested for the whole job, `labels` of pods, `owner` the kind of object that owns them (`PyTorchJob`, `Pod`).
     """
 
     id: str
@@ -66,6 +76,7 @@ class Job:
     memory: float | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     start_told: bool = True
+    owner: str = ""
 
     @property
     def nodes(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from dutycycle_alerter.settings.calendar import Clock, Moment, Zone
 from dutycycle_alerter.settings.job_rules import Grace, Idle, PartiallyIdle, Stalled, Underused, Uneven
 from dutycycle_alerter.settings.judging import Judging, Rules
+from dutycycle_alerter.settings.kubernetes import KubernetesCluster
 from dutycycle_alerter.settings.matching import JobMatch, KindMatch, LabelPatterns, Patterns
 from dutycycle_alerter.settings.policies import Maintenance, OptOut, Policies, Policy, RuleNames
 from dutycycle_alerter.settings.prometheus import Prometheus
@@ -44,6 +45,7 @@ __all__ = [
     "JobMatch",
     "Judging",
     "KindMatch",
+    "KubernetesCluster",
     "LabelPatterns",
     "Maintenance",
     "Moment",
@@ -113,6 +115,8 @@ class Settings(Section):
     """Where a PromQL engine scrapes the exporters: given this, the alerter does not scrape them itself."""
     slurm: Slurm | None = None
     """Slurm's own word on its jobs; `slurm: {}` runs its commands."""
+    kubernetes: tuple[KubernetesCluster, ...] = Field(default=(), max_length=64)
+    """Kubernetes clusters whose API servers say to which job a pod belongs; `kubernetes: [{}]` is the alerter's own."""
     schedule: Schedule = Schedule()
     judging: Judging = Judging()
     kinds: tuple[KindMatch, ...] = ()
@@ -129,6 +133,9 @@ class Settings(Section):
             raise ValueError("source.resolution must not be shorter than source.interval")
         if self.prometheus is not None and "targets" in self.source.model_fields_set:
             raise ValueError("prometheus and source.targets exclude each other: remove one")
+        names = [one.cluster for one in self.kubernetes]
+        if len(names) > 1 and ("" in names or len(set(names)) < len(names)):
+            raise ValueError("kubernetes: of several clusters each needs a cluster name of its own")
         if self.prometheus is not None:
             step = 1000 * self.prometheus.scrape_interval / self.time_scale
             if abs(step - round(step)) > 1e-6 * step:

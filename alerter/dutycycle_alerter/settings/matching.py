@@ -72,6 +72,8 @@ class JobMatch(Section):
     """Pattern of its cluster."""
     scheduler: Patterns = ANY
     """Pattern of its scheduler: `slurm`, `k8s`, `local`."""
+    owner: Patterns = ANY
+    """Pattern of the kind of Kubernetes object that it is, such as `PyTorchJob`; `Pod` for a pod that nobody owns."""
     label: LabelPatterns = ANY
     """Pattern of a label of its pods, as `name=pattern`."""
     model: Patterns = ANY
@@ -99,7 +101,10 @@ class JobMatch(Section):
 _TEXTS: Mapping[str, Callable[[Job], str]] = {
     "workload": lambda job: workload_of(job.id, job.cluster),
     "job_name": attrgetter("name"),
-    **{name: attrgetter(name) for name in ("user", "account", "partition", "qos", "namespace", "cluster", "scheduler")},
+    **{
+        name: attrgetter(name)
+        for name in ("user", "account", "partition", "qos", "namespace", "cluster", "scheduler", "owner")
+    },
 }
 """Where a job has the text that each field is compared with."""
 

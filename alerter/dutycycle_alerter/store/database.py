@@ -20,6 +20,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.store import schema
+from dutycycle_alerter.store.url import parse_url, show_url
 
 _Place = tuple[int | None, int | None]
 
@@ -78,8 +79,8 @@ def open_database(url: str, *, time_scale: float | None = None) -> Database:
     A store belongs to one time scale, because its durations are wall seconds: given one, a store written at another is
     refused. Raises StoreError naming the database and the remedy.
     """
-    parsed = _parsed(url)
-    name = _shown(parsed)
+    parsed = parse_url(url)
+    name = show_url(parsed)
     try:
         engine = sa.create_engine(parsed)
     except (ArgumentError, ImportError, ValueError) as error:
@@ -174,22 +175,3 @@ def _translated(name: str) -> Iterator[None]:
         # The statement and its values may carry names of people: the driver's own message is enough.
         reason = getattr(error, "orig", None) or error
         raise StoreError(f"database {name}: {reason}") from error
-
-
-def _parsed(url: str) -> sa.URL:
-    try:
-        parsed = sa.make_url(url)
-    except (ArgumentError, ValueError):
-        # Neither the URL nor what the parser says of it: one that cannot be read may show its password anywhere.
-        raise StoreError(
-            "the database's URL cannot be read: write it like sqlite:////var/lib/dutycycle/dutycycle.sqlite3 or "
-            "postgresql://user:password@host/name, with special characters in the password as %XX"
-        ) from None
-    if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
-        raise StoreError(f"database {_shown(parsed)}: a store needs a file: write it like sqlite:///dutycycle.sqlite3")
-    return parsed
-
-
-def _shown(url: sa.URL) -> str:
-    """The URL without its password, which may also be among the options."""
-    return url.set(query={}).render_as_string(hide_password=True)

@@ -1,0 +1,1 @@
+"""Kubernetes as the scheduler of jobs: who holds GPUs by the word of its API servers."""
