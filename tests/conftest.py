@@ -10,9 +10,20 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.fakes.nvml.fixtures import nvml_driver, nvml_libraries, nvml_library, pynvml_double
+from tests.postgres.fixtures import empty_postgres_url, postgres, postgres_template, postgres_url
 from tests.required import root
 
-__all__ = ["nvml_driver", "nvml_libraries", "nvml_library", "pynvml_double", "root"]
+__all__ = [
+    "empty_postgres_url",
+    "nvml_driver",
+    "nvml_libraries",
+    "nvml_library",
+    "postgres",
+    "postgres_template",
+    "postgres_url",
+    "pynvml_double",
+    "root",
+]
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("dutycycle", deadline=None, suppress_health_check=[HealthCheck.too_slow])

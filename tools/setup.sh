@@ -5,16 +5,17 @@ set -euo pipefail
 
 fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
 apt_install() {
     command -v apt-get >/dev/null || fail "missing: $*. There is no apt-get here; install them and run make again."
-    local sudo=()
-    if [ "$(id -u)" -ne 0 ]; then
-        command -v sudo >/dev/null || fail "missing: $*. Install them as root: apt-get install $*"
-        sudo=(sudo)
-    fi
+    [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null ||
+        fail "missing: $*. Install them as root: apt-get install $*"
     echo "setup: installing $*"
-    "${sudo[@]}" apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+    as_root apt-get update -qq
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
 
 venv() {
@@ -51,8 +52,20 @@ system_test() {
     fi
     [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}"
     [ -z "$own" ] || "$dir/bin/playwright" install --with-deps chromium
+    compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || postgresql
     unpacked "$dir" prometheus prometheus promtool
     unpacked "$dir" victoria-metrics victoria-metrics
+}
+
+# PostgreSQL's server, of which the tests start their own. Its package would make and start one as well, unless what
+# makes it is told not to; where that was installed before, it is left as it is.
+postgresql() {
+    local config=/etc/postgresql-common/createcluster.conf
+    if [ ! -e "$config" ]; then
+        apt_install postgresql-common
+        as_root sed -i 's/^#* *create_main_cluster *=.*/create_main_cluster = false/' "$config"
+    fi
+    apt_install postgresql
 }
 
 # `unpacked DIR PACKAGE PROGRAM...` takes programs out of a package: installed as one, it would bring a service that runs.
