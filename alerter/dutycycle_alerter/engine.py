@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from dutycycle_alerter.device_pass import fold_devices, judge_devices
-from dutycycle_alerter.fleet_now import FleetAmounts, fleet_now
+from dutycycle_alerter.fleet_now import fleet_now
 from dutycycle_alerter.fold import Pass, Reports, fold_ends, fold_jobs
 from dutycycle_alerter.incidents.closing import lacks_final
 from dutycycle_alerter.incidents.model import Incident
@@ -23,7 +23,7 @@ from dutycycle_alerter.store import fleet_ledger, incidents, ledger
 from dutycycle_alerter.store.database import Database, set_meta
 from dutycycle_alerter.store.status import WATERMARK, save_status
 from dutycycle_alerter.views import NotEvaluable, Status, TargetStatus
-from dutycycle_alerter.workloads import Nobody, Word, Workloads
+from dutycycle_alerter.workloads import Nobody, Workloads
 
 FIGURES_WITHIN = 3600.0
 """Seconds after a job's end in which accounting is asked for its final figures."""
@@ -78,7 +78,6 @@ class Engine:
         self._workloads = workloads or Nobody()
         scraping = settings.source.interval if settings.prometheus is None else settings.prometheus.scrape_interval
         self._scrape_interval = scraping
-        self._cluster = "" if settings.slurm is None else settings.slurm.cluster
         self._reports = Reports(settings)
         self._notices = NoticeLog()
         self._reached = reached
@@ -91,11 +90,11 @@ class Engine:
         word = self._workloads.ask(now, [*active, *ended], self._reports.jobs())
         with self._source.evidence(now) as read:
             self._reached("read")
-            seen = word.claimed(read)
+            seen = word.completed(word.claimed(read))
             policies = PoliciesInForce(
-                self._settings, now, word.declared(seen), cluster=self._cluster, partitions=word.partitions()
+                self._settings, now, word.declared(seen), cluster_of=word.cluster_of, partitions=word.partitions()
             )
-            evidence = policies.prepared(word.completed(seen))
+            evidence = policies.prepared(seen)
             applied = [policies.applied(judge(item, self._settings.judging)) for item in evidence.jobs]
             judgements = [one.judgement for one in applied]
             told = notices(policies, applied)
@@ -116,7 +115,12 @@ class Engine:
                 fleet_ledger.add(
                     connection,
                     now,
-                    self._fleet(evidence, word),
+                    fleet_now(
+                        evidence,
+                        cluster_of=word.cluster_of,
+                        out_of_service=word.out_of_service(),
+                        parts=word.fleet(),
+                    ),
                     longest=LONGEST_PAUSE * self._settings.schedule.pass_interval,
                     hour=ledger.HOUR / self._settings.time_scale,
                 )
@@ -133,14 +137,6 @@ class Engine:
     def close(self) -> None:
         """Let go of the schedulers' connections."""
         self._workloads.close()
-
-    def _fleet(self, evidence: Evidence, word: Word) -> list[FleetAmounts]:
-        return fleet_now(
-            evidence,
-            cluster=self._cluster,
-            out_of_service=word.out_of_service(),
-            scheduler=word.fleet(),
-        )
 
     def _open_questions(self, now: float) -> tuple[list[Incident], list[Incident]]:
         """Incidents that a scheduler may know the end of: those that are active, and those lately ended without final

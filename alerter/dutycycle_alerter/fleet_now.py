@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dutycycle_alerter.model import Evidence, GpuEvidence
-from dutycycle_alerter.slurm.fleet_hours import FleetGpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +29,66 @@ class FleetAmounts:
     held: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class AwayNode:
+    """A node that takes no jobs, or cannot run any (`down`): the names that it may be known by, its GPUs' type (empty
+    where there is none, or more than one), and how many of them jobs hold.
+    """
+
+    names: frozenset[str]
+    type: str
+    free: int
+    used: int
+    down: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FleetGpus:
+    """Numbers of GPUs at the instant `at`; the four after `total` are disjoint and sum up to it.
+
+    `drained` are not allocated on nodes that take no new jobs (drained, draining, maintenance), `down` on nodes that
+    cannot run any. `pending` are those that waiting jobs ask for, `held` the part of them whose jobs wait for their
+    user or their dependencies and not for GPUs. `away` are the nodes of those that are drained or down.
+    """
+
+    at: float
+    total: int = 0
+    allocated: int = 0
+    unallocated: int = 0
+    drained: int = 0
+    down: int = 0
+    pending: int = 0
+    held: int = 0
+    away: tuple[AwayNode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPart:
+    """What one scheduler says of its GPUs, None where it is silent, and what its part of the fleet is called."""
+
+    cluster: str
+    gpus: FleetGpus | None
+
+
 _Gpu = tuple[str, str]
 
 
 def fleet_now(
     evidence: Evidence,
     *,
-    cluster: str = "",
+    cluster_of: Callable[[str], str] = lambda _: "",
     out_of_service: Mapping[str, str] | None = None,
-    scheduler: FleetGpus | None = None,
+    parts: Sequence[FleetPart] = (),
 ) -> list[FleetAmounts]:
-    """GPUs whose exporters have answered, by model; and without a model, what waits for GPUs in the scheduler's queue.
+    """GPUs whose exporters have answered, by cluster and model; and without a model, what waits for GPUs in the queue
+    of each of the schedulers (`parts`). `cluster_of` tells that of a node.
 
     `out_of_service` says of nodes that they are `drained` or `down`. Such a node of which nothing is known counts as
     the scheduler has it, by its type of GPU in place of the model. A GPU that is divided into instances counts by the
     part of them that is allocated.
     """
     away = out_of_service or {}
-    parts: defaultdict[_Gpu, list[GpuEvidence]] = defaultdict(list)
+    instances: defaultdict[_Gpu, list[GpuEvidence]] = defaultdict(list)
     wholes: dict[_Gpu, GpuEvidence] = {}
     for item in evidence.gpus:
         place = item.gpu.node, item.gpu.uuid
@@ -55,24 +96,26 @@ def fleet_now(
             wholes[place] = item
         elif item.visible:
             # Instances that are not shown may be of an earlier division.
-            parts[place].append(item)
+            instances[place].append(item)
     unclear = {(gpu.node, gpu.uuid) for item in evidence.unowned for gpu in item.job.gpus}
-    found: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    found: defaultdict[tuple[str, str], defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     for place, whole in wholes.items():
-        for kind, amount in _kinds(whole, parts[place], away.get(place[0], ""), unclear=place in unclear):
-            found[whole.gpu.model][kind] += amount
-    if scheduler is not None:
-        known = {node for node, _ in wholes}
-        for node in scheduler.away:
+        for kind, amount in _kinds(whole, instances[place], away.get(place[0], ""), unclear=place in unclear):
+            found[cluster_of(place[0]), whole.gpu.model][kind] += amount
+    known = {node for node, _ in wholes}
+    for part in parts:
+        if part.gpus is None:
+            continue
+        for node in part.gpus.away:
             if not node.names & known:
                 word = "down" if node.down else "drained"
-                found[node.type][word] += node.free
-                found[node.type]["unknown"] += node.used
-        found[""]["pending"], found[""]["held"] = scheduler.pending, scheduler.held
+                found[part.cluster, node.type][word] += node.free
+                found[part.cluster, node.type]["unknown"] += node.used
+        found[part.cluster, ""]["pending"] += part.gpus.pending
+        found[part.cluster, ""]["held"] += part.gpus.held
     # What is of no model comes last.
-    return [
-        FleetAmounts(cluster, model, **found[model]) for model in sorted(found, key=lambda model: (not model, model))
-    ]
+    order = sorted(found, key=lambda key: (key[0], not key[1], key[1]))
+    return [FleetAmounts(cluster=key[0], model=key[1], **found[key]) for key in order]
 
 
 def _kinds(whole: GpuEvidence, parts: list[GpuEvidence], away: str, *, unclear: bool) -> Iterator[tuple[str, float]]:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dutycycle_alerter.declarations import Declarations
+from dutycycle_alerter.fleet_now import FleetPart
 from dutycycle_alerter.incidents.model import Incident
 from dutycycle_alerter.model import Evidence, Job
 from dutycycle_alerter.rules.report import Final
-from dutycycle_alerter.slurm.fleet_hours import FleetGpus
 from dutycycle_alerter.slurm.model import FinalFigures
 from dutycycle_alerter.views import TargetStatus
 
@@ -58,8 +58,16 @@ class Word(Protocol):
         """Nodes that take no jobs, `drained`, or cannot run any, `down`."""
         ...
 
-    def fleet(self) -> FleetGpus | None:
-        """How many GPUs are allocated, free or out of service; None where that is not known."""
+    def cluster_of(self, node: str) -> str:
+        """What the cluster that a node belongs to is called; empty where that is not known."""
+        ...
+
+    def other_names(self) -> Mapping[str, str]:
+        """Nodes by the names that another scheduler may know them by: where its nodes are pods."""
+        ...
+
+    def fleet(self) -> Sequence[FleetPart]:
+        """How many GPUs are allocated, free or out of service, for each scheduler."""
         ...
 
     def end(self, incident: Incident) -> End | None:
@@ -113,9 +121,17 @@ class Nobody:
         """Not known."""
         return {}
 
-    def fleet(self) -> FleetGpus | None:
+    def cluster_of(self, node: str) -> str:  # noqa: ARG002
         """Not known."""
-        return None
+        return ""
+
+    def other_names(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def fleet(self) -> Sequence[FleetPart]:
+        """Not known."""
+        return ()
 
     def end(self, incident: Incident) -> End | None:  # noqa: ARG002
         """Not known."""

@@ -104,10 +104,11 @@ def test_drained_nodes_stay_drained_and_the_queue_is_not_known(site: Site) -> No
     site.slurm.node = replace(site.slurm.node, states=frozenset({"IDLE", "DRAIN"}))
     site.live(MINUTE)
     workloads = site.workloads
-    assert workloads.ask(site.now, [], []).fleet() is not None
+    assert [part.gpus is not None for part in workloads.ask(site.now, [], []).fleet()] == [True]
     site.slurm.down = True
     word = workloads.ask(site.now, [], [])
-    assert (word.fleet(), word.out_of_service(), word.partitions()) == (None, {"gpu01": "drained"}, {"gpu01": ("gpu",)})
+    assert [part.gpus for part in word.fleet()] == [None]
+    assert (word.out_of_service(), word.partitions()) == ({"gpu01": "drained"}, {"gpu01": ("gpu",)})
 
 
 # Accounting

@@ -5,9 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutycycle_alerter.fleet_now import FleetAmounts, fleet_now
+from dutycycle_alerter.fleet_now import AwayNode, FleetAmounts, FleetGpus, FleetPart, fleet_now
 from dutycycle_alerter.model import Evidence, Gpu, GpuEvidence, Job
-from dutycycle_alerter.slurm.fleet_hours import AwayNode, FleetGpus
 from tests.alerter.cases import evidence
 from tests.alerter.devices import device
 
@@ -19,7 +18,7 @@ def gpu(number: int, node: str = "n1", *, held: bool = False, model: str = "H200
 
 def test_gpus_are_counted_by_model_and_by_what_they_are() -> None:
     gpus = [gpu(0, held=True), gpu(1), replace(gpu(2), visible=False), gpu(3, model="A100"), gpu(4, model="A100")]
-    assert fleet_now(Evidence(gpus=gpus), cluster="north") == [
+    assert fleet_now(Evidence(gpus=gpus), cluster_of=lambda _: "north") == [
         FleetAmounts("north", "A100", unallocated=2),
         FleetAmounts("north", "H200", allocated=1, unallocated=1, unknown=1),
     ]
@@ -62,7 +61,8 @@ def test_nodes_out_of_service_of_which_nothing_is_known_count_as_the_scheduler_h
         AwayNode(frozenset({"c"}), "", 4, 0, down=False),
     )
     silent = replace(gpu(0), visible=False)
-    found = fleet_now(Evidence(gpus=[silent]), out_of_service={"n1": "down"}, scheduler=FleetGpus(0.0, away=away))
+    parts = [FleetPart("", FleetGpus(0.0, away=away))]
+    found = fleet_now(Evidence(gpus=[silent]), out_of_service={"n1": "down"}, parts=parts)
     assert found == [
         FleetAmounts("", "H200", down=1),
         FleetAmounts("", "h200", down=6, unknown=2),
@@ -71,10 +71,29 @@ def test_nodes_out_of_service_of_which_nothing_is_known_count_as_the_scheduler_h
 
 
 def test_the_queue_is_counted_beside_the_gpus() -> None:
-    scheduler = FleetGpus(at=0.0, total=8, allocated=8, pending=12, held=5)
-    assert fleet_now(Evidence(gpus=[gpu(0)]), cluster="north", scheduler=scheduler) == [
+    part = FleetPart("north", FleetGpus(at=0.0, total=8, allocated=8, pending=12, held=5))
+    assert fleet_now(Evidence(gpus=[gpu(0)]), cluster_of=lambda _: "north", parts=[part]) == [
         FleetAmounts("north", "H200", unallocated=1),
         FleetAmounts("north", "", pending=12, held=5),
+    ]
+
+
+def test_each_scheduler_has_a_part_of_its_own() -> None:
+    parts = [
+        FleetPart("lab", FleetGpus(at=0.0, pending=4)),
+        FleetPart("cloud", FleetGpus(at=0.0, pending=2, held=1)),
+        FleetPart("silent", None),
+    ]
+    found = fleet_now(
+        Evidence(gpus=[gpu(0, "n1"), gpu(1, "c1", held=True)]),
+        cluster_of={"n1": "lab", "c1": "cloud"}.__getitem__,
+        parts=parts,
+    )
+    assert found == [
+        FleetAmounts("cloud", "H200", allocated=1),
+        FleetAmounts("cloud", "", pending=2, held=1),
+        FleetAmounts("lab", "H200", unallocated=1),
+        FleetAmounts("lab", "", pending=4),
     ]
 
 

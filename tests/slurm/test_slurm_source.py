@@ -12,7 +12,8 @@ import pytest
 from dutycycle_alerter.slurm import rest
 from dutycycle_alerter.slurm.facts import JobFacts, facts_of, settled
 from dutycycle_alerter.slurm.fields import Nonsense
-from dutycycle_alerter.slurm.fleet_hours import FleetGpus, fleet_gpus
+from dutycycle_alerter.fleet_now import FleetGpus
+from dutycycle_alerter.slurm.fleet_hours import fleet_gpus
 from dutycycle_alerter.slurm.model import ExitCode, FinalFigures, JobState, Snapshot
 from dutycycle_alerter.slurm.rest import Slurmrestd
 from dutycycle_alerter.slurm.sacct import DELIMITER

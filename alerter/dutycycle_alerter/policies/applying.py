@@ -5,7 +5,7 @@ Between reading the evidence and judging it stands `prepared`, between judging a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dutycycle_alerter.declarations import NONE, Declarations
@@ -43,7 +43,7 @@ class Applied:
 
 class PoliciesInForce:
     """The site's policies at one instant. `settings` are scaled; `declared` is what jobs say of themselves, by id;
-    `partitions` are those of each node, as far as they are known.
+    `cluster_of` tells the cluster of a node, `partitions` are those of each node, as far as they are known.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class PoliciesInForce:
         now: float,
         declared: Mapping[str, Declarations] | None = None,
         *,
-        cluster: str = "",
+        cluster_of: Callable[[str], str] = lambda _: "",
         partitions: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.now = now
-        self._cluster = cluster
+        self._cluster_of = cluster_of
         self._partitions = partitions or {}
         self.settings = settings
         self.calendar = Calendar(settings.policies, now)
@@ -115,7 +115,7 @@ class PoliciesInForce:
         for node in {gpu.node for gpu in incident.gpus}:
             # Of a job its own is known; an incident of a GPU or a node has none.
             partitions = (incident.partition,) if incident.partition else self._partitions.get(node, ())
-            cluster = incident.cluster or self._cluster
+            cluster = incident.cluster or self._cluster_of(node)
             if self.calendar.going_on(self.calendar.of_node(node, cluster=cluster, partitions=partitions)):
                 return replace(incident, known_at=self.now)
         return incident
@@ -123,7 +123,7 @@ class PoliciesInForce:
     def on_node(self, node: str) -> Quiet | None:
         """The maintenance that began last on a node, over or not; None where there was none of late."""
         partitions = self._partitions.get(node, ())
-        return self.calendar.of_node(node, cluster=self._cluster, partitions=partitions)
+        return self.calendar.of_node(node, cluster=self._cluster_of(node), partitions=partitions)
 
     # The evidence
 
@@ -160,7 +160,7 @@ class PoliciesInForce:
 
     def _covered(self, node: str, at: float) -> bool:
         partitions = self._partitions.get(node, ())
-        return self.calendar.covers(node, at, cluster=self._cluster, partitions=partitions)
+        return self.calendar.covers(node, at, cluster=self._cluster_of(node), partitions=partitions)
 
     # The verdicts
 

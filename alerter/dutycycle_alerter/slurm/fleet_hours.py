@@ -3,43 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from dutycycle_alerter.fleet_now import AwayNode, FleetGpus
 from dutycycle_alerter.slurm.model import SlurmJob, SlurmNode, Snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class AwayNode:
-    """A node that takes no jobs, or cannot run any (`down`): the names that it may be known by, its GPUs' type (empty
-    where there is none, or more than one), and how many of them jobs hold.
-    """
-
-    names: frozenset[str]
-    type: str
-    free: int
-    used: int
-    down: bool
-
-
-@dataclass(frozen=True, slots=True)
-class FleetGpus:
-    """Numbers of GPUs at the instant `at`; the four after `total` are disjoint and sum up to it.
-
-    `drained` are not allocated on nodes that take no new jobs (drained, draining, maintenance), `down` on nodes that
-    cannot run any. `pending` are those that waiting jobs ask for, `held` the part of them whose jobs wait for their
-    user or their dependencies and not for GPUs. `away` are the nodes of those that are drained or down.
-    """
-
-    at: float
-    total: int = 0
-    allocated: int = 0
-    unallocated: int = 0
-    drained: int = 0
-    down: int = 0
-    pending: int = 0
-    held: int = 0
-    away: tuple[AwayNode, ...] = ()
-
 
 _NOT_FOR_GPUS = frozenset(
     {

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from dutycycle_alerter.declarations import Declarations
 from dutycycle_alerter.errors import SourceError
+from dutycycle_alerter.fleet_now import FleetPart
 from dutycycle_alerter.incidents.model import Incident
 from dutycycle_alerter.model import Evidence, Job, JobEvidence, workload_of
 from dutycycle_alerter.rules.report import Final
@@ -15,7 +16,7 @@ from dutycycle_alerter.slurm.accounting import Accounting
 from dutycycle_alerter.slurm.completion import completed
 from dutycycle_alerter.slurm.facts import CLOCKS_APART, JobFacts, facts_of, is_slurms, settled
 from dutycycle_alerter.slurm.fields import Nonsense
-from dutycycle_alerter.slurm.fleet_hours import FleetGpus, fleet_gpus
+from dutycycle_alerter.slurm.fleet_hours import fleet_gpus
 from dutycycle_alerter.slurm.holders import holders
 from dutycycle_alerter.slurm.memory import KEPT, NOTHING, Memory, learnt, raw_number
 from dutycycle_alerter.slurm.model import FinalFigures, JobState, SlurmJob, SlurmNode, Snapshot
@@ -154,9 +155,21 @@ class SlurmWord:
                     found.setdefault(node.hostname, word)
         return found
 
-    def fleet(self) -> FleetGpus | None:
+    def cluster_of(self, node: str) -> str:  # noqa: ARG002 - it is the only one
+        """This one."""
+        return self.cluster
+
+    def knows(self, node: str) -> bool:
+        """Whether a node is one of its own, by its name or its host's."""
+        return any(node in (known.name, known.hostname) for known in self._nodes())
+
+    def other_names(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def fleet(self) -> Sequence[FleetPart]:
         """The whole cluster's GPUs; not known while it is silent."""
-        return None if self.snapshot is None else fleet_gpus(self.snapshot)
+        return (FleetPart(self.cluster, None if self.snapshot is None else fleet_gpus(self.snapshot)),)
 
     def end(self, incident: Incident) -> End | None:
         """By accounting, else by slurmctld, which forgets jobs after some minutes."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from dutycycle_alerter.grouping import added_up
 from dutycycle_alerter.model import (
     Consumption,
     DeviceWindow,
@@ -212,7 +213,7 @@ def _joined(holding: Holding, parts: Sequence[JobEvidence], until: float) -> Job
         watched_from=max(job.start, *(part.watched_from for part in parts)),
         ended=None if holding.ended is None else min(at, holding.ended),
         visible=all(part.visible for part in parts),
-        recent=_together(recent),
+        recent=added_up(recent),
         longest=parts[0].longest,
     )
 
@@ -246,20 +247,3 @@ def _cut(recent: Sequence[Consumption], until: float, start: float, end: float |
                 busy=used.busy * share,
                 energy=None if used.energy is None else used.energy * share,
             )
-
-
-def _together(recent: Iterable[Consumption]) -> tuple[Consumption, ...]:
-    sums: defaultdict[tuple[str, float | None], list[Consumption]] = defaultdict(list)
-    for used in recent:
-        sums[used.model, used.at].append(used)
-    return tuple(
-        Consumption(
-            model=model,
-            allocated=sum(one.allocated for one in each),
-            observed=sum(one.observed for one in each),
-            busy=sum(one.busy for one in each),
-            energy=None if all(one.energy is None for one in each) else sum(one.energy or 0.0 for one in each),
-            at=at,
-        )
-        for (model, at), each in sums.items()
-    )

@@ -400,7 +400,7 @@ def test_a_node_is_under_a_partitions_maintenance_where_its_partitions_are_known
     cluster: str, partitions: tuple[str, ...], *, going_on: bool
 ) -> None:
     settings = maintained(partition="gpu", cluster="alpha", **OPEN)
-    policies = PoliciesInForce(settings, NOW, cluster=cluster, partitions={"n1": partitions})
+    policies = PoliciesInForce(settings, NOW, cluster_of=lambda _: cluster, partitions={"n1": partitions})
     assert (policies.on_node("n1") is not None) is going_on
 
 

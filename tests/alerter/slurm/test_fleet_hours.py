@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutycycle_alerter.slurm.fleet_hours import AwayNode, FleetGpus, fleet_gpus
+from dutycycle_alerter.fleet_now import AwayNode, FleetGpus
+from dutycycle_alerter.slurm.fleet_hours import fleet_gpus
 from dutycycle_alerter.slurm.model import JobState, NodeGpus, PendingRequest, SlurmJob, SlurmNode, Snapshot
 
 

@@ -1,0 +1,131 @@
+"""Jobs that are made of several workloads: what is known of each, put together as that of one job.
+
+Pure. Which workloads are one job is the scheduler's word (`kubernetes.word`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from dutycycle_alerter.model import (
+    Consumption,
+    HostUsage,
+    Job,
+    JobEvidence,
+    JobKind,
+    WindowEvidence,
+    workload_of,
+)
+from dutycycle_alerter.settings import Judging
+
+
+def together(job: Job, parts: Sequence[JobEvidence], judging: Judging) -> JobEvidence:
+    """The evidence of a job from that of its parts (one at least). `job` says who it is; what it holds and since when is
+    theirs. `judging` is scaled.
+
+    It ends when its last part does. The time since which it holds GPUs is that of its oldest part, and grace counts
+    from when the youngest began: until then a step of the others may have waited for it. Where most of its GPUs are
+    past that and work, those that joined later are left out until they can be judged: a job of many short pods would
+    otherwise never be. What they consumed counts in any case.
+    """
+    live = sorted((part for part in parts if part.ended is None), key=_by_pod)
+    ended = None if live else max(part.ended for part in parts if part.ended is not None)
+    judged = _settled(live, job.kind, judging) if live else sorted(parts, key=_by_pod)
+    start = min(part.job.start for part in live or judged)
+    youngest = max(_began(part) for part in judged)
+    grew = [part.memory_grew_at for part in judged if part.memory_grew_at is not None]
+    longest = [part.longest for part in judged if part.longest is not None]
+    return JobEvidence(
+        job=replace(
+            job,
+            gpus=tuple(
+                replace(gpu, workload=workload_of(part.job.id, part.job.cluster))
+                for part in judged
+                for gpu in part.job.gpus
+            ),
+            start=start,
+            start_told=all(part.job.start_told for part in judged),
+            first_process=youngest if youngest > start else judged[0].job.first_process,
+        ),
+        at=judged[0].at,
+        window=partial(_window, tuple(judged)),
+        watched_from=max(part.watched_from for part in judged),
+        memory_grew_at=max(grew, default=None),
+        ended=ended,
+        visible=all(part.visible for part in judged),
+        recent=added_up(used for part in parts for used in part.recent),
+        longest=min(longest, default=None),
+    )
+
+
+def added_up(recent: Iterable[Consumption]) -> tuple[Consumption, ...]:
+    """What was consumed, by model and instant."""
+    sums: defaultdict[tuple[str, float | None], list[Consumption]] = defaultdict(list)
+    for used in recent:
+        sums[used.model, used.at].append(used)
+    return tuple(
+        Consumption(
+            model=model,
+            allocated=sum(one.allocated for one in each),
+            observed=sum(one.observed for one in each),
+            busy=sum(one.busy for one in each),
+            energy=None if all(one.energy is None for one in each) else sum(one.energy or 0.0 for one in each),
+            at=at,
+        )
+        for (model, at), each in sums.items()
+    )
+
+
+def _began(part: JobEvidence) -> float:
+    return part.job.start if part.job.first_process is None else max(part.job.start, part.job.first_process)
+
+
+def _settled(live: list[JobEvidence], kind: JobKind, judging: Judging) -> list[JobEvidence]:
+    """The parts that can be judged over a window of the rules, if these are most of the job and some of them works."""
+    grace = judging.grace.interactive if kind is JobKind.INTERACTIVE else judging.grace.batch
+    window = judging.rules.idle.window
+    old = [part for part in live if part.at - max(_began(part) + grace, part.watched_from) >= window]
+    gpus = [sum(len(part.job.gpus) for part in some) for some in (old, live)]
+    if not old or len(old) == len(live) or 2 * gpus[0] < gpus[1]:
+        return live
+    works = any(
+        (usage.utilization or 0.0) > judging.rules.idle.clear_above
+        for part in old
+        for usage in part.window(window).gpus
+    )
+    return old if works else live
+
+
+def _window(parts: Sequence[JobEvidence], length: float) -> WindowEvidence:
+    windows = [part.window(length) for part in parts]
+    return WindowEvidence(
+        length,
+        tuple(usage for window in windows for usage in window.gpus),
+        _hosts([window.host for window in windows]),
+    )
+
+
+def _hosts(hosts: Sequence[HostUsage]) -> HostUsage:
+    cores = [host.cpu_cores for host in hosts]
+    known = [value for value in cores if value is not None]
+    return HostUsage(
+        # A sum that lacks a part would be too little.
+        cpu_cores=sum(known) if len(known) == len(cores) else None,
+        cpu_of_limit=_highest(host.cpu_of_limit for host in hosts),
+        io_pressure=_highest(host.io_pressure for host in hosts),
+        cpu_pressure=_highest(host.cpu_pressure for host in hosts),
+    )
+
+
+def _highest(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _by_pod(part: JobEvidence) -> list[tuple[int, int, str]]:
+    """Order of names with numbers in them as people count: worker-2 before worker-10."""
+    pieces = re.split(r"([0-9]{1,18})", workload_of(part.job.id, part.job.cluster))
+    return [(1, int(piece), "") if piece.isdecimal() and piece.isascii() else (0, 0, piece) for piece in pieces]
