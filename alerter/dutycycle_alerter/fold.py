@@ -98,7 +98,7 @@ class Reports:
         ended = {item.job.id: item for item in evidence if item.ended is not None}
         # A source may show a job for some passes after its end.
         done = {job: start for job, start in self._state.done.items() if job in ended and ended[job].job.start == start}
-        fresh = {job: (item, self._waits) for job, item in ended.items() if job not in done}
+        fresh = {job: (item, self._waiting_of(item.job)) for job, item in ended.items() if job not in done}
         due = {**fresh, **self._state.waiting}
         latest = incidents.latest(connection, list(due), REPORT) if due else {}
         waiting: dict[str, tuple[JobEvidence, int]] = {}
@@ -114,6 +114,10 @@ class Reports:
     def committed(self) -> None:
         """The pass is in the store."""
         self._state = self._next
+
+    def _waiting_of(self, job: Job) -> int:
+        """Passes for which the job's report waits: Slurm alone has accounts."""
+        return self._waits if job.scheduler == "slurm" else 0
 
     def _file(
         self, connection: sa.Connection, one: Pass, item: JobEvidence, latest: Incident | None, final: Final | None

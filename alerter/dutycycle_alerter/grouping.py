@@ -24,8 +24,8 @@ from dutycycle_alerter.settings import Judging
 
 
 def together(job: Job, parts: Sequence[JobEvidence], judging: Judging) -> JobEvidence:
-    """The evidence of a job from that of its parts (one at least). `job` says who it is; what it holds and since when is
-    theirs. `judging` is scaled.
+    """The evidence of a job from that of its parts (one at least). `job` says who it is; what it holds, and since when,
+    is theirs. `judging` is scaled.
 
     It ends when its last part does. The time since which it holds GPUs is that of its oldest part, and grace counts
     from when the youngest began: until then a step of the others may have waited for it. Where most of its GPUs are

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dutycycle_alerter.incidents.model import Cause, Diagnosis
+from dutycycle_alerter.model import Job
 from dutycycle_alerter.rules import causes, report_causes, sentences
 from dutycycle_alerter.rules.advice import ADVICE, tell_apart
 from dutycycle_alerter.rules.case import Case
@@ -38,11 +41,17 @@ def diagnose(judgement: Judgement, rule: str, settings: Judging, *, time_scale: 
         steps += ADVICE[Cause.THROTTLING]
     return Diagnosis(
         causes=found,
-        evidence=tuple(evidence),
+        evidence=(*evidence, *case.job.troubles),
         advice=tuple(dict.fromkeys(steps)),
         tell_apart=tell_apart(found),
-        commands=confirm(case.job, found, ended=rule in report_causes.BY_RULE),
+        commands=confirm(_concerned(case.job, verdict), found, ended=rule in report_causes.BY_RULE),
     )
+
+
+def _concerned(job: Job, verdict: Verdict) -> Job:
+    """The job by the pod that is to be looked into, where it has several."""
+    pod = verdict.gpus[0].pod if verdict.gpus else ""
+    return replace(job, pod=pod) if pod else job
 
 
 def waste(judgement: Judgement, verdict: Verdict) -> tuple[float, float]:

@@ -300,7 +300,7 @@ def test_commands_are_quoted_and_only_for_the_jobs_own_scheduler() -> None:
     assert all("'7; rm -rf /'" in command for command in commands if "--jobid" in command)
     pod = evidence([0.0], id="k8s/ns/p/u", scheduler="k8s", namespace="ns", pod="p $(reboot)", job_id="")
     commands = diagnosis("idle", pod).commands
-    assert "kubectl delete pod -n ns 'p $(reboot)'" in commands
+    assert "kubectl delete -n ns 'pod/p $(reboot)'" in commands
     assert not any("scancel" in command for command in commands)
     local = evidence([0.0], id="local/1-2", scheduler="local", job_id="")
     assert diagnosis("idle", local).commands[0] == "nvidia-smi"

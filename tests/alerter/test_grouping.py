@@ -1,0 +1,149 @@
+"""A job of several pods is judged as one: nothing is lost or counted twice, and unknown stays unknown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutycycle_alerter.grouping import together
+from dutycycle_alerter.model import Consumption, HostUsage, Job, JobEvidence, JobKind
+from dutycycle_alerter.rules import Outcome, judge
+from tests.alerter.cases import LATER, SETTINGS, START
+from tests.alerter.kubernetes.podcases import part, pod
+
+TRAIN = Job(id="k8s/ml/pytorchjob/bert/owner-1", gpus=(), start=0.0, scheduler="k8s", user="alice", owner="PyTorchJob")
+
+
+def of(*utilizations: float | None, kind: JobKind = JobKind.BATCH) -> JobEvidence:
+    parts = [part(pod(number), value) for number, value in enumerate(utilizations)]
+    return together(replace(TRAIN, kind=kind), parts, SETTINGS)
+
+
+def outcomes(item: JobEvidence) -> dict[str, Outcome]:
+    return {verdict.rule: verdict.outcome for verdict in judge(item, SETTINGS).verdicts}
+
+
+def test_each_gpu_knows_its_pod_and_pods_are_in_the_order_in_which_people_count() -> None:
+    parts = [part(pod(number), 0.9) for number in (10, 2, 0)]
+    job = together(TRAIN, parts, SETTINGS).job
+    assert [gpu.pod for gpu in job.gpus] == ["bert-worker-0", "bert-worker-2", "bert-worker-10"]
+    assert job.gpus[0].label == "bert-worker-0 (node0:0)"
+    assert (job.id, job.user, job.owner) == (TRAIN.id, "alice", "PyTorchJob")
+
+
+def test_one_slow_pod_of_eight_makes_the_job_uneven() -> None:
+    found = of(*[0.93] * 5, 0.3, *[0.93] * 2)
+    assert outcomes(found)["uneven"] is Outcome.FIRING
+    [verdict] = [one for one in judge(found, SETTINGS).verdicts if one.rule == "uneven"]
+    assert [gpu.pod for gpu in verdict.gpus] == ["bert-worker-5"]
+
+
+def test_seven_idle_pods_of_eight_make_the_job_partially_idle() -> None:
+    found = judge(of(0.9, *[0.0] * 7), SETTINGS)
+    assert found.verdict("partially_idle").outcome is Outcome.FIRING
+    assert len(found.verdict("partially_idle").gpus) == 7
+
+
+def test_a_pod_of_which_nothing_is_known_leaves_the_job_unknown() -> None:
+    assert outcomes(of(0.0, 0.0, None))["idle"] is Outcome.UNKNOWN
+
+
+def test_a_pod_that_is_not_seen_hides_the_job() -> None:
+    parts = [part(pod(0), 0.0), replace(part(pod(1), 0.0), visible=False)]
+    assert not together(TRAIN, parts, SETTINGS).visible
+
+
+def test_a_job_lives_as_long_as_one_of_its_pods() -> None:
+    over, alive = replace(part(pod(0), 0.9), ended=LATER - 60), part(pod(1), 0.9)
+    found = together(TRAIN, [over, alive], SETTINGS)
+    assert (found.ended, [gpu.pod for gpu in found.job.gpus]) == (None, ["bert-worker-1"])
+    both = together(TRAIN, [over, replace(alive, ended=LATER - 10)], SETTINGS)
+    assert (both.ended, len(both.job.gpus)) == (LATER - 10, 2)
+
+
+def test_what_pods_consumed_is_added_up_and_that_of_those_that_ended_is_in_it() -> None:
+    energetic = replace(part(pod(0), 0.5), recent=(Consumption("H200", 60.0, 50.0, 25.0, 9.0),), ended=LATER)
+    found = together(TRAIN, [energetic, part(pod(1), 1.0)], SETTINGS)
+    assert found.recent == (Consumption("H200", 120.0, 110.0, 85.0, 9.0),)
+
+
+def test_grace_counts_from_the_youngest_pod_and_the_job_from_its_oldest() -> None:
+    """The others may have waited for it."""
+    late = LATER - 20 * 60
+    parts = [part(pod(0), 0.0), part(pod(1), 0.0, start=late, first_process=late)]
+    found = together(TRAIN, parts, SETTINGS)
+    assert (found.job.start, found.job.first_process) == (START, late)
+    assert outcomes(found)["idle"] is Outcome.WAITING
+
+
+def test_a_job_whose_pods_come_and_go_is_judged_by_those_that_are_old_enough() -> None:
+    young = LATER - 60
+    parts = [part(pod(n), value) for n, value in enumerate([0.9, 0.9, 0.9, 0.1])]
+    parts.append(part(pod(4), None, start=young, first_process=None))
+    found = together(TRAIN, parts, SETTINGS)
+    assert len(found.job.gpus) == 4
+    assert outcomes(found)["uneven"] is Outcome.FIRING
+    assert found.recent[0].allocated == 300.0
+
+
+def test_old_pods_that_idle_do_not_make_a_job_idle_that_has_just_got_another() -> None:
+    young = LATER - 60
+    parts = [part(pod(n), 0.0) for n in range(4)]
+    parts.append(part(pod(4), None, start=young, first_process=None))
+    assert outcomes(together(TRAIN, parts, SETTINGS))["idle"] is Outcome.WAITING
+
+
+def test_a_few_old_pods_do_not_speak_for_many_young_ones() -> None:
+    young = LATER - 60
+    parts = [part(pod(0), 0.9), part(pod(1), 0.05)]
+    parts += [part(pod(n), None, start=young, first_process=None) for n in (2, 3, 4)]
+    assert set(outcomes(together(TRAIN, parts, SETTINGS)).values()) <= {Outcome.WAITING, Outcome.NOT_APPLICABLE}
+
+
+@pytest.mark.parametrize(
+    ("cores", "expected"), [((1.5, 2.0), 3.5), ((1.5, None), None), ((None, None), None), ((0.0, 0.0), 0.0)]
+)
+def test_cpu_use_is_that_of_all_pods_or_not_known(cores: tuple[float | None, ...], expected: float | None) -> None:
+    parts = [part(pod(n), 0.5, host=HostUsage(cpu_cores=value)) for n, value in enumerate(cores)]
+    assert together(TRAIN, parts, SETTINGS).window(1800.0).host.cpu_cores == expected
+
+
+def test_pressure_is_that_of_the_pod_where_it_is_highest() -> None:
+    hosts = [HostUsage(None, 0.2, None, 0.1), HostUsage(None, 0.9, 0.0, None)]
+    parts = [part(pod(n), 0.5, host=host) for n, host in enumerate(hosts)]
+    assert together(TRAIN, parts, SETTINGS).window(1800.0).host == HostUsage(None, 0.9, 0.0, 0.1)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.none() | st.floats(0, 1),
+            st.booleans(),
+            st.floats(START, LATER),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_whatever_the_parts_no_gpu_is_there_twice_and_nothing_consumed_is_lost(
+    given_parts: list[tuple[float | None, bool, float, bool]],
+) -> None:
+    parts = [
+        replace(part(pod(n), value, start=start, first_process=None), ended=LATER if ended else None, visible=visible)
+        for n, (value, ended, start, visible) in enumerate(given_parts)
+    ]
+    found = together(TRAIN, parts, SETTINGS)
+    everything = {gpu for one in parts for gpu in one.job.gpus}
+    assert set(found.job.gpus) <= everything
+    assert len(set(found.job.gpus)) == len(found.job.gpus) == len(found.window(1800.0).gpus) > 0
+    assert sum(used.allocated for used in found.recent) == pytest.approx(60.0 * len(parts))
+    assert (found.ended is None) == any(not ended for _, ended, _, _ in given_parts)
+    firing = {rule for rule, outcome in outcomes(found).items() if outcome is Outcome.FIRING}
+    if "idle" in firing:
+        # Every GPU that is held is idle, and known to be.
+        alive = [value for value, ended, _, _ in given_parts if not ended]
+        assert all(value is not None and value <= 0.005 for value in alive)
