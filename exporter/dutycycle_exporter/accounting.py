@@ -85,14 +85,17 @@ class Accounts:
             by_device: defaultdict[str, list[Allocation]] = defaultdict(list)
             for allocation in ownership.allocations:
                 by_device[allocation.device].append(allocation)
+            displaced: defaultdict[str, set[str]] = defaultdict(set)
+            for key, workload in ownership.displaced:
+                displaced[key].add(workload)
             readings = {reading.key: reading for reading in snapshot.gpus}
             for key, reading in readings.items():
                 if key not in self._devices:
                     self._devices[key] = _Device(reading, DepartedProcesses(self._time_scale))
             for key, device in self._devices.items():
-                self._hand_over(device, by_device[key], now)
+                self._hand_over(device, by_device[key], displaced[key], now)
                 self._measure(device, readings.get(key), ownership, now)
-                self._settle(device, now)
+                self._settle(device, displaced[key], now)
             self._forget_instances(readings)
             self._previous = now
         self._count(snapshot.xids, now)
@@ -111,7 +114,7 @@ class Accounts:
                 owned.created = min(owned.created, now)
                 owned.ended = None if owned.ended is None else min(owned.ended, now)
 
-    def _hand_over(self, device: _Device, allocations: list[Allocation], now: float) -> None:
+    def _hand_over(self, device: _Device, allocations: list[Allocation], displaced: set[str], now: float) -> None:
         """Begin and end ownership, and count the time for which it was held since the previous snapshot."""
         present = {allocation.workload.id: allocation for allocation in allocations}
         for workload, owned in device.owned.items():
@@ -124,7 +127,7 @@ class Accounts:
             owned.remember(allocation)
         starts = {workload: allocation.start for workload, allocation in present.items()}
         before = now if self._previous is None else self._previous
-        for tenure in device.tenures.hand_over(starts, before, now):
+        for tenure in device.tenures.hand_over(starts, before, now, displaced):
             for workload in tenure.holders:
                 device.owned[workload].allocated += device.share(tenure) * tenure.length
 
@@ -154,13 +157,15 @@ class Accounts:
             owned.processes = None if mine is None else len(mine)
             owned.memory = memory_of(mine)
 
-    def _settle(self, device: _Device, now: float) -> None:
-        """Let go of what is over: the gaps of workloads that ended, series that were shown long enough, the past."""
+    def _settle(self, device: _Device, displaced: set[str], now: float) -> None:
+        """Let go of what is over: the gaps of workloads that ended, series that were shown long enough, the past. The
+        displaced keep their counters.
+        """
         device.tenures.forget(max(device.measured_until, now - LATEST))
         for workload, owned in list(device.owned.items()):
             if owned.ended is not None:
                 owned.gaps.finish()
-            if owned.over(now, self.hold):
+            if workload not in displaced and owned.over(now, self.hold):
                 del device.owned[workload]
 
     def _forget_instances(self, shown: Mapping[str, GpuReading]) -> None:

@@ -191,7 +191,8 @@ class Ownership:
     `pids` tells which workload a process on a GPU belongs to. `unresolved` are those on a GPU of which that could not
     be found out; one that is in neither is known to be no workload's. `failures` counts what could not be used in
     this resolution, by (source, reason). `people` names the processes on GPUs, where that was asked for. `labels` are
-    those that operators let through, by workload's id.
+    those that operators let through, by workload's id. `displaced` are devices with workloads that would hold them, did
+    not others for a time: pods in which Slurm runs a job.
     """
 
     allocations: tuple[Allocation, ...] = ()
@@ -201,6 +202,7 @@ class Ownership:
     failures: Mapping[tuple[str, str], int] = field(default_factory=dict)
     people: Mapping[int, ProcessOwner] = field(default_factory=dict)
     labels: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    displaced: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,6 +168,14 @@ def _attribution() -> Iterator[Callable[[Callable[..., None]], Callable[..., Non
         metavar="LABEL",
         help="The pod's label that names its user; needs the API.",
     )
+    yield _option(
+        "--kubernetes.slurm-labels",
+        "kubernetes_slurm_labels",
+        type=_NAMES,
+        default="app.kubernetes.io/name=slurmd,slurm.nebius.ai/worker=true",
+        metavar="LABEL=VALUE,...",
+        help="Pods with one of these labels run slurmd: a Slurm job on their GPU holds it alone; needs the API.",
+    )
     yield _switch(
         "kubernetes.api",
         "kubernetes_api",

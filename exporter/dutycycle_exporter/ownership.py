@@ -120,6 +120,7 @@ def _naming(settings: Settings) -> Naming:
         user_annotation=settings.kubernetes_user_annotation,
         user_label=settings.kubernetes_user_label,
         labels=settings.kubernetes_pod_labels,
+        slurm=settings.kubernetes_slurm_labels,
     )
 
 

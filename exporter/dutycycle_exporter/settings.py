@@ -42,6 +42,8 @@ class Settings:
     kubernetes_pod_labels: tuple[str, ...]
     kubernetes_user_annotation: str
     kubernetes_user_label: str
+    kubernetes_slurm_labels: tuple[str, ...]
+    """Each `label=value`."""
     kubernetes_api: bool
     local: bool
     procfs: Path

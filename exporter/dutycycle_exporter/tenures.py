@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -35,19 +35,29 @@ class Tenures:
     def __init__(self) -> None:
         self._tenures: list[Tenure] = []
         self._holders: tuple[str, ...] = ()
+        self._displaced: frozenset[str] = frozenset()
 
-    def hand_over(self, starts: Mapping[str, float | None], before: float, now: float) -> list[Tenure]:
+    def hand_over(
+        self, starts: Mapping[str, float | None], before: float, now: float, displaced: Collection[str] = ()
+    ) -> list[Tenure]:
         """Workloads hold the GPU at `now`, each from its start where that is known, else from now: the tenures since
         `before`, when the holders were told last.
 
         Nobody saw the ends of those who hold it no more. Where the start of a new one is known it was then, else right
-        after they were seen last.
+        after they were seen last. But the `displaced` are still there: they held it until the first new one began, and
+        hold it again from the end of the last on.
         """
         new = {holder: start for holder, start in starts.items() if holder not in self._holders}
-        begin = {holder: min(now, max(before, now if start is None else start)) for holder, start in new.items()}
-        known = [begin[holder] for holder, start in new.items() if start is not None and start > before]
-        end = min(known, default=before)
-        held = [(holder, before, now if holder in starts else end) for holder in self._holders]
+        begin = {
+            holder: before if holder in self._displaced else min(now, max(before, now if start is None else start))
+            for holder, start in new.items()
+        }
+        known = [begin[holder] for holder, start in new.items() if start is not None and begin[holder] > before]
+        end, given_up = min(known, default=before), min(begin.values(), default=before)
+        held = [
+            (holder, before, now if holder in starts else given_up if holder in displaced else end)
+            for holder in self._holders
+        ]
         held += [(holder, start, now) for holder, start in begin.items()]
         cuts = sorted({before, now, *(cut for _, *times in held for cut in times)})
         found = [
@@ -56,7 +66,7 @@ class Tenures:
         ]
         for tenure in found:
             self._append(tenure)
-        self._holders = tuple(starts)
+        self._holders, self._displaced = tuple(starts), frozenset(displaced)
         return found
 
     def during(self, start: float, end: float) -> Iterator[Tenure]:

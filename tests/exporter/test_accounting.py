@@ -538,3 +538,29 @@ def test_polling_more_rarely_and_telling_the_past_again_gives_the_same_totals(ut
     for workload, owned in found.items():
         for name in EVERYTHING:
             assert getattr(owned, name) == pytest.approx(getattr(expected[workload], name)), name
+
+
+def test_a_pod_that_slurm_displaces_keeps_its_counters_and_nothing_is_counted_twice():
+    """The GPU of a pod in which Slurm runs one job, nothing, and another: far longer than series are held."""
+    pod, job, other = A, B, C
+    gone = {"displaced": frozenset({(UUID, pod.id)})}
+    in_job = replace(held_by(job, start=T + 22), **gone)
+    in_other = replace(held_by(other), **gone)
+    run, t = Run(hold=10), T
+    for ownership, until in (
+        (held_by(pod, start=T - 3600), T + 20),
+        (in_job, T + 100),
+        (held_by(pod, start=T - 3600), T + 140),
+        (in_other, T + 200),
+    ):
+        while t < until:
+            run.at(t + 5, ownership, spans_of(t, t + 5, 1.0 if ownership in (in_job, in_other) else 0.0))
+            t += 5
+            shown = {owned.workload.id: owned for owned in run.view.owned}
+            assert shown[pod.id].share == (None if ownership in (in_job, in_other) else 1)
+            assert sum(1 for owned in shown.values() if owned.share is not None) == 1
+    # A job ends when it was seen last, and the pod has the rest: 17 s before the first, 40 after it, 5 until the next.
+    shown = {owned.workload.id: (owned.allocated, owned.observed, owned.busy) for owned in run.view.owned}
+    assert shown[pod.id] == pytest.approx((17 + 40 + 5, 17 + 40 + 5, 2 + 5))
+    assert shown[other.id] == pytest.approx((55, 55, 55))
+    assert run.device.busy == pytest.approx(80 + 60)

@@ -43,6 +43,7 @@ FLAGS = {
     "--kubernetes.pod-labels": (),
     "--kubernetes.user-annotation": "dutycycle.io/user",
     "--kubernetes.user-label": "",
+    "--kubernetes.slurm-labels": ("app.kubernetes.io/name=slurmd", "slurm.nebius.ai/worker=true"),
     "--kubernetes.api": False,
     "--path.procfs": "/proc",
     "--path.cgroup": "/sys/fs/cgroup",

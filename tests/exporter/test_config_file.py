@@ -37,6 +37,7 @@ kubernetes.resources: [nvidia.com/gpu, nvidia.com/mig-*]
 kubernetes.pod-labels: [app, team]
 kubernetes.user-annotation: example.org/user
 kubernetes.user-label: user
+kubernetes.slurm-labels: [app=slurmd]
 kubernetes.api: true
 attribution.local: true
 path.procfs: /host/proc
@@ -81,6 +82,7 @@ def test_every_option_can_be_set(written):
         "kubernetes_pod_labels": ("app", "team"),
         "kubernetes_user_annotation": "example.org/user",
         "kubernetes_user_label": "user",
+        "kubernetes_slurm_labels": ("app=slurmd",),
         "kubernetes_api": True,
         "local": True,
         "procfs": Path("/host/proc"),

@@ -56,6 +56,42 @@ def test_tenures_since_the_snapshot_before(snapshots, expected):
     assert handed_over(*snapshots) == expected
 
 
+@pytest.mark.parametrize(
+    ("snapshots", "expected"),
+    [
+        pytest.param([({"P": None}, ""), ({"J": T + 4}, "P")], [(0, 4, "P"), (4, 10, "J")], id="from a known start on"),
+        pytest.param([({"P": None}, ""), ({"J": None}, "P")], [(0, 10, "P")], id="from now on, as nobody knows when"),
+        pytest.param([({"P": None}, ""), ({"J": T - 500}, "P")], [(0, 10, "J")], id="told late: nothing counts twice"),
+        pytest.param(
+            [({"P": None}, ""), ({"J": T + 4, "K": T + 7}, "P")],
+            [(0, 4, "P"), (4, 7, "J"), (7, 10, "JK")],
+            id="by two, one after the other",
+        ),
+        pytest.param(
+            [({"P": None, "Q": None}, ""), ({"J": T + 4, "Q": None}, "P")],
+            [(0, 4, "PQ"), (4, 10, "JQ")],
+            id="while another goes on sharing",
+        ),
+        pytest.param([({"J": None}, "P"), ({"P": None}, "")], [(0, 10, "P")], id="back from the end of the last on"),
+        pytest.param([({"J": None}, "P"), ({"P": T - 500}, "")], [(0, 10, "P")], id="back, its start being known"),
+        pytest.param([({"J": None}, "P"), ({"K": T + 4}, "P")], [(0, 4, "J"), (4, 10, "K")], id="from one to the next"),
+        pytest.param([({"J": None}, "P"), ({}, "")], [(0, 10, "")], id="over with the job"),
+        pytest.param([({"J": None}, "P"), ({}, ""), ({"P": None}, "")], [(0, 10, "")], id="over, and another begins"),
+    ],
+)
+def test_one_that_is_displaced_holds_all_time_that_those_who_displace_it_do_not(snapshots, expected):
+    tenures, found = Tenures(), []
+    for number, (starts, displaced) in enumerate(snapshots):
+        t = 10.0 * number
+        found = tenures.hand_over(
+            {holder: None if start is None else start - T + t - 10 for holder, start in starts.items()},
+            t - 10 if number else t,
+            t,
+            displaced,
+        )
+    assert [(one.start - (t - 10), one.end - (t - 10), "".join(one.holders)) for one in found] == expected
+
+
 def test_what_is_told_late_finds_those_who_held_the_gpu_then():
     tenures = Tenures()
     tenures.hand_over({"A": None}, T, T)

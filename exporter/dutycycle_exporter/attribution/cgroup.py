@@ -10,8 +10,8 @@ prefix (kind: `kubelet-kubepods-...`), or, where containerd runs the systemd dri
 `<pod slice>:cri-containerd:<container>` in one name. cgroupfs driver: `/kubepods[/<class>]/pod<uid>/<container>`. In a
 cgroup namespace of the reader's own, a neighbour's path begins with `/..`.
 
-Of several matches in a path the innermost counts: a slurmd that runs in a pod starts Slurm jobs. Nothing under
-user.slice counts: systemd gives users that subtree, where they may name groups as they like.
+Of several matches in a path the innermost counts: a slurmd that runs in a pod starts Slurm jobs, whose groups lie in
+that pod's. Nothing under user.slice counts: systemd gives users that subtree, where they may name groups as they like.
 """
 
 from __future__ import annotations
@@ -41,12 +41,19 @@ class Group:
     """The cgroup of a whole job or pod. `id` is a Slurm job id, a SLUID, or a pod's uid.
 
     `paths` are (controller, path of the group), the controller empty in cgroup v2. None where the group itself is not
-    reachable by a path: seen from another cgroup namespace, or named together with its container.
+    reachable by a path: seen from another cgroup namespace, or named together with its container. `pod` is the uid of
+    the pod in whose group a Slurm job's lies, "" for none.
     """
 
     scheduler: Literal["slurm", "k8s"]
     id: str
     paths: tuple[tuple[str, str], ...] | None = None
+    pod: str = ""
+
+    @property
+    def pod_uid(self) -> str:
+        """The pod that it is, or lies in; "" for none."""
+        return self.id if self.scheduler == "k8s" else self.pod
 
 
 def is_sluid(text: str) -> bool:
@@ -55,23 +62,27 @@ def is_sluid(text: str) -> bool:
 
 
 def parse(text: str) -> Group | None:
-    """The job's or pod's group that a process is in; None for no scheduler's, or where hierarchies disagree."""
+    """The job's or pod's group that a process is in; None for no scheduler's, or where hierarchies disagree.
+
+    In cgroup v1 a Slurm in a pod manages some hierarchies, and in the others its jobs are in the pod's own group.
+    """
     if "\0" in text:
         return None
-    owners: dict[tuple[Literal["slurm", "k8s"], str], list[tuple[str, str | None]]] = {}
+    owners: dict[tuple[Literal["slurm", "k8s"], str, str], list[tuple[str, str | None]]] = {}
     for line in text.split("\n"):
         _, _, rest = line.partition(":")
         controllers, separator, path = rest.partition(":")
         match = _innermost(path) if separator else None
         if match is not None:
-            scheduler, name, group_path = match
-            found = owners.setdefault((scheduler, name), [])
-            found.extend((controller, group_path) for controller in controllers.split(","))
+            found = owners.setdefault(match[:3], [])
+            found.extend((controller, match[3]) for controller in controllers.split(","))
+    around = {pod for scheduler, _, pod in owners if scheduler == "slurm"}
+    owners = {owner: found for owner, found in owners.items() if owner[0] == "slurm" or owner[1] not in around}
     if len(owners) != 1:
         return None
-    [((scheduler, name), found)] = owners.items()
+    [((scheduler, name, pod), found)] = owners.items()
     paths = tuple((controller, path) for controller, path in found if path is not None)
-    return Group(scheduler, name, paths or None)
+    return Group(scheduler, name, paths or None, pod)
 
 
 def slurm_scope(group: Group) -> str | None:
@@ -82,18 +93,21 @@ def slurm_scope(group: Group) -> str | None:
     return None
 
 
-def _innermost(path: str) -> tuple[Literal["slurm", "k8s"], str, str | None] | None:
+def _innermost(path: str) -> tuple[Literal["slurm", "k8s"], str, str, str | None] | None:
+    """Scheduler, id, pod and path of the group."""
     names = path.split("/")[1:]
     if "user.slice" in names:
         return None
     reachable = ".." not in names
-    found: tuple[Literal["slurm", "k8s"], str, str | None] | None = None
+    found: tuple[Literal["slurm", "k8s"], str, str, str | None] | None = None
+    pod = ""
     for depth, name in enumerate(names):
         group_path = "/" + "/".join(names[: depth + 1]) if reachable else None
         for job in _slurm(names, depth, name):
-            found = ("slurm", job, group_path)
+            found = ("slurm", job, pod, group_path)
         for uid, whole in _pod(names, depth, name):
-            found = ("k8s", uid, group_path if whole else None)
+            pod = uid
+            found = ("k8s", uid, "", group_path if whole else None)
     return found
 
 

@@ -52,6 +52,13 @@ class CgroupFiles:
                     return Group("slurm", name.removeprefix("job_"), found)
         return None
 
+    def scopes_in_pod(self, uid: str) -> tuple[str, ...]:
+        """Where a slurmd in one of the pod's containers puts the groups of its jobs."""
+        pod = self.find_pod(uid)
+        above = "" if pod is None else dict(pod.paths or ()).get("", "")
+        found = (f"{above}/{name}{SLURM_SCOPE}" for name in _entries(self._unified() / above[1:])) if above else ()
+        return tuple(scope for scope in found if _is_directory(self._unified() / scope[1:]))
+
     def find_pod(self, uid: str) -> Group | None:
         """The group of a pod of which no process is known, where either driver of a kubelet puts it."""
         for quality in ("", "burstable", "besteffort") if uid else ():

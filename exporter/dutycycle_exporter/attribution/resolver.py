@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Protocol
 from dutycycle_exporter.model import Allocation, GpuReading, HostReading, Ownership, ProcessOwner, Workload
 
 from .cgroup import Group, slurm_scope
-from .errors import UnusableError
+from .device_processes import DeviceProcesses
 from .hosts import CgroupFiles
 from .job_mapping import JobMappingDirectory
 from .local import LocalWorkloads
+from .nesting import Filed, SlurmInPods
 from .owners import Owners
 from .processes import HostProcess, ProcessReader
 from .prolog_directory import PrologDirectory, PrologFiles, read_boot_id
-from .slurm import PrologJob
 from .steady import Claim, SteadyAllocations, earliest
 from .users import UserNames
 
@@ -77,14 +77,15 @@ class Attribution:
         self._users = users or UserNames()
         self._boot_id = read_boot_id(procfs)
         self._reader = ProcessReader(procfs)
+        self._processes = DeviceProcesses(self._reader)
         self._cgroups = CgroupFiles(cgroup)
         self._owners = Owners(self._users)
         self._pods = pods
+        self._nested = SlurmInPods(self._cgroups.has_pod)
         self._allocations = SteadyAllocations()
         self._prolog = PrologDirectory(slurm_prolog_dir, self._boot_id)
         self._mapping: JobMappingDirectory | None = None
         self._local: LocalWorkloads | None = None
-        self._last_seen: dict[str, tuple[HostProcess, ...]] = {}
         self._groups: dict[str, Group] = {}
         self.apply(
             slurm_prolog_dir=slurm_prolog_dir,
@@ -113,23 +114,23 @@ class Attribution:
     def resolve(self, gpus: Sequence[GpuReading], now: float) -> Ownership:
         """Whose every GPU is at `now` (Unix seconds), the time at which NVML answered. Never raises for bad input.
 
-        A GPU of which NVML does not tell the processes, or that it does not show any more, keeps those that it was
-        last seen with as long as they live. Processes allocate a GPU only where neither a file nor the kubelet says
-        whose it is. Failures are counted as (slurm | process | kubelet | ..., reason).
+        Processes allocate a GPU only where neither a file nor the kubelet says whose it is, but that those of a Slurm
+        job may allocate one of the pod that they are in. Failures are counted as (slurm | process | kubelet | ...,
+        reason).
         """
         failures: Counter[tuple[str, str]] = Counter()
         self._reader.begin(now)
         files = self._files(gpus)
         failures.update({("slurm", reason): count for reason, count in files.failures.items()})
-        processes, unusable = self._processes(gpus)
+        processes, unusable = self._processes.read(gpus)
         failures.update(("process", reason) for reason in unusable.values())
         self._owners.learn(files.jobs, processes)
+        pods = self._held_by_pods(gpus, files, processes, failures)
         claims: _Claims = {}
-        for gpu, jobs in files.jobs.items():
-            for job in jobs:
-                workload = self._owners.job(job)
-                claims[gpu, workload.id] = Claim(gpu, workload, by_file=True, start=_past(job.start, now))
-        for pod in self._held_by_pods(gpus, processes, failures):
+        filed = self._nest(pods, files, processes, failures)
+        for gpu, job, workload in filed:
+            claims[gpu, workload.id] = Claim(gpu, workload, by_file=True, start=_past(job.start, now))
+        for pod in pods:
             claims[pod.device, pod.workload.id] = Claim(
                 pod.device, pod.workload, by_file=True, start=_past(pod.start, now), containers=pod.containers
             )
@@ -146,35 +147,63 @@ class Attribution:
                 continue
             pids[process.pid] = owner.id
             # What a process does on a GPU that is somebody else's takes nothing of it away from who was given it.
-            if gpu not in allocated or (gpu, owner.id) in claims:
+            if gpu not in allocated or (gpu, owner.id) in claims or self._nested.claims(gpu, process):
                 _claim_by_process(claims, gpu, owner, process)
-            if process.group is not None and self._with_hosts:
+            if process.group is not None and process.group.scheduler == owner.scheduler and self._with_hosts:
                 self._groups[owner.id] = process.group
-        allocations = self._allocations.settle(claims.values())
+        allocations, displaced = self._nested.displace(self._allocations.settle(claims.values()))
         return Ownership(
             allocations=allocations,
             pids=pids,
             unresolved=frozenset(unusable) | nameless,
-            hosts=self._hosts(allocations, files.jobs) if self._with_hosts else (),
+            hosts=self._hosts(allocations, filed) if self._with_hosts else (),
             failures=failures,
             people=self._owners_of(processes) if self._people else {},
             labels={} if self._pods is None else self._pods.labels(),
+            displaced=displaced,
         )
 
     def _held_by_pods(
-        self, gpus: Sequence[GpuReading], processes: _Processes, failures: Counter[tuple[str, str]]
+        self,
+        gpus: Sequence[GpuReading],
+        files: PrologFiles,
+        processes: _Processes,
+        failures: Counter[tuple[str, str]],
     ) -> tuple[PodClaim, ...]:
         if self._pods is None:
             return ()
-        held = self._pods.allocations(
-            gpus,
-            {
-                gpu: {process.group.id for process in found if process.group and process.group.scheduler == "k8s"}
-                for gpu, found in processes.items()
-            },
-        )
+        uids = {
+            gpu: {process.group.pod_uid for process in found if process.group and process.group.pod_uid}
+            for gpu, found in processes.items()
+        }
+        for gpu, jobs in files.jobs.items():
+            uids[gpu] = uids.get(gpu, set()) | self._nested.told(jobs)
+        held = self._pods.allocations(gpus, uids)
         failures.update(self._pods.take_failures())
         return held
+
+    def _nest(
+        self,
+        pods: Sequence[PodClaim],
+        files: PrologFiles,
+        processes: _Processes,
+        failures: Counter[tuple[str, str]],
+    ) -> Sequence[Filed]:
+        """Finds out which jobs run in which pods, and returns the files that are believed."""
+        filed = [(gpu, job, self._owners.job(job)) for gpu, jobs in files.jobs.items() for job in jobs]
+        believed = self._nested.learn(
+            pods,
+            filed,
+            (
+                (process, self._owners.process(process, process.group))
+                for found in processes.values()
+                for process in found
+                if process.group is not None and process.group.scheduler == "slurm"
+            ),
+        )
+        if len(believed) < len(filed):
+            failures["slurm", "earlier_pod"] += len(filed) - len(believed)
+        return believed
 
     def _files(self, gpus: Sequence[GpuReading]) -> PrologFiles:
         """What the scheduler's files say. Of a GPU with a prolog's file, a mapping's says nothing more."""
@@ -192,37 +221,6 @@ class Attribution:
             for found in processes.values()
             for process in found
         }
-
-    def _processes(self, gpus: Sequence[GpuReading]) -> tuple[_Processes, Mapping[int, str]]:
-        """The processes that hold each GPU, and why which of those that NVML reports could not be read."""
-        reported = {gpu.key: gpu.processes for gpu in gpus}
-        found: dict[str, tuple[HostProcess, ...]] = {}
-        unusable: dict[int, str] = {}
-        for gpu in {**self._last_seen, **reported}:
-            answer = reported.get(gpu)
-            if answer is None:
-                found[gpu] = self._living(self._last_seen.get(gpu, ()))
-                continue
-            live: dict[int, HostProcess] = {}
-            for pid in (process.pid for process in answer):
-                try:
-                    live[pid] = self._reader.read(pid)
-                except UnusableError as error:
-                    unusable[pid] = error.reason
-            found[gpu] = tuple(live.values())
-        self._last_seen = {gpu: live for gpu, live in found.items() if live}
-        return found, unusable
-
-    def _living(self, processes: Iterable[HostProcess]) -> tuple[HostProcess, ...]:
-        living = []
-        for process in processes:
-            try:
-                current = self._reader.read(process.pid)
-            except UnusableError:
-                continue
-            if current.ticks == process.ticks:
-                living.append(current)
-        return tuple(living)
 
     def _owned(
         self, processes: _Processes, allocated: Collection[str]
@@ -244,7 +242,8 @@ class Attribution:
         for gpu, found in processes.items():
             for process in sorted(found, key=lambda process: (process.ticks, process.pid)):
                 if process.group is not None:
-                    owned.append((gpu, process, self._owner(process, process.group)))
+                    owner = self._owner(process, process.group)
+                    owned.append((gpu, process, self._nested.owner(gpu, process, owner)))
                 elif gpu not in allocated and process.pid in local:
                     owned.append((gpu, process, local[process.pid]))
         return owned
@@ -254,17 +253,15 @@ class Attribution:
             return self._pods.workload_of(group.id)
         return self._owners.process(process, group)
 
-    def _hosts(
-        self, allocations: Iterable[Allocation], jobs: Mapping[str, tuple[PrologJob, ...]]
-    ) -> tuple[HostReading, ...]:
+    def _hosts(self, allocations: Iterable[Allocation], filed: Iterable[Filed]) -> tuple[HostReading, ...]:
         workloads = {allocation.workload.id: allocation.workload for allocation in allocations}
         self._groups = {workload: group for workload, group in self._groups.items() if workload in workloads}
         scopes = {scope for group in self._groups.values() if (scope := slurm_scope(group))}
-        for job in {job for found in jobs.values() for job in found}:
-            workload_id = self._owners.job(job).id
+        for workload_id, job in {workload.id: job for _, job, workload in filed}.items():
             if workload_id not in self._groups:
                 names = (f"job_{job.job_id}", *([job.sluid] if job.sluid else []))
-                group = self._cgroups.find_slurm(names, job.uid, scopes)
+                inside = self._cgroups.scopes_in_pod(job.pod_uid)
+                group = self._cgroups.find_slurm(names, job.uid, (*inside, *scopes))
                 if group is not None:
                     self._groups[workload_id] = group
         for name, workload in workloads.items():
@@ -283,6 +280,9 @@ def _in_pod(process: HostProcess) -> bool:
 def _claim_by_process(claims: _Claims, gpu: str, workload: Workload, process: HostProcess) -> None:
     """A process proves an allocation, or belongs to one. Without a file its start is the best that is known of it."""
     claim = claims.get((gpu, workload.id)) or Claim(gpu, workload, by_file=False)
+    if _in_pod(process) and workload.scheduler == "slurm" and (process.start or 0.0) < (claim.start or 0.0):
+        # One of the pod's own, perhaps: it was there before the job.
+        return
     claims[gpu, workload.id] = replace(
         claim,
         start=claim.start if claim.by_file else earliest(claim.start, process.start),

@@ -8,13 +8,14 @@ write:
 
     {"job_id": 123, "sluid": "sEKNKTV3WPV500", "array_job_id": 120, "array_task_id": 3,
      "uid": 1000, "user": "ada", "account": "physics", "partition": "gpu", "nodelist": "n[1-2]", "start": 1700000000,
-     "boot_id": "8f0f8c3e-0d9b-4a53-8f39-0c1ac5be1e3d"}
+     "boot_id": "8f0f8c3e-0d9b-4a53-8f39-0c1ac5be1e3d", "pod_uid": "4d01379a-a293-46f9-b558-a8de7db7816f"}
 
 `job_id` and `uid` are required. `job_id` is SLURM_JOB_ID, also for a task of an array, which has both array fields
 besides; `sluid` is SLURM_JOB_SLUID (Slurm 26.05 and later), which names the job's cgroup there; `start` is in Unix
-seconds; `boot_id` is that of the kernel, with which every job of a node ends. Optional fields may be absent or null,
-and other fields are for people and later versions (`nodelist` is one). Strings are printable and at most 256
-characters. Write a file under a name that begins with a dot, then rename it.
+seconds; `boot_id` is that of the kernel, with which every job of a node ends; `pod_uid` is that of the Kubernetes pod
+in which slurmd runs, where it does. Optional fields may be absent or null, and other fields are for people and later
+versions (`nodelist` is one). Strings are printable and at most 256 characters. Write a file under a name that begins
+with a dot, then rename it.
 
 Pure: name and bytes in, job out.
 """
@@ -36,13 +37,15 @@ _NO_VALUE = 2**32 - 2
 """Slurm's NO_VAL: what its interfaces say for the array task of a job that is none."""
 
 _NAME = re.compile(r"((?:GPU|MIG)-[0-9A-Za-z-]{1,80})(?:\.([0-9]{1,10}))?\.json", re.ASCII)
+_POD_UID = re.compile(r"[0-9A-Za-z-]{1,64}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class PrologJob:
     """A job, as its prolog file says. `name` is what people type into scancel: `123`, or `120_3` in an array.
 
-    `uid` is None where a job mapping file names the job, and nothing else of it.
+    `uid` is None where a job mapping file names the job, and nothing else of it. `pod_uid` is "" where slurmd runs in
+    no pod, or nobody says in which.
     """
 
     job_id: int
@@ -53,6 +56,7 @@ class PrologJob:
     account: str = ""
     partition: str = ""
     start: float | None = None
+    pod_uid: str = ""
 
 
 def parse(name: str, content: bytes, boot_id: str | None = None) -> PrologJob:
@@ -80,6 +84,9 @@ def parse(name: str, content: bytes, boot_id: str | None = None) -> PrologJob:
     sluid = _text(fields, "sluid")
     if sluid and not is_sluid(sluid):
         raise UnusableError("bad_field")
+    pod_uid = _text(fields, "pod_uid")
+    if pod_uid and _POD_UID.fullmatch(pod_uid) is None:
+        raise UnusableError("bad_field")
     return PrologJob(
         job_id=job_id,
         uid=uid,
@@ -89,6 +96,7 @@ def parse(name: str, content: bytes, boot_id: str | None = None) -> PrologJob:
         account=_text(fields, "account"),
         partition=_text(fields, "partition"),
         start=_time(fields, "start"),
+        pod_uid=pod_uid,
     )
 
 

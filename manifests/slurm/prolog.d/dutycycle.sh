@@ -18,6 +18,8 @@ order=auto
 sharing=auto
 nvidia=/proc/driver/nvidia/gpus
 boot_id=/proc/sys/kernel/random/boot_id
+mountinfo=/proc/self/mountinfo
+devices=/dev
 
 log() {
     printf 'dutycycle prolog: %s\n' "$1" >&2
@@ -46,7 +48,7 @@ read_settings() {
         [[ $line =~ $a_setting ]] || stop "$1 is not used, nor is anything written down: line $number is no setting"
         value=${BASH_REMATCH[3]}${BASH_REMATCH[4]}${BASH_REMATCH[5]}
         case ${BASH_REMATCH[1]}=$value in
-            directory=/* | map=/* | nvidia=/* | boot_id=/* | order=auto | order=minor | order=pci | \
+            directory=/* | map=/* | nvidia=/* | boot_id=/* | mountinfo=/* | devices=/* | order=auto | order=minor | order=pci | \
                 sharing=auto | sharing=yes | sharing=no) printf -v "${BASH_REMATCH[1]}" %s "$value" ;;
             *) stop "$1 is not used, nor is anything written down: there is no ${BASH_REMATCH[1]}=$value" ;;
         esac
@@ -74,6 +76,33 @@ if [[ -e $settings || -L $settings ]]; then
     read_settings "$settings"
 fi
 
+# The Kubernetes pod that slurmd runs in: the kubelet gives its containers files that lie below the pod's uid.
+pod_uid=
+find_pod() {
+    local source target rest
+    while read -r rest rest rest source target rest; do
+        [[ $target == /etc/hosts || $target == /dev/termination-log ]] || continue
+        [[ $source =~ /pods/([0-9A-Za-z-]+)/(etc-hosts|containers/) && ${#BASH_REMATCH[1]} -le 64 ]] || continue
+        pod_uid=${BASH_REMATCH[1]}
+        return
+    done 2>/dev/null < "$mountinfo"
+}
+
+# Whether the pod has the GPU: the driver may tell of all of the machine's, but a container has device files of its own
+# only. Without any, nothing tells.
+has_files=
+in_pod() {
+    local file
+    [[ -n $pod_uid ]] || return 0
+    if [[ -z $has_files ]]; then
+        has_files=no
+        for file in "$devices"/nvidia[0-9]*; do
+            [[ -e $file ]] && has_files=yes
+        done
+    fi
+    [[ $has_files == no || -e $devices/nvidia$((10#$1)) ]]
+}
+
 # The UUIDs of this node's GPUs in the order in which Slurm counts them: of minor numbers, or of PCI addresses.
 uuids=()
 read_driver() {
@@ -92,6 +121,7 @@ read_driver() {
         done < "$file"
         # An excluded GPU is neither Slurm's nor NVML's.
         [[ $excluded == Yes || ! $minor =~ $whole_number ]] && continue
+        in_pod "$minor" || continue
         by_address+=("$uuid")
         by_minor[10#$minor]=$uuid
     done
@@ -214,6 +244,7 @@ find_superseded() {
     done
 }
 
+find_pod
 find_gpus
 [[ ${#gpus[@]} -gt 0 ]] || stop "none of the job's GPUs could be identified"
 
@@ -226,6 +257,7 @@ IFS= read -r boot 2>/dev/null < "$boot_id"
 [[ ${#boot} -eq 36 && $boot =~ ^[0-9a-f-]+$ ]] || boot=
 printf -v now '%(%s)T' -1
 string_member boot_id "$boot"
+string_member pod_uid "$pod_uid"
 [[ ${SLURM_JOB_SLUID:-} =~ ^s[0-9A-Z]{13}$ ]] && string_member sluid "$SLURM_JOB_SLUID"
 if [[ -n ${SLURM_ARRAY_JOB_ID:-} && -n ${SLURM_ARRAY_TASK_ID:-} ]]; then
     number_member array_job_id "$SLURM_ARRAY_JOB_ID"

@@ -12,6 +12,7 @@ UID_ = UID.replace("-", "_")
 SCOPE = "/system.slice/slurmstepd.scope"
 CONTAINER = "9bca8d63d5fa610783847915bcff0ecac1273e5b4bed3f6fa1b07350e0135961"
 SLUID = "sEKNKTV3WPV500"
+IN_POD = f"/kubepods.slice/kubepods-pod{UID_}.slice/cri-containerd-{CONTAINER}.scope"
 
 
 @pytest.mark.parametrize(
@@ -30,9 +31,9 @@ SLUID = "sEKNKTV3WPV500"
         ("/jobs.slice/slurmstepd.scope/job_12/step_0", "12", "/jobs.slice/slurmstepd.scope/job_12"),
         (f"{SCOPE}/{SLUID}/step_0/user/task_0", SLUID, f"{SCOPE}/{SLUID}"),
         (
-            f"/kubepods.slice/kubepods-pod{UID_}.slice/cri-containerd-{CONTAINER}.scope{SCOPE}/job_5/step_0/user/task_0",
+            f"{IN_POD}{SCOPE}/job_5/step_0/user/task_0",
             "5",
-            f"/kubepods.slice/kubepods-pod{UID_}.slice/cri-containerd-{CONTAINER}.scope{SCOPE}/job_5",
+            f"{IN_POD}{SCOPE}/job_5",
         ),
         (slurm_task(77), "77", f"{SCOPE}/job_77"),
     ],
@@ -50,7 +51,35 @@ SLUID = "sEKNKTV3WPV500"
     ],
 )
 def test_a_slurm_job_in_cgroup_v2(path, job, group_path):
-    assert parse(f"0::{path}\n") == Group("slurm", job, (("", group_path),))
+    pod = UID if path.startswith(IN_POD) else ""
+    assert parse(f"0::{path}\n") == Group("slurm", job, (("", group_path),), pod)
+
+
+@pytest.mark.parametrize(
+    ("text", "id_", "pod"),
+    [
+        pytest.param(f"0::{IN_POD}{SCOPE}/job_5/step_0", "5", UID, id="v2"),
+        pytest.param(f"0::/../..{IN_POD}{SCOPE}/job_5", "5", UID, id="seen from another namespace"),
+        pytest.param(f"0::{IN_POD}/system.slice/n1_slurmstepd.scope/{SLUID}", SLUID, UID, id="several slurmd, SLUID"),
+        pytest.param(
+            f"4:cpu:/kubepods/pod{UID}/c0/slurm/uid_1/job_5/step_0\n1:name=systemd:/kubepods/pod{UID}/c0\n",
+            "5",
+            UID,
+            id="v1, where Slurm manages some of the hierarchies",
+        ),
+        pytest.param(f"0::/kubepods/podouter/c{IN_POD}{SCOPE}/job_5", "5", UID, id="a cluster in a pod"),
+        pytest.param(f"0::{SCOPE}/job_5{IN_POD}", UID, UID, id="a pod in a job is the pod"),
+        pytest.param(f"0::{IN_POD}", UID, UID, id="a pod"),
+        pytest.param(f"0::{SCOPE}/job_5", "5", "", id="a job on the node"),
+        pytest.param(f"4:cpu:/slurm/uid_1/job_5\n5:pids:/kubepods/pod{UID}/c0\n", None, None, id="side by side"),
+        pytest.param(
+            f"4:cpu:/kubepods/podother/c0/slurm/uid_1/job_5\n5:pids:/kubepods/pod{UID}/c0\n", None, None, id="another's"
+        ),
+    ],
+)
+def test_in_which_pod_a_slurm_job_runs(text, id_, pod):
+    group = parse(text)
+    assert (group and group.id, group and group.pod_uid) == (id_, pod)
 
 
 @pytest.mark.parametrize("root", ["slurm", "slurm_node7"])

@@ -27,9 +27,18 @@ class Machine:
         for minor in range(4):
             self.add_gpu(f"0000:{0x90 - 0x10 * minor:02x}:00.0", minor)
         paths = {"directory": self.directory, "nvidia": self.gpus, "map": self.map, "boot_id": root / "boot_id"}
+        paths |= {"mountinfo": root / "mountinfo", "devices": root / "dev"}
         self.settings = root / "prolog.conf"
         self.settings.write_text("".join(f"{name}='{path}'\n" for name, path in paths.items()) + "\n".join(settings))
         self.settings.chmod(0o644)
+
+    def enter_pod(self, *mounts, minors=()):
+        """From now on slurmd is in a container with these lines of mountinfo, and with device files of some GPUs."""
+        (self.root / "mountinfo").write_text("".join(f"{mount}\n" for mount in mounts))
+        devices = self.root / "dev"
+        devices.mkdir(exist_ok=True)
+        for name in ("nvidiactl", "nvidia-uvm", *(f"nvidia{minor}" for minor in minors)):
+            (devices / name).touch()
 
     def boot(self, boot_id):
         (self.root / "boot_id").write_text(f"{boot_id}\n")

@@ -1,8 +1,8 @@
 """Which pods hold the node's GPUs: the kubelet's pod-resources API, and the API server for who they are."""
 
 from .api_server import ApiServer
+from .claim import PodClaim
 from .devices import Selection
-from .holders import PodClaim
 from .pods import KubernetesPods, Pace, SourceHealth
 from .records import Naming
 

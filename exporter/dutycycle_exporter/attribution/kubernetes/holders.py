@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 
 from dutycycle_exporter.model import GpuReading, Workload
 
+from .claim import PodClaim
 from .devices import DeviceTable, Held, Key, Selection
 from .messages import PodResources
 from .pod_cgroups import PodCgroups
@@ -36,16 +37,6 @@ _FORGET = 300.0
 
 _Name = tuple[str, str]
 """Namespace and name: of one pod at a time."""
-
-
-@dataclass(frozen=True, slots=True)
-class PodClaim:
-    """A pod holds a device: `containers` of it do, sorted. `start` is in Unix seconds, None where it is not known."""
-
-    device: Key
-    workload: Workload
-    start: float | None = None
-    containers: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -175,8 +166,11 @@ class Holders:
         for name, holder in self._holders.items():
             self._settle(name, holder, now)
             if holder.workload is not None and not holder.over:
-                held = devices[name].items()
-                claims += [PodClaim(key, holder.workload, holder.start, containers) for key, containers in held]
+                slurm = holder.record is not None and holder.record.slurm
+                claims += [
+                    PodClaim(key, holder.workload, holder.start, containers, holder.uid, slurm)
+                    for key, containers in devices[name].items()
+                ]
         return tuple(sorted(claims, key=lambda claim: (claim.device, claim.workload.id))), unknown
 
     def workload_of(self, uid: str, now: float) -> Workload | None:

@@ -19,8 +19,9 @@ from dutycycle_exporter.attribution.errors import UnusableError
 from dutycycle_exporter.model import GpuReading, Workload
 
 from .api_server import ApiServer
+from .claim import PodClaim
 from .devices import Key, Selection
-from .holders import Holders, PodClaim
+from .holders import Holders
 from .loop import Loop, Pause
 from .messages import PodResources, decode_pods
 from .records import Naming, parse_pods, parse_slices

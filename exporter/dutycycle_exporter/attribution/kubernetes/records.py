@@ -23,17 +23,20 @@ _LONGEST_UID = 64
 class Naming:
     """Where a pod's user is written (an annotation, else a label; empty for none), and which labels are let through.
 
-    `labels` are patterns of label names.
+    `labels` are patterns of label names. `slurm` are labels of pods in which slurmd runs, each `name=value`.
     """
 
     user_annotation: str = ""
     user_label: str = ""
     labels: tuple[str, ...] = ()
+    slurm: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PodRecord:
-    """A pod of this node. `uid` is that of its cgroup; `start` is when the kubelet took it on, in Unix seconds."""
+    """A pod of this node. `uid` is that of its cgroup; `start` is when the kubelet took it on, in Unix seconds. `slurm`
+    tells that its labels say that it is a node of Slurm's.
+    """
 
     uid: str
     namespace: str
@@ -42,6 +45,7 @@ class PodRecord:
     start: float | None = None
     user: str = ""
     labels: tuple[tuple[str, str], ...] = ()
+    slurm: bool = False
 
 
 def workload(namespace: str, name: str, uid: str, record: PodRecord | None) -> Workload:
@@ -126,6 +130,7 @@ def _record(item: object, naming: Naming) -> PodRecord | None:
                 if any(fnmatch.fnmatchcase(label, pattern) for pattern in naming.labels)
             )
         ),
+        slurm=any(f"{label}={value}" in naming.slurm for label, value in labels.items()),
     )
 
 
