@@ -1,0 +1,307 @@
+"""Kubernetes' word in a pass: pods become jobs, ends are told, and silence ends and opens nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dutycycle_alerter.fleet_now import AwayNode, FleetGpus, FleetPart
+from dutycycle_alerter.incidents.model import Diagnosis, Incident, Severity, State
+from dutycycle_alerter.kubernetes.model import Node, Owner, Pod, Snapshot
+from dutycycle_alerter.kubernetes.word import KubernetesWord, KubernetesWorkloads
+from dutycycle_alerter.model import Evidence, Gpu, JobEvidence, JobKind, job_id
+from dutycycle_alerter.settings import KubernetesCluster, Settings
+from dutycycle_alerter.workloads import End
+from tests.alerter.cases import LATER, START, evidence
+from tests.alerter.devices import device
+from tests.alerter.kubernetes.podcases import TRAIN, known, part, pod
+
+JOB = "k8s/ml/pytorchjob/bert/owner-1"
+SLURMD = {"app.kubernetes.io/name": "slurmd"}
+
+
+def word(snapshot: Snapshot, **fields: Any) -> KubernetesWord:
+    return KubernetesWord(KubernetesCluster(**fields), Settings(), snapshot, LATER)
+
+
+def jobs(snapshot: Snapshot, *items: JobEvidence, **fields: Any) -> list[JobEvidence]:
+    return list(word(snapshot, **fields).completed(Evidence(jobs=items)).jobs)
+
+
+def incident(subject: str = JOB, **fields: Any) -> Incident:
+    values: dict[str, Any] = {
+        "subject": subject,
+        "rule": "idle",
+        "severity": Severity.WARNING,
+        "state": State.OPEN,
+        "started_at": START,
+        "opened_at": START + 60,
+        "updated_at": LATER,
+        "known_at": LATER - 30,
+        "diagnosis": Diagnosis((), (), (), "", ()),
+        "gpus": (),
+        "rules": (),
+        "scheduler": "k8s",
+    }
+    return Incident(**(values | fields))
+
+
+class Told:
+    """A watch that has told this, and remembers how it was asked."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.told = snapshot
+        self.waited: list[float] = []
+        self.closed = False
+
+    def wait_synced(self, timeout: float) -> bool:
+        self.waited.append(timeout)
+        return True
+
+    def snapshot(self) -> Snapshot:
+        return self.told
+
+    def close(self) -> None:
+        self.closed = True
+
+
+# Which pods are one job
+
+
+def test_pods_of_one_owner_are_one_job_under_its_name_and_its_users() -> None:
+    pods = [pod(n, cpus=4.0, memory=2.0**30, labels={"team": "nlp"}) for n in range(8)]
+    owner = replace(TRAIN, annotations={"dutycycle.io/user": "alice"})
+    [found] = jobs(known(*pods, owner=owner), *(part(one, 0.5) for one in pods))
+    job = found.job
+    assert (job.id, job.user, job.name, job.owner, job.namespace) == (JOB, "alice", "bert", "PyTorchJob", "ml")
+    assert (len(job.gpus), job.cpus, job.memory, job.kind) == (8, 32.0, 2.0**33, JobKind.BATCH)
+    assert job.labels["team"] == "nlp"
+
+
+def test_a_pod_that_nobody_owns_is_a_job_by_itself_under_the_exporters_name() -> None:
+    alone = pod(0, owner=None)
+    [found] = jobs(known(alone, owner=Owner("ml", "Pod", alone.name, alone.uid)), part(alone, 0.5))
+    assert (found.job.id, found.job.owner) == (alone.workload, "Pod")
+    assert [gpu.label for gpu in found.job.gpus] == ["node0:0"]
+
+
+def test_a_pod_of_which_the_owner_is_not_known_yet_hides_the_jobs_that_it_may_be_part_of() -> None:
+    one, other, elsewhere = pod(0), pod(1), pod(2, namespace="cv")
+    snapshot = known(one, other, elsewhere)
+    snapshot = replace(snapshot, owners={one.uid: TRAIN, elsewhere.uid: replace(TRAIN, namespace="cv", uid="owner-2")})
+    workloads = KubernetesWorkloads(KubernetesCluster(), Told(snapshot), Settings())
+    everything = Evidence(jobs=[part(pod_, 0.0) for pod_ in (one, other, elsewhere)])
+    for now, shown in ((LATER, {"ml": False, "cv": True}), (LATER + 601, {"ml": True, "cv": True})):
+        found = workloads.ask(now, [], []).completed(everything).jobs
+        visible = {item.job.namespace: item.visible for item in found if item.job.owner}
+        assert visible == shown
+        # A part is never judged for the whole.
+        assert [item.visible for item in found if not item.job.owner] == [False]
+
+
+def test_where_nothing_was_ever_told_nothing_can_be_seen() -> None:
+    one = pod(0)
+    assert [(item.job.id, item.visible) for item in jobs(Snapshot(), part(one, 0.0))] == [(one.workload, False)]
+
+
+def test_a_running_pod_whose_exporter_shows_nothing_hides_the_job() -> None:
+    one, other = pod(0), pod(1, node="node1")
+    assert [item.visible for item in jobs(known(one, other), part(one, 0.0))] == [False]
+    waiting = replace(other, phase="Pending", node="")
+    assert [item.visible for item in jobs(known(one, waiting), part(one, 0.0))] == [True]
+    over = replace(other, phase="Succeeded")
+    assert [item.visible for item in jobs(known(one, over), part(one, 0.0))] == [True]
+
+
+def test_a_pod_that_the_exporter_knows_by_name_only_is_the_one_that_has_it_now() -> None:
+    former = pod(0, uid="former", gone=True)
+    now = pod(0, uid="now")
+    nameless = part(now, 0.5)
+    nameless = replace(nameless, job=replace(nameless.job, id="k8s/ml/bert-worker-0/"))
+    [found] = jobs(known(former, now), nameless)
+    assert (found.job.id, found.ended) == (JOB, None)
+
+
+def test_a_pod_that_is_made_anew_under_its_name_is_another_run_of_its_job() -> None:
+    former = pod(0, uid="former", gone=True, deleted=LATER - 600)
+    now = pod(0, uid="now")
+    later = LATER - 300
+    parts = [part(former, 0.0), part(now, 0.9, start=later, first_process=None)]
+    [found] = jobs(known(former, now), *parts)
+    assert (found.ended, found.job.start, len(found.job.gpus)) == (None, later, 1)
+
+
+@pytest.mark.parametrize(("cluster", "grouped"), [("", True), ("north", True), ("south", False)])
+def test_only_pods_of_its_cluster_are_its_own(cluster: str, *, grouped: bool) -> None:
+    one = pod(0)
+    item = part(one, 0.5, cluster="north")
+    item = replace(item, job=replace(item.job, id=job_id("north", one.workload)))
+    [found] = jobs(known(one), item, cluster=cluster)
+    assert (found.job.id == f"north/{JOB}") is grouped
+
+
+def test_jobs_of_other_schedulers_pass_untouched() -> None:
+    slurm = evidence([0.5])
+    assert jobs(known(pod(0)), slurm) == [slurm]
+
+
+def test_a_device_is_held_by_the_job_and_not_by_its_pod() -> None:
+    one = pod(0)
+    gpus = [device(Gpu("node0", "0", "GPU-node0-0"), jobs=(one.workload, "slurm/7"))]
+    found = word(known(one)).completed(Evidence(jobs=[part(one, 0.5)], gpus=gpus))
+    assert [item.jobs for item in found.gpus] == [(JOB, "slurm/7")]
+
+
+def test_pods_that_are_nodes_of_another_scheduler_hold_nothing() -> None:
+    one = pod(0, name="slurmd-0", labels=SLURMD)
+    gpus = [device(Gpu("node0", "0", "GPU-node0-0"), jobs=(one.workload,))]
+    said = word(known(one, owner=Owner("ml", "NodeSet", "slurmd", "owner-2", labels=SLURMD)))
+    found = said.completed(Evidence(jobs=[part(one, 0.0)], gpus=gpus))
+    assert (list(found.jobs), [item.jobs for item in found.gpus]) == ([], [()])
+    assert said.other_names() == {"slurmd-0": "node0"}
+
+
+def test_what_a_job_and_its_pods_say_of_themselves_counts() -> None:
+    one = pod(0, annotations={"dutycycle.io/ignore": "stalled"})
+    owner = replace(TRAIN, annotations={"dutycycle.io/expect-uneven": "true"})
+    said = word(known(one, owner=owner))
+    [declared] = said.declared(said.completed(Evidence(jobs=[part(one, 0.5)]))).items()
+    assert declared[0] == JOB
+    assert (declared[1].expect_uneven, declared[1].ignore) == (True, {"stalled"})
+
+
+def test_troubles_of_pods_are_the_jobs() -> None:
+    looping = pod(0, waiting="CrashLoopBackOff", restarts=12)
+    left_out = pod(1, phase="Pending", node="", waiting="Unschedulable")
+    [found] = jobs(known(looping, left_out), part(looping, 0.0))
+    assert found.job.troubles == (
+        (
+            "Kubernetes says CrashLoopBackOff of pod bert-worker-0: its container ends and is started again, "
+            "12 restarts so far."
+        ),
+        (
+            "Kubernetes says Unschedulable of pod bert-worker-1: no node has room for it, and the other pods may wait "
+            "for it."
+        ),
+    )
+
+
+# When a job is over
+
+
+@pytest.mark.parametrize(
+    ("fields", "ended"),
+    [
+        ({"phase": "Succeeded", "finished": LATER - 90}, LATER - 90),
+        ({"phase": "Failed", "reason": "Evicted", "finished": LATER - 30}, LATER - 30),
+        ({"gone": True, "deleted": LATER - 20}, LATER - 20),
+        ({"gone": True}, LATER),
+        ({"deleted": LATER - 5}, None),
+        ({"waiting": "CrashLoopBackOff"}, None),
+    ],
+)
+def test_a_pod_ends_when_the_api_server_says_so(fields: dict[str, Any], ended: float | None) -> None:
+    one = pod(0, **fields)
+    [found] = jobs(known(one), part(one, 0.5))
+    assert found.ended == ended
+
+
+def test_exporters_that_lost_a_pod_which_runs_do_not_end_it() -> None:
+    one = pod(0)
+    [found] = jobs(known(one), part(one, 0.5, ended=LATER - 60))
+    assert (found.ended, found.visible) == (None, False)
+
+
+def test_a_pod_that_is_being_deleted_ends_when_its_exporter_says_so() -> None:
+    one = pod(0, deleted=LATER - 60)
+    [found] = jobs(known(one), part(one, 0.5, ended=LATER - 30))
+    assert found.ended == LATER - 30
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        ((pod(0), pod(1, phase="Succeeded")), None),
+        ((pod(0, phase="Succeeded", finished=LATER - 99), pod(1, phase="Failed", finished=LATER - 40)), "Failed"),
+        ((pod(0, phase="Failed", reason="Evicted", finished=LATER - 40),), "Evicted"),
+        ((pod(0, phase="Pending", node=""),), None),
+    ],
+)
+def test_an_incident_ends_with_the_last_pod_of_its_job(pods: tuple[Pod, ...], expected: str | None) -> None:
+    found = word(known(*pods)).end(incident())
+    assert found == (None if expected is None else End(LATER - 40, expected))
+
+
+def test_of_a_job_that_nothing_is_left_of_it_is_known_that_it_is_over() -> None:
+    assert word(known()).end(incident()) == End(LATER - 30, "")
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "subject"),
+    [
+        (replace(known(), fresh=False), JOB),
+        (Snapshot(), JOB),
+        (known(), "slurm/7"),
+    ],
+)
+def test_nothing_ends_by_silence_nor_does_what_is_another_schedulers(snapshot: Snapshot, subject: str) -> None:
+    assert word(snapshot).end(incident(subject)) is None
+
+
+def test_nothing_ends_while_owners_are_looked_for() -> None:
+    snapshot = replace(known(pod(3)), owners={})
+    workloads = KubernetesWorkloads(KubernetesCluster(), Told(snapshot), Settings())
+    assert workloads.ask(LATER, [], []).end(incident()) is None
+
+
+# The fleet
+
+
+def test_gpus_of_nodes_out_of_service_and_of_waiting_pods_are_counted() -> None:
+    nodes = {
+        "node0": Node("node0", gpus=8),
+        "cordoned": Node("cordoned", schedulable=False, gpus=8),
+        "dead": Node("dead", ready=False, gpus=4),
+        "cpu": Node("cpu", schedulable=False),
+    }
+    pods = [
+        pod(0, gpus=3),
+        pod(1, gpus=2, node="cordoned"),
+        pod(2, gpus=4, node="", phase="Pending", waiting="Unschedulable"),
+        pod(3, gpus=1, node="", phase="Pending", waiting="SchedulingGated"),
+        pod(4, gpus=8, phase="Succeeded"),
+    ]
+    said = word(known(*pods, nodes=nodes), cluster="north")
+    away = (AwayNode(frozenset({"cordoned"}), "", 6, 2, down=False), AwayNode(frozenset({"dead"}), "", 4, 0, down=True))
+    assert said.fleet() == (FleetPart("north", FleetGpus(LATER, 20, 5, 5, 6, 4, 5, 1, away)),)
+    assert said.out_of_service() == {"cordoned": "drained", "dead": "down", "cpu": "drained"}
+    assert (said.knows("node0"), said.knows("other"), said.cluster_of("node0")) == (True, False, "north")
+
+
+@pytest.mark.parametrize("snapshot", [replace(known(), fresh=False), replace(known(), nodes=None)])
+def test_a_fleet_that_is_not_known_is_not_empty(snapshot: Snapshot) -> None:
+    assert word(snapshot).fleet() == (FleetPart("", None),)
+
+
+def test_gpus_that_nobody_holds_are_free_on_its_own_nodes_only() -> None:
+    unowned = [
+        replace(one, job=replace(one.job, gpus=(replace(one.job.gpus[0], node=node),)))
+        for one, node in ((evidence([0.0], id="gpu/1"), "node0"), (evidence([0.0], id="gpu/2"), "elsewhere"))
+    ]
+    found = word(known()).claimed(Evidence(unowned=unowned))
+    assert [item.job.gpus[0].node for item in found.unowned] == ["elsewhere"]
+
+
+# Over time
+
+
+def test_the_first_pass_waits_for_the_first_answer_and_no_other_does() -> None:
+    watch = Told(known(pod(0)))
+    workloads = KubernetesWorkloads(KubernetesCluster(cluster="north"), watch, Settings())
+    said = [workloads.ask(LATER, [], []) for _ in range(3)]
+    assert watch.waited == [10.0]
+    assert [target.url for target in said[0].targets] == ["kubernetes north"]
+    workloads.close()
+    assert watch.closed
