@@ -99,7 +99,8 @@ class Owner:
     """The job that people know, to which a pod belongs: the last controller above it that is one, or the pod itself.
 
     `labels` and `annotations` are those of the objects from the job down to the pod; where several have one, the
-    job's own counts, then what is nearest to it. `chain` are the kinds from the job down to the pod's controller.
+    job's own counts, then what is nearest to it, then that of the schedule or campaign that made the job. `chain` are
+    the kinds from the job down to the pod's controller.
     """
 
     namespace: str

@@ -57,7 +57,7 @@ class KubernetesCluster(Section):
     """The label that names the user where no annotation does; empty for none."""
     users: dict[str, str] = Field(default={}, max_length=10_000)
     """Users by pattern of the namespace, where neither does; the first match counts. Else it is the namespace."""
-    scheduler_pods: LabelPatterns = "app.kubernetes.io/name=slurmd"
+    scheduler_pods: LabelPatterns = ("app.kubernetes.io/name=slurmd", "app.kubernetes.io/name=[sS]lurm[cC]luster")
     """Pods that are nodes of another scheduler, by a label as `name=pattern`: what they hold is not theirs to use."""
     timeout: RealDuration = 30
     """How long the API server may take to begin an answer."""

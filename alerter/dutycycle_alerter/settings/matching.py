@@ -90,7 +90,7 @@ class JobMatch(Section):
             patterns = getattr(self, name)
             if patterns != ANY and not matches_any(text(job), patterns):
                 return False
-        if self.label != ANY and not any(_has_label(job.labels, pattern) for pattern in _listed(self.label)):
+        if self.label != ANY and not has_label(job.labels, self.label):
             return False
         return self.model == ANY or any(matches_any(gpu.model, self.model) for gpu in job.gpus)
 
@@ -121,6 +121,11 @@ def kind_of(job: Job, kinds: Iterable[KindMatch]) -> JobKind | None:
     return next((match.kind for match in kinds if match.matches_job(job)), None)
 
 
-def _has_label(labels: Mapping[str, str], wanted: str) -> bool:
+def has_label(labels: Mapping[str, str], patterns: str | tuple[str, ...]) -> bool:
+    """Whether one of the labels matches the pattern `name=pattern`, or one of them."""
+    return patterns == ANY or any(_has(labels, wanted) for wanted in _listed(patterns))
+
+
+def _has(labels: Mapping[str, str], wanted: str) -> bool:
     name, _, pattern = wanted.partition("=")
     return any(fnmatchcase(label, name) and fnmatchcase(value, pattern) for label, value in labels.items())
