@@ -1,30 +1,22 @@
-"""The one way into the database: connections as the engine needs them, migrations, and transactions that write."""
+"""The one way into the database: consistent views, and transactions that write, whichever database it is."""
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from alembic.util.exc import CommandError
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from dutycycle_alerter.errors import StoreError
-from dutycycle_alerter.store import schema
+from dutycycle_alerter.store import postgresql, schema, sqlite
+from dutycycle_alerter.store.migrating import migrate
 from dutycycle_alerter.store.url import parse_url, show_url
-
-_Place = tuple[int | None, int | None]
-
-MIGRATIONS = Path(__file__).with_name("migrations")
 
 
 class Database:
@@ -35,21 +27,62 @@ class Database:
         self._name = name
         self._time_scale = time_scale
         self._lock = threading.Lock()
-        self._made: _Place | None = None
+        self._made: sqlite.Place | None = None
+
+    @property
+    def name(self) -> str:
+        """Its URL as it may be shown."""
+        return self._name
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
-        """A consistent view. Raises StoreError."""
+        """A consistent view: all that is read is of one moment. Raises StoreError."""
         self.make()
-        with _translated(self._name), self._engine.connect() as connection:
+        engine = self._engine
+        if engine.dialect.name == "postgresql":
+            engine = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        with _translated(self._name), engine.connect() as connection:
             yield connection
 
     @contextmanager
-    def write(self) -> Iterator[sa.Connection]:
-        """One transaction that commits as a whole or not at all. Raises StoreError."""
+    def write(self, *, alone: bool = True) -> Iterator[sa.Connection]:
+        """One transaction that commits as a whole or not at all. Raises StoreError.
+
+        Writers wait for each other, so that what one reads to write it stays as it is. On PostgreSQL, one that is not
+        `alone` does not wait for a pass that is being written, nor that for it: it must lock the rows that it needs.
+        """
         self.make()
-        with _translated(self._name), self._engine.execution_options(immediate=True).begin() as connection:
-            yield connection
+        engine = self._engine.execution_options(immediate=True, alone=alone)
+        with _translated(self._name):
+            if engine.dialect.name != "postgresql":
+                with engine.begin() as connection:
+                    yield connection
+                return
+            with engine.connect() as connection:
+                transaction = connection.begin()
+                try:
+                    number = postgresql.transaction_number(connection)
+                    yield connection
+                except BaseException:
+                    transaction.rollback()
+                    raise
+                self._commit(transaction, number)
+
+    def _commit(self, transaction: sa.RootTransaction, number: str) -> None:
+        try:
+            transaction.commit()
+        except DBAPIError as error:
+            # A connection that breaks now leaves open what became of it, and a pass that counted as lost would be
+            # counted twice.
+            if not error.connection_invalidated:
+                raise
+            committed = postgresql.was_committed(self._engine, number)
+            if committed is None:
+                raise StoreError(
+                    f"database {self._name}: the connection broke, and whether the last change was kept is not known"
+                ) from error
+            if not committed:
+                raise
 
     def make(self) -> None:
         """Make or migrate the tables, unless that was done. Raises StoreError.
@@ -58,36 +91,32 @@ class Database:
         everything would be lost without an error.
         """
         with self._lock, _translated(self._name):
-            place = _place(self._engine)
+            place = self._place()
             if self._made is not None and place == self._made:
                 return
             self._made = None
             self._engine.dispose()
-            _migrate(self._engine)
+            migrate(self._engine, self._name)
             if self._time_scale is not None:
                 _check_time_scale(self._engine, self._time_scale, self._name)
-            self._made = _place(self._engine)
+            self._made = self._place()
 
     def close(self) -> None:
         """Give the connections back."""
         self._engine.dispose()
 
+    def _place(self) -> sqlite.Place:
+        # A server's database is where its URL says.
+        return sqlite.place_of(self._engine.url) if self._engine.dialect.name == "sqlite" else (None, None)
 
-def open_database(url: str, *, time_scale: float | None = None) -> Database:
+
+def open_database(url: str, *, time_scale: float | None = None, password_file: Path | None = None) -> Database:
     """Open a database, making or migrating its tables.
 
     A store belongs to one time scale, because its durations are wall seconds: given one, a store written at another is
-    refused. Raises StoreError naming the database and the remedy.
+    refused. `password_file` holds PostgreSQL's password. Raises StoreError naming the database and the remedy.
     """
-    parsed = parse_url(url)
-    name = show_url(parsed)
-    try:
-        engine = sa.create_engine(parsed)
-    except (ArgumentError, ImportError, ValueError) as error:
-        raise StoreError(f"database {name}: cannot be used: {error}") from error
-    if engine.dialect.name == "sqlite":
-        sa.event.listen(engine, "connect", _configure_sqlite)
-        sa.event.listen(engine, "begin", _begin_sqlite)
+    engine, name = connect(url, password_file=password_file)
     database = Database(engine, name, time_scale)
     try:
         database.make()
@@ -95,6 +124,17 @@ def open_database(url: str, *, time_scale: float | None = None) -> Database:
         engine.dispose()
         raise
     return database
+
+
+def connect(url: str, *, password_file: Path | None = None) -> tuple[sa.Engine, str]:
+    """An engine, and how the database may be shown; nothing is asked of it yet. Raises StoreError."""
+    parsed = parse_url(url, password_file)
+    name = show_url(parsed)
+    kind = sqlite if parsed.get_backend_name() == "sqlite" else postgresql
+    try:
+        return kind.create_engine(parsed), name
+    except (ArgumentError, ImportError, ValueError) as error:
+        raise StoreError(f"database {name}: cannot be used: {error}") from error
 
 
 def get_meta(connection: sa.Connection, key: str) -> Any:
@@ -109,69 +149,28 @@ def set_meta(connection: sa.Connection, key: str, value: Any) -> None:
         connection.execute(sa.insert(schema.meta).values(key=key, value=value))
 
 
-def _configure_sqlite(connection: Any, _record: ConnectionPoolEntry) -> None:
-    # Transactions are begun by us (below), not by the driver at the first write.
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    for pragma in (
-        "busy_timeout=10000",
-        "synchronous=NORMAL",  # a killed process loses nothing; a power cut may lose the last transactions
-        "foreign_keys=ON",
-    ):
-        cursor.execute(f"PRAGMA {pragma}")
-    # Readers (page, command line) never wait for the writer. Only changing the mode can fail for a lock, which is not
-    # waited for: then another process is just changing it, and it holds for every connection.
-    with suppress(sqlite3.OperationalError):
-        cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.close()
-
-
-def _begin_sqlite(connection: sa.Connection) -> None:
-    # A transaction that will write takes the lock at once: one that reads first and then writes could not wait for it.
-    immediate = connection.get_execution_options().get("immediate", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
-
-
-def _migrate(engine: sa.Engine) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    with engine.connect() as connection:
-        revision = MigrationContext.configure(connection).get_current_revision()
-    if revision == ScriptDirectory.from_config(config).get_current_head():
-        return  # who only looks need not wait for a writer
-    with engine.execution_options(immediate=True).begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
-
-
 def _check_time_scale(engine: sa.Engine, time_scale: float, name: str) -> None:
-    with engine.execution_options(immediate=True).begin() as connection:
+    with engine.connect() as connection:
         known = get_meta(connection, "time_scale")
-        if known is None:
-            set_meta(connection, "time_scale", time_scale)
-        elif known != time_scale:
-            raise StoreError(
-                f"database {name}: it was written at time scale {known:g}, not {time_scale:g}; "
-                "use another database, or the same time_scale"
-            )
-
-
-def _place(engine: sa.Engine) -> _Place:
-    """Which file a SQLite database is in now; always the same for a database that is no file."""
-    if engine.dialect.name != "sqlite" or engine.url.database is None:
-        return None, None
-    try:
-        status = Path(engine.url.database).stat()
-    except OSError:
-        return None, None
-    return status.st_dev, status.st_ino
+    if known is None:
+        with engine.execution_options(immediate=True).begin() as connection:
+            known = get_meta(connection, "time_scale")
+            if known is None:
+                set_meta(connection, "time_scale", time_scale)
+                return
+    if known != time_scale:
+        raise StoreError(
+            f"database {name}: it was written at time scale {known:g}, not {time_scale:g}; "
+            "use another database, or the same time_scale"
+        )
 
 
 @contextmanager
 def _translated(name: str) -> Iterator[None]:
     try:
         yield
-    except (SQLAlchemyError, CommandError, UnicodeEncodeError) as error:
+    except (SQLAlchemyError, CommandError, psycopg.Error, UnicodeEncodeError) as error:
         # The statement and its values may carry names of people: the driver's own message is enough.
         reason = getattr(error, "orig", None) or error
-        raise StoreError(f"database {name}: {reason}") from error
+        said = postgresql.explain(reason) if isinstance(reason, psycopg.Error) else reason
+        raise StoreError(f"database {name}: {said}") from error

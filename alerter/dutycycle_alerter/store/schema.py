@@ -6,21 +6,10 @@ scale, kept in `meta`). JSON columns hold what is only ever read together with i
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    JSON,
-    Column,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    MetaData,
-    String,
-    Table,
-    Text,
-    text,
-)
+from sqlalchemy import JSON, Column, ForeignKey, Index, Integer, MetaData, Table, text
 
 from dutycycle_alerter.history import GPU_COUNTERS, GPU_GAUGES, HOST_COUNTERS, HOST_GAUGES
+from dutycycle_alerter.store.types import Name, Number, Real, Words
 
 metadata = MetaData(
     naming_convention={
@@ -34,7 +23,7 @@ metadata = MetaData(
 meta = Table(
     "meta",
     metadata,
-    Column("key", String, primary_key=True),
+    Column("key", Name, primary_key=True),
     Column("value", JSON, nullable=False),
 )
 
@@ -42,35 +31,35 @@ incident = Table(
     "incident",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("subject", String, nullable=False),
-    Column("kind", String, nullable=False),
-    Column("rule", String, nullable=False),
-    Column("severity", String, nullable=False),
-    Column("state", String, nullable=False),
-    Column("started_at", Float, nullable=False),
-    Column("opened_at", Float, nullable=False),
-    Column("updated_at", Float, nullable=False),
-    Column("known_at", Float, nullable=False),
-    Column("resolved_at", Float),
-    Column("resolution", String),
-    Column("snoozed_until", Float),
-    Column("actor", String, nullable=False),
+    Column("subject", Name, nullable=False),
+    Column("kind", Name, nullable=False),
+    Column("rule", Name, nullable=False),
+    Column("severity", Name, nullable=False),
+    Column("state", Name, nullable=False),
+    Column("started_at", Real, nullable=False),
+    Column("opened_at", Real, nullable=False),
+    Column("updated_at", Real, nullable=False),
+    Column("known_at", Real, nullable=False),
+    Column("resolved_at", Real),
+    Column("resolution", Name),
+    Column("snoozed_until", Real),
+    Column("actor", Name, nullable=False),
     Column("reopened", Integer, nullable=False),
-    Column("wasted", Float, nullable=False),
-    Column("energy", Float, nullable=False),
-    Column("cluster", String, nullable=False),
-    Column("scheduler", String, nullable=False),
-    Column("user", String, nullable=False),
-    Column("account", String, nullable=False),
-    Column("partition", String, nullable=False),
-    Column("namespace", String, nullable=False),
+    Column("wasted", Real, nullable=False),
+    Column("energy", Real, nullable=False),
+    Column("cluster", Name, nullable=False),
+    Column("scheduler", Name, nullable=False),
+    Column("user", Name, nullable=False),
+    Column("account", Name, nullable=False),
+    Column("partition", Name, nullable=False),
+    Column("namespace", Name, nullable=False),
     Column("job_gpus", Integer, nullable=False),
     Column("gpus", JSON, nullable=False),
     Column("rules", JSON, nullable=False),
     Column("figures", JSON, nullable=False),
     Column("diagnosis", JSON, nullable=False),
-    Column("nodes", Text, nullable=False),
-    Column("causes", Text, nullable=False),
+    Column("nodes", Words, nullable=False),
+    Column("causes", Words, nullable=False),
     # One active incident per subject and class, whatever the code above does.
     Index(
         "uq_incident_active",
@@ -88,57 +77,67 @@ incident = Table(
 event = Table(
     "incident_event",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", Number, primary_key=True),
     Column("incident_id", ForeignKey("incident.id", ondelete="CASCADE"), nullable=False, index=True),
-    Column("at", Float, nullable=False),
-    Column("kind", String, nullable=False),
-    Column("actor", String, nullable=False),
-    Column("text", Text, nullable=False),
+    Column("at", Real, nullable=False),
+    Column("kind", Name, nullable=False),
+    Column("actor", Name, nullable=False),
+    Column("text", Words, nullable=False),
     Column("data", JSON, nullable=False),
 )
 
 usage_hour = Table(
     "usage_hour",
     metadata,
-    Column("hour", Float, primary_key=True),
-    Column("job", String, primary_key=True),
-    Column("model", String, primary_key=True),
-    Column("cluster", String, nullable=False),
-    Column("scheduler", String, nullable=False),
-    Column("user", String, nullable=False),
-    Column("account", String, nullable=False),
-    Column("allocated", Float, nullable=False),
-    Column("observed", Float, nullable=False),
-    Column("busy", Float, nullable=False),
-    Column("energy", Float),
+    Column("hour", Real, primary_key=True),
+    Column("job", Name, primary_key=True),
+    Column("model", Name, primary_key=True),
+    Column("cluster", Name, nullable=False),
+    Column("scheduler", Name, nullable=False),
+    Column("user", Name, nullable=False),
+    Column("account", Name, nullable=False),
+    Column("allocated", Real, nullable=False),
+    Column("observed", Real, nullable=False),
+    Column("busy", Real, nullable=False),
+    Column("energy", Real),
     Index(None, "user", "hour"),
 )
 
 fleet_hour = Table(
     "fleet_hour",
     metadata,
-    Column("hour", Float, primary_key=True),
-    Column("cluster", String, primary_key=True),
-    Column("model", String, primary_key=True),
+    Column("hour", Real, primary_key=True),
+    Column("cluster", Name, primary_key=True),
+    Column("model", Name, primary_key=True),
     *(
-        Column(name, Float, nullable=False)
+        Column(name, Real, nullable=False)
         for name in ("allocated", "unallocated", "drained", "down", "unknown", "pending", "held")
     ),
+)
+
+lease = Table(
+    "lease",
+    metadata,
+    Column("name", Name, primary_key=True),
+    Column("holder", Name, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("length", Real, nullable=False),
+    Column("expires_at", Real, nullable=False),
 )
 
 gpu_series = Table(
     "gpu_series",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("node", String, nullable=False),
-    Column("gpu", String, nullable=False),
-    Column("gpu_uuid", String, nullable=False),
-    Column("mig", String, nullable=False),
-    Column("workload", String, nullable=False),
+    Column("node", Name, nullable=False),
+    Column("gpu", Name, nullable=False),
+    Column("gpu_uuid", Name, nullable=False),
+    Column("mig", Name, nullable=False),
+    Column("workload", Name, nullable=False),
     Column("labels", JSON, nullable=False),
-    Column("start", Float),
-    Column("first_process", Float),
-    Column("last_seen", Float, nullable=False),
+    Column("start", Real),
+    Column("first_process", Real),
+    Column("last_seen", Real, nullable=False),
     Index("uq_gpu_series_key", "node", "gpu_uuid", "mig", "workload", unique=True),
     Index(None, "workload"),
     Index(None, "last_seen"),
@@ -148,18 +147,18 @@ gpu_counter = Table(
     "gpu_counter",
     metadata,
     Column("series_id", ForeignKey("gpu_series.id", ondelete="CASCADE"), primary_key=True),
-    Column("t", Float, primary_key=True),
-    *(Column(name, Float) for name in (*GPU_COUNTERS, *GPU_GAUGES)),
+    Column("t", Real, primary_key=True),
+    *(Column(name, Real) for name in (*GPU_COUNTERS, *GPU_GAUGES)),
     sqlite_with_rowid=False,
 )
 
 host_counter = Table(
     "host_counter",
     metadata,
-    Column("node", String, primary_key=True),
-    Column("workload", String, primary_key=True),
-    Column("t", Float, primary_key=True),
-    *(Column(name, Float) for name in (*HOST_COUNTERS, *HOST_GAUGES)),
+    Column("node", Name, primary_key=True),
+    Column("workload", Name, primary_key=True),
+    Column("t", Real, primary_key=True),
+    *(Column(name, Real) for name in (*HOST_COUNTERS, *HOST_GAUGES)),
     Index(None, "t"),
     sqlite_with_rowid=False,
 )
@@ -167,12 +166,12 @@ host_counter = Table(
 gpu_now = Table(
     "gpu_now",
     metadata,
-    Column("node", String, primary_key=True),
-    Column("gpu_uuid", String, primary_key=True),
-    Column("mig", String, primary_key=True),
-    Column("gpu", String, nullable=False),
-    Column("model", String, nullable=False),
-    Column("scraped_at", Float, nullable=False),
+    Column("node", Name, primary_key=True),
+    Column("gpu_uuid", Name, primary_key=True),
+    Column("mig", Name, primary_key=True),
+    Column("gpu", Name, nullable=False),
+    Column("model", Name, nullable=False),
+    Column("scraped_at", Real, nullable=False),
     Column("reading", JSON, nullable=False),
     Column("workloads", JSON, nullable=False),
 )

@@ -9,6 +9,7 @@ from dutycycle_alerter.store import counters
 from dutycycle_alerter.store.counters import PointRow, SeriesRow
 from dutycycle_alerter.store.database import Database
 from dutycycle_alerter.store.schema import gpu_counter, gpu_now, gpu_series
+from tests.alerter.store.conftest import text, undone
 
 KEY = ("gpu01", "GPU-0", "", "slurm/1")
 
@@ -151,7 +152,7 @@ def test_two_urls_of_one_exporter_do_no_harm(database: Database) -> None:
     assert nodes_now(database) == [("a", "GPU-0", 0.2)]
 
 
-TEXT = st.text(max_size=20)
+TEXT = text(20)
 COLUMNS = (*GPU_COUNTERS, *GPU_GAUGES)
 VALUE = st.none() | st.floats(0, 2.0**53)
 
@@ -168,7 +169,7 @@ def test_any_text_and_any_value_come_back(
 ) -> None:
     row = series(key, seen=5, labels=labels, start=start)
     saved = PointRow(5, tuple(values[: len(GPU_COUNTERS)]), tuple(values[len(GPU_COUNTERS) :]))
-    with database.read() as connection:  # rolls back: each example has an empty store
+    with undone(database) as connection:  # each example has an empty store
         counters.save(connection, [(row, saved)], [])
         assert list(counters.load_series(connection, 0)) == [(row, [saved])]
 

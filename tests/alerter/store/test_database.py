@@ -4,19 +4,22 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.history import GPU_COUNTERS, GPU_GAUGES
 from dutycycle_alerter.store import counters
-from dutycycle_alerter.store.database import MIGRATIONS, Database, get_meta, open_database, set_meta
+from dutycycle_alerter.store.database import Database, connect, get_meta, open_database, set_meta
+from dutycycle_alerter.store.migrating import configuration, revisions
 from dutycycle_alerter.store.schema import metadata
+from tests.postgres.server import PostgresServer
 
 
 def file_of(url: str) -> Path:
@@ -33,25 +36,56 @@ def catalogue(path: Path) -> dict[str, str]:
 # Migrations
 
 
-def test_migrations_build_exactly_the_schema(database: Database) -> None:
-    with database.read() as connection:
+def test_migrations_build_exactly_the_schema(empty_url: str) -> None:
+    with closing(open_database(empty_url)) as database, database.read() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
 
 
-def test_migrations_build_the_same_tables_and_indexes_as_the_schema_itself(
-    database: Database, url: str, tmp_path: Path
-) -> None:
-    """Also what a comparison of models leaves out: conditions of indexes, primary keys, actions on deletion."""
+def test_migrations_build_the_same_tables_and_indexes_as_the_schema_itself(sqlite_url: str, tmp_path: Path) -> None:
+    """Also what a comparison of models leaves out: conditions of indexes, primary keys, actions on deletion, the width
+    of numbers.
+    """
     direct = tmp_path / "direct.sqlite3"
-    engine = sa.create_engine(f"sqlite:///{direct}")
-    metadata.create_all(engine)
-    engine.dispose()
-    migrated, wanted = catalogue(file_of(url)), catalogue(direct)
+    open_database(sqlite_url).close()
+    create_all(f"sqlite:///{direct}")
+    migrated, wanted = catalogue(file_of(sqlite_url)), catalogue(direct)
     assert migrated.keys() == wanted.keys()
     assert "WHERE state != 'resolved'" in migrated["uq_incident_active"]
     for name, statement in wanted.items():
         assert sorted(_clauses(migrated[name])) == sorted(_clauses(statement)), name
+
+
+def test_on_postgresql_as_well(postgres: PostgresServer) -> None:
+    names = [postgres.create(), postgres.create()]
+    open_database(postgres.url(names[0])).close()
+    create_all(postgres.url(names[1]).replace("postgresql:", "postgresql+psycopg:"))
+    migrated, wanted = (postgres_catalogue(postgres, name) for name in names)
+    assert any("state" in definition and "WHERE" in definition for definition in wanted)
+    assert any("incident_event.id bigint" in definition for definition in wanted)
+    assert migrated == wanted
+    for name in names:
+        postgres.drop(name)
+
+
+def create_all(url: str) -> None:
+    engine = sa.create_engine(url)
+    metadata.create_all(engine)
+    engine.dispose()
+
+
+def postgres_catalogue(postgres: PostgresServer, database: str) -> list[str]:
+    """Every column, index and constraint, as PostgreSQL writes it."""
+    queries = (
+        """SELECT format('%s.%s %s %s', table_name, column_name, data_type, is_nullable)
+        FROM information_schema.columns WHERE table_schema = 'public'""",
+        "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'",
+        """SELECT format('%s %s', conrelid::regclass, pg_get_constraintdef(oid)) FROM pg_constraint
+        WHERE connamespace = 'public'::regnamespace""",
+        "SELECT format('%s %s', sequencename, data_type) FROM pg_sequences WHERE schemaname = 'public'",
+    )
+    rows = [row for query in queries for row in postgres.execute(query, database=database)]
+    return sorted(text for (text,) in rows if "alembic_version" not in text)
 
 
 def _clauses(statement: str) -> list[str]:
@@ -67,47 +101,105 @@ def test_opening_a_store_again_keeps_what_it_holds(url: str) -> None:
         database.close()
 
 
-def test_every_revision_can_be_upgraded_from_with_its_rows(url: str) -> None:
+def upgrade(connection: sa.Connection, revision: str) -> None:
+    config = configuration()
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+
+
+def downgrade(connection: sa.Connection, revision: str) -> None:
+    config = configuration()
+    config.attributes["connection"] = connection
+    command.downgrade(config, revision)
+
+
+def test_every_revision_can_be_upgraded_from_with_its_rows(empty_url: str) -> None:
     """Each migration in turn, from an empty database, with a row in place from the first on."""
-    from alembic.config import Config
-    from alembic.script import ScriptDirectory
-
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    revisions = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()][::-1]
-    assert revisions[0] == "0001"
-    engine = sa.create_engine(url)
-    for i, revision in enumerate(revisions):
-        from alembic import command
-
+    assert revisions()[-1] == "0001"
+    engine, _ = connect(empty_url)
+    for revision in reversed(revisions()):
         with engine.begin() as connection:
-            config.attributes["connection"] = connection
-            command.upgrade(config, revision)
-            if i == 0:
+            upgrade(connection, revision)
+            if revision == "0001":
                 connection.execute(sa.text("INSERT INTO meta (key, value) VALUES ('kept', '7')"))
     engine.dispose()
-    database = open_database(url)
+    database = open_database(empty_url)
     with database.read() as connection:
         assert get_meta(connection, "kept") == 7
     database.close()
 
 
+def test_down_to_any_revision_and_up_again_is_the_same_schema(empty_url: str) -> None:
+    engine, _ = connect(empty_url)
+    with engine.begin() as connection:
+        upgrade(connection, "head")
+        for revision in (*revisions()[1:], "base"):
+            downgrade(connection, revision)
+            upgrade(connection, "head")
+            assert compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), metadata) == []
+    engine.dispose()
+
+
 def test_a_store_of_a_newer_version_is_refused_unchanged(url: str) -> None:
     open_database(url).close()
-    with closing(sqlite3.connect(file_of(url))) as connection, connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(StoreError, match="9999"):
+    engine, _ = connect(url)
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(StoreError, match=r"newer version of Dutycycle made it .*9999"):
         open_database(url)
-    with closing(sqlite3.connect(file_of(url))) as connection:
-        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("9999",)]
+    with engine.connect() as connection:
+        assert connection.execute(sa.text("SELECT version_num FROM alembic_version")).all() == [("9999",)]
+    engine.dispose()
 
 
-def test_several_may_make_the_same_store_at_once(url: str) -> None:
+MAKER = """
+import sys
+from dutycycle_alerter.store.database import open_database, set_meta
+print("ready", flush=True)
+sys.stdin.readline()
+database = open_database(sys.argv[1], time_scale=1)
+with database.write() as connection:
+    set_meta(connection, sys.argv[2], True)
+database.close()
+"""
+
+
+def test_processes_that_start_at_once_on_an_empty_database_make_its_tables_once(empty_url: str) -> None:
+    with ExitStack() as stack:
+        makers = [
+            stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", MAKER, empty_url, str(number)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for number in range(3)
+        ]
+        for maker in makers:
+            assert maker.stdout is not None
+            assert maker.stdout.readline() == "ready\n"
+        for maker in makers:
+            assert maker.stdin is not None
+            maker.stdin.write("\n")
+            maker.stdin.flush()
+        for maker in makers:
+            _, said = maker.communicate()
+            assert (maker.returncode, said) == (0, "")
+    database = open_database(empty_url, time_scale=1)
+    with database.read() as connection:
+        assert [get_meta(connection, str(number)) for number in range(3)] == [True] * 3
+    database.close()
+
+
+def test_several_threads_may_make_the_same_store_at_once(empty_url: str) -> None:
     failures: list[BaseException] = []
 
     def make() -> None:
         try:
-            open_database(url, time_scale=1).close()
+            open_database(empty_url, time_scale=1).close()
         except BaseException as error:  # noqa: BLE001 - told by the main thread
             failures.append(error)
 
@@ -141,53 +233,53 @@ def test_who_only_looks_takes_any_time_scale(url: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["store.sqlite3", "*"], ids=["the file alone", "its log as well"])
-def test_a_file_that_was_removed_is_made_again_with_its_tables(url: str, pattern: str) -> None:
-    database = open_database(url, time_scale=30)
+def test_a_file_that_was_removed_is_made_again_with_its_tables(sqlite_url: str, pattern: str) -> None:
+    database = open_database(sqlite_url, time_scale=30)
     with database.write() as connection:
         set_meta(connection, "one", 1)
-    for file in file_of(url).parent.glob(pattern):
+    for file in file_of(sqlite_url).parent.glob(pattern):
         file.unlink()
     with database.write() as connection:
         assert get_meta(connection, "one") is None
         set_meta(connection, "two", 2)
-    with closing(sqlite3.connect(file_of(url))) as connection:
+    with closing(sqlite3.connect(file_of(sqlite_url))) as connection:
         assert connection.execute("SELECT value FROM meta WHERE key = 'two'").fetchall() == [(2,)]
     database.close()
     with pytest.raises(StoreError, match="time scale 30"):
-        open_database(url, time_scale=1)
+        open_database(sqlite_url, time_scale=1)
 
 
 # What cannot be opened
 
 
 @pytest.mark.parametrize("content", [b"not a database, but a text\n" * 100, b"SQLite format 3\x00" + b"\xff" * 4080])
-def test_a_file_that_is_no_database_is_named_and_left_alone(url: str, content: bytes) -> None:
-    file_of(url).write_bytes(content)
+def test_a_file_that_is_no_database_is_named_and_left_alone(sqlite_url: str, content: bytes) -> None:
+    file_of(sqlite_url).write_bytes(content)
     with pytest.raises(StoreError) as error:
-        open_database(url)
-    assert str(file_of(url)) in str(error.value)
-    assert file_of(url).read_bytes() == content
+        open_database(sqlite_url)
+    assert str(file_of(sqlite_url)) in str(error.value)
+    assert file_of(sqlite_url).read_bytes() == content
 
 
-def test_a_damaged_database_is_an_error_of_the_store(url: str) -> None:
-    database = open_database(url, time_scale=1)
+def test_a_damaged_database_is_an_error_of_the_store(sqlite_url: str) -> None:
+    database = open_database(sqlite_url, time_scale=1)
     with database.write() as connection:
         for i in range(2000):
             set_meta(connection, f"key{i}", "x" * 200)
     database.close()
-    content = bytearray(file_of(url).read_bytes())
+    content = bytearray(file_of(sqlite_url).read_bytes())
     for page in range(4096, len(content), 4096):
         content[page : page + 2000] = b"\xa5" * 2000
-    file_of(url).write_bytes(bytes(content))
+    file_of(sqlite_url).write_bytes(bytes(content))
 
     def look() -> None:
-        damaged = open_database(url, time_scale=1)
+        damaged = open_database(sqlite_url, time_scale=1)
         with closing(damaged), damaged.read() as connection:
             get_meta(connection, "key1999")
 
     with pytest.raises(StoreError) as error:
         look()
-    assert str(file_of(url)) in str(error.value)
+    assert str(file_of(sqlite_url)) in str(error.value)
 
 
 @pytest.mark.parametrize("place", ["missing/store.sqlite3", "directory"])
@@ -279,14 +371,38 @@ def test_who_opens_a_store_to_look_does_not_wait_for_a_writer(database: Database
         looking.close()
 
 
-def test_a_writing_transaction_takes_the_lock_before_it_reads(database: Database, url: str) -> None:
+def test_a_writing_transaction_takes_the_lock_before_it_reads(sqlite_url: str) -> None:
     """Two that read first and write then could not both go on."""
+    database = open_database(sqlite_url)
     with database.write() as connection:
         get_meta(connection, "one")
-        other = sqlite3.connect(file_of(url), timeout=0)
+        other = sqlite3.connect(file_of(sqlite_url), timeout=0)
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             other.execute("BEGIN IMMEDIATE")
         other.close()
+    database.close()
+
+
+ADDER = """
+import sys
+from dutycycle_alerter.store.database import get_meta, open_database, set_meta
+database = open_database(sys.argv[1])
+for _ in range(100):
+    with database.write() as connection:
+        set_meta(connection, "sum", (get_meta(connection, "sum") or 0) + 1)
+database.close()
+"""
+
+
+def test_what_writers_read_stays_as_it_is_until_they_have_written(database: Database, url: str) -> None:
+    """Also where there was nothing to lock at first. Each adds one to what it finds, a hundred times."""
+    with ExitStack() as stack:
+        command = [sys.executable, "-c", ADDER, url]
+        adders = [stack.enter_context(subprocess.Popen(command, stderr=subprocess.PIPE, text=True)) for _ in range(2)]
+        for adder in adders:
+            assert adder.communicate()[1] == ""
+    with database.read() as connection:
+        assert get_meta(connection, "sum") == 200
 
 
 def test_an_error_shows_no_values_of_the_statement(database: Database) -> None:
@@ -300,17 +416,6 @@ def test_an_error_shows_no_values_of_the_statement(database: Database) -> None:
     with pytest.raises(StoreError) as error:
         twice()
     assert "alice" not in str(error.value)
-
-
-def test_text_that_is_no_unicode_is_an_error_of_the_store(database: Database) -> None:
-    """Bytes of a command line that are no UTF-8 come as lone surrogates."""
-
-    def odd() -> None:
-        with database.write() as connection:
-            set_meta(connection, "\udcff", 1)
-
-    with pytest.raises(StoreError):
-        odd()
 
 
 READER = """
@@ -339,16 +444,10 @@ def test_another_process_reads_whole_states_while_this_one_writes(database: Data
         assert reader.wait() == 0
 
 
-def test_counters_of_the_first_schema_are_kept_and_what_was_not_counted_then_is_unknown(url: str) -> None:
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    engine = sa.create_engine(url)
+def test_counters_of_the_first_schema_are_kept_and_what_was_not_counted_then_is_unknown(empty_url: str) -> None:
+    engine, _ = connect(empty_url)
     with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
+        upgrade(connection, "0001")
         labels = '{"node": "a", "gpu": "0", "gpu_uuid": "u", "mig": "", "workload": "slurm/1"}'
         connection.execute(
             sa.text(
@@ -359,7 +458,7 @@ def test_counters_of_the_first_schema_are_kept_and_what_was_not_counted_then_is_
         )
         connection.execute(sa.text("INSERT INTO gpu_counter (series_id, t, busy, share) VALUES (1, 60, 30, 1)"))
     engine.dispose()
-    database = open_database(url)
+    database = open_database(empty_url)
     with database.read() as connection:
         ((_, (point,)),) = counters.load_series(connection, 0)
     database.close()

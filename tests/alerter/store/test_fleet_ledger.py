@@ -8,6 +8,7 @@ from dutycycle_alerter.fleet_now import FleetAmounts
 from dutycycle_alerter.store import fleet_ledger
 from dutycycle_alerter.store.database import Database
 from dutycycle_alerter.store.schema import fleet_hour
+from tests.alerter.store.conftest import undone
 
 HOUR = 3600.0
 T0 = 486_000 * HOUR
@@ -93,7 +94,7 @@ def test_amounts_are_told_on_the_shown_scale(database: Database) -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40)
 @given(st.lists(st.floats(0.1, 10_000), min_size=1, max_size=8))
 def test_however_passes_fall_all_time_is_counted_once(database: Database, pauses: list[float]) -> None:
-    with database.read() as connection:  # rolls back
+    with undone(database) as connection:
         now = T0
         fleet_ledger.add(connection, now, [NOW], longest=1e9)
         for pause in pauses:

@@ -27,6 +27,7 @@ from dutycycle_alerter.settings.policies import Attention
 from dutycycle_alerter.store import incidents
 from dutycycle_alerter.store.database import Database
 from dutycycle_alerter.views import IncidentFilter
+from tests.alerter.store.conftest import text, undone
 
 NOW = 1_750_000_000.0
 
@@ -76,7 +77,7 @@ def found(database: Database, **wanted: object) -> list[str]:
 
 # Every field
 
-TEXT = st.text(max_size=40)
+TEXT = text(40)
 TIME = st.floats(0, 4e9)
 RULES = st.builds(OpenRule, TEXT, TIME, st.sampled_from(Severity))
 GPUS = st.builds(Gpu, TEXT, TEXT, TEXT, TEXT, TEXT)
@@ -116,7 +117,7 @@ INCIDENTS = st.builds(
     partition=TEXT,
     namespace=TEXT,
     job_gpus=st.integers(0, 10_000),
-    figures=st.dictionaries(TEXT, st.floats(allow_nan=False), max_size=4),
+    figures=st.dictionaries(TEXT, st.floats(allow_nan=False, allow_infinity=False), max_size=4),
 )
 EVENTS = st.builds(
     Event,
@@ -127,7 +128,7 @@ EVENTS = st.builds(
     data=st.dictionaries(TEXT, st.none() | st.booleans() | st.integers() | TEXT, max_size=4),
 )
 
-# The store is shared by the examples of one test, but each leaves it as it was: `read` rolls back.
+# The store is shared by the examples of one test, but each leaves it as it was.
 in_one_store = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
@@ -140,7 +141,7 @@ def test_the_strategy_knows_every_field() -> None:
 def test_what_is_saved_comes_back_in_every_field(
     database: Database, first: Incident, second: Incident, events: list[Event]
 ) -> None:
-    with database.read() as connection:
+    with undone(database) as connection:
         saved = incidents.save(connection, None, Step(first, tuple(events)))
         assert saved is not None
         assert saved == replace(first, id=saved.id)
@@ -172,7 +173,7 @@ def test_a_step_that_changes_nothing_writes_nothing(database: Database) -> None:
 def test_the_database_refuses_a_second_active_incident_of_a_subject(database: Database) -> None:
     add(database, incident())
     for state in (State.OPEN, State.ACKNOWLEDGED, State.SNOOZED):
-        with pytest.raises(StoreError, match="UNIQUE"):
+        with pytest.raises(StoreError, match=r"(?i)unique"):
             add(database, incident(state=state))
     assert found(database) == ["slurm/1"]
     with database.read() as connection:
@@ -194,7 +195,7 @@ def test_a_resolved_incident_cannot_be_active_again_beside_another(database: Dat
             assert before is not None
             incidents.save(connection, before, Step(replace(before, state=State.OPEN)))
 
-    with pytest.raises(StoreError, match="UNIQUE"):
+    with pytest.raises(StoreError, match=r"(?i)unique"):
         reopen()
 
 
@@ -208,14 +209,14 @@ def test_the_latest_is_the_active_one_or_else_the_newest(database: Database) -> 
     active = incident("slurm/2", opened_at=NOW - 900)
     newer = incident("slurm/2", state=State.RESOLVED, opened_at=NOW - 100)
     numbers = add(database, new, old, active, newer, incident("slurm/3", kind="fault"))
-    with database.read() as connection:
+    with database.write() as connection:
         latest = incidents.latest(connection, ["slurm/1", "slurm/2", "slurm/3", "slurm/4"])
     assert {subject: item.id for subject, item in latest.items()} == {"slurm/1": numbers[0], "slurm/2": numbers[2]}
 
 
 def test_more_subjects_than_a_statement_takes_variables(database: Database) -> None:
     add(database, incident("slurm/7"), incident("slurm/1999"))
-    with database.read() as connection:
+    with database.write() as connection:
         assert set(incidents.latest(connection, [f"slurm/{i}" for i in range(2000)])) == {"slurm/7", "slurm/1999"}
         assert incidents.latest(connection, []) == {}
 

@@ -1,0 +1,184 @@
+"""Connections to PostgreSQL: never waited for without end, one writer at a time, errors without people's names.
+
+Whoever writes holds one lock of the store from the beginning of the transaction to its end, as SQLite's writers do:
+what is read to be written cannot change between, whichever replica does it. A writer that stops while it holds the
+lock is ended by the server, and what it wrote is undone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from typing import Any, TypeVar
+
+import psycopg
+import sqlalchemy as sa
+from psycopg.pq import TransactionStatus
+from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from dutycycle_alerter.errors import StoreError
+from dutycycle_alerter.store.types import to_json
+
+LOCK_WAIT = 10.0
+"""Seconds for which a writer waits for another, as with SQLite."""
+
+READ_LIMIT, WRITE_LIMIT = 15.0, 30.0
+"""Seconds that one statement may take, by what its transaction is for."""
+
+IDLE_LIMIT = 30.0
+"""Seconds after which the server ends a transaction in which nothing is asked: its process is stopped or lost."""
+
+_ANSWER_LIMIT = 5.0
+"""Seconds beyond those limits until a server that says nothing at all is given up; also for whether it is there."""
+
+_WRITERS = 0x64_75_74_79_63_79_63_6C
+"""The lock's number: "dutycycl"."""
+
+_ALONE = f"SELECT pg_advisory_xact_lock({_WRITERS})"
+
+_OPTIONS: dict[str, str | int] = {
+    "application_name": "dutycycle",
+    "connect_timeout": 5,
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+_RECYCLED_AFTER = 1800
+_Result = TypeVar("_Result")
+
+
+class PatientConnection(psycopg.Connection[Any]):
+    """Gives a server up that does not answer within `patience` seconds; None waits without end.
+
+    The server's own limits do not help where it is stopped, or where its machine is gone without a word.
+    """
+
+    patience: float | None = _ANSWER_LIMIT
+
+    def wait(self, gen: Generator[Any, Any, _Result], *arguments: Any, **options: Any) -> _Result:
+        """Run one exchange with the server."""
+        return super().wait(self._limited(gen), *arguments, **options)
+
+    def _limited(self, gen: Generator[Any, Any, _Result]) -> Generator[Any, Any, _Result]:
+        began = time.monotonic()
+        try:
+            wanted = next(gen)
+            while True:
+                # Nothing is ready ten times a second while the server is silent.
+                ready = yield wanted
+                if not ready and self.patience is not None and time.monotonic() - began > self.patience:
+                    self.pgconn.finish()
+                    raise psycopg.OperationalError(f"the server does not answer within {self.patience:g} s")
+                wanted = gen.send(ready)
+        except StopIteration as finished:
+            result: _Result = finished.value
+            return result
+
+
+def create_engine(url: sa.URL) -> sa.Engine:
+    """An engine whose connections are as they should be. What the URL's query says goes before."""
+    chosen = {name: value for name, value in _OPTIONS.items() if name not in url.query}
+    engine = sa.create_engine(
+        url,
+        connect_args={**chosen, "client_encoding": "utf8"},
+        json_serializer=to_json,
+        hide_parameters=True,
+        pool_size=5,
+        max_overflow=15,
+        pool_timeout=LOCK_WAIT,
+        pool_recycle=_RECYCLED_AFTER,
+        pool_use_lifo=True,
+    )
+    sa.event.listen(engine, "do_connect", _connect)
+    sa.event.listen(engine, "checkout", _check)
+    sa.event.listen(engine, "begin", _begin)
+    return engine
+
+
+def check_server(connection: sa.Connection, name: str) -> None:
+    """Raises StoreError where the database cannot hold every name there is."""
+    encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
+    if encoding != "UTF8":
+        raise StoreError(
+            f"database {name}: its encoding is {encoding}: make another with CREATE DATABASE ... ENCODING 'UTF8' "
+            "TEMPLATE template0"
+        )
+
+
+def lock_to_migrate(connection: sa.Connection) -> None:
+    """Alone with the tables until the transaction's end, however long that takes."""
+    _raw(connection).patience = None
+    connection.exec_driver_sql("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")
+    connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+    connection.exec_driver_sql(_ALONE)
+
+
+def transaction_number(connection: sa.Connection) -> str:
+    """By which the server knows what became of a transaction that wrote."""
+    return str(connection.exec_driver_sql("SELECT pg_current_xact_id()::text").scalar_one())
+
+
+def was_committed(engine: sa.Engine, transaction: str) -> bool | None:
+    """What became of a transaction whose end nobody saw; None where the server does not say.
+
+    A server that is being started again is waited for.
+    """
+    deadline = time.monotonic() + IDLE_LIMIT
+    while time.monotonic() < deadline:
+        try:
+            with engine.connect() as connection:
+                query = sa.text("SELECT pg_xact_status(CAST(:number AS xid8))")
+                status = connection.execute(query, {"number": transaction}).scalar()
+            if status != "in progress":
+                return None if status is None else bool(status == "committed")
+        except SQLAlchemyError:
+            pass
+        time.sleep(0.2)
+    return None
+
+
+def explain(error: psycopg.Error) -> str:
+    """The driver's message on one line, without the details: those repeat rows' values."""
+    primary = error.diag.message_primary
+    return " ".join((primary or str(error)).split()) or type(error).__name__
+
+
+def _connect(_dialect: sa.Dialect, _record: ConnectionPoolEntry, arguments: list[Any], options: dict[str, Any]) -> Any:
+    return PatientConnection.connect(*arguments, **options)
+
+
+def _check(connection: PatientConnection, _record: ConnectionPoolEntry, _proxy: object) -> None:
+    # SQLAlchemy's own pre-ping would wait for a server that is stopped.
+    connection.patience = _ANSWER_LIMIT
+    try:
+        connection.execute("")
+        if connection.info.transaction_status != TransactionStatus.IDLE:
+            connection.rollback()
+    except psycopg.Error as error:
+        raise DisconnectionError(explain(error)) from error
+
+
+def _begin(connection: sa.Connection) -> None:
+    options = connection.get_execution_options()
+    writes, alone = options.get("immediate", False), options.get("alone", True)
+    limit = WRITE_LIMIT if writes else READ_LIMIT
+    _raw(connection).patience = limit + _ANSWER_LIMIT
+    # Of the transaction, not of the session: so they hold behind a pooler, too.
+    limits = {
+        "statement_timeout": max(limit, LOCK_WAIT),
+        "lock_timeout": LOCK_WAIT,
+        "idle_in_transaction_session_timeout": IDLE_LIMIT,
+    }
+    values = ", ".join(f"set_config('{name}', '{1000 * seconds:.0f}', true)" for name, seconds in limits.items())
+    connection.exec_driver_sql(f"SELECT {values}")
+    if writes and alone:
+        connection.exec_driver_sql(_ALONE)
+
+
+def _raw(connection: sa.Connection) -> PatientConnection:
+    raw = connection.connection.driver_connection
+    assert isinstance(raw, PatientConnection)  # noqa: S101 - every connection is made by `_connect`
+    return raw
