@@ -35,7 +35,6 @@ _KINDS: Mapping[str, JobKind] = {
     "DynamoGraphDeployment": JobKind.SERVING,
     "PodCliqueSet": JobKind.SERVING,
     "BentoDeployment": JobKind.SERVING,
-    "FlinkDeployment": JobKind.SERVING,
     "InferenceWorkload": JobKind.SERVING,
     # What people sit before. Ray and Dask clusters that no job made are used from notebooks, with pauses to think.
     "Notebook": JobKind.INTERACTIVE,
@@ -83,7 +82,6 @@ _UNLIKE = frozenset(
         "RayJob",
         "DaskCluster",
         "DaskJob",
-        "FlinkDeployment",
         # Workers beside an evaluator that works now and then.
         "TFJob",
     }

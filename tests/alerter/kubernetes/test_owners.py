@@ -76,7 +76,7 @@ CHAINS = {
         "sparkoperator.k8s.io/v1beta2 ScheduledSparkApplication",
     ),
     "a Spark executor without an operator": ("v1 Pod*",),
-    "a Flink task manager": ("apps/v1 Deployment", "flink.apache.org/v1beta1 FlinkDeployment*"),
+    "a Flink task manager": ("apps/v1 Deployment*",),
     "a wrapped job": ("kubeflow.org/v1 PyTorchJob*", "workload.codeflare.dev/v1beta2 AppWrapper"),
     "a custom controller's": ("batch/v1 Job", "example.com/v1 Sweep*"),
     "a custom controller's, by a schedule": ("batch/v1 Job", "example.com/v1 Sweep*", "batch/v1 CronJob"),
