@@ -11,9 +11,10 @@ from dutycycle_alerter.incidents.audience import owner_hears
 from dutycycle_alerter.incidents.model import Event, Incident
 from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.usage import UserUsage, users_histogram, users_under
-from dutycycle_alerter.views import GpuNow, Status
+from dutycycle_alerter.views import Evaluating, GpuNow, Status
 from dutycycle_alerter.wire import (
     DiagnosisShape,
+    EvaluatingShape,
     EventShape,
     FleetAnswer,
     FleetShape,
@@ -146,6 +147,7 @@ def status_answer(status: Status) -> StatusAnswer:
         ],
         not_evaluable=[NotEvaluableShape(rule=n.rule, reason=n.reason, jobs=n.jobs) for n in status.not_evaluable],
         notices=list(status.notices),
+        evaluating=_evaluating(status.evaluating),
     )
 
 
@@ -186,6 +188,12 @@ def _gpu_now(now: GpuNow) -> GpuNowShape:
 
 def _at(timestamp: float) -> datetime:
     return datetime.fromtimestamp(timestamp, UTC)
+
+
+def _evaluating(known: Evaluating | None) -> EvaluatingShape | None:
+    if known is None:
+        return None
+    return EvaluatingShape(replica=known.replica, epoch=known.epoch, expires_at=_at(known.expires_at))
 
 
 def _maybe(timestamp: float | None) -> datetime | None:

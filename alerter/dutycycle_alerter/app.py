@@ -1,33 +1,37 @@
-"""The alerter assembled: source, engine, schedule and store, started and stopped as one."""
+"""The alerter assembled: lease, schedule and store, started and stopped as one, with what evaluates while it leads."""
 
 from __future__ import annotations
 
-import logging
+import os
+import socket
 import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
-from dutycycle_alerter.engine import Engine
-from dutycycle_alerter.errors import AlerterError
+from dutycycle_alerter.evaluator import Evaluator
+from dutycycle_alerter.leadership import Leadership
 from dutycycle_alerter.scheduler import Scheduler, TaskRuns
 from dutycycle_alerter.settings import Settings
-from dutycycle_alerter.slurm.watching import connect
-from dutycycle_alerter.slurm.word import SlurmWorkloads
-from dutycycle_alerter.sources.prometheus import PrometheusSource
-from dutycycle_alerter.sources.scrape import ScrapeSource
+from dutycycle_alerter.store.clock import DatabaseClock
 from dutycycle_alerter.store.database import open_database
+from dutycycle_alerter.store.lease import Lease, Term
 from dutycycle_alerter.store.lock import StoreLock
 from dutycycle_alerter.store.reader import StoreReader
-from dutycycle_alerter.store.status import mark_replay
+from dutycycle_alerter.views import Standing
 
-log = logging.getLogger(__name__)
+_SHORTEST = 2.0
+"""Wall seconds of the shortest lease, at any time scale: a machine that stalls for less loses none."""
+
+_ALONE = 3600.0
+"""Wall seconds of the lease of an alerter that has its database for itself: nobody waits for its end."""
 
 
 class Alerter:
     """A running alerter; use it as a context manager. `settings` are as configured, not scaled.
 
-    `replay` tells that its exporters play a recording, so that the very first page says so.
+    `clock` is this machine's; where the database is a server, everything goes by the database's instead. `replay` tells
+    that its exporters play a recording.
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time, *, replay: bool = False) -> None:
@@ -39,34 +43,28 @@ class Alerter:
         except BaseException:
             self._lock.release()
             raise
-        self._source: ScrapeSource | PrometheusSource = (
-            ScrapeSource(self._settings, self._database, clock)
-            if self._settings.prometheus is None
-            else PrometheusSource(self._settings, self._database)
-        )
-        slurm = self._settings.slurm
-        workloads = None if slurm is None else SlurmWorkloads(slurm, connect(slurm), time_scale=settings.time_scale)
-        self._engine = Engine(self._settings, self._source, self._database, clock, workloads=workloads)
         self._scheduler = Scheduler()
-        self.store = StoreReader(self._database, clock)
+        alone = self._lock.held
+        database_clock = DatabaseClock(self._database)
+        self.clock: Callable[[], float] = clock if alone else database_clock
+        self._lease = Lease(
+            self._database,
+            settings.replica or f"{socket.gethostname()}-{os.getpid()}",
+            _ALONE if alone else max(_SHORTEST, self._settings.schedule.pass_interval),
+            clock=database_clock,
+            alone=alone,
+        )
+        self._leadership = Leadership(self._lease, self._begin, alone=alone)
+        self.store = StoreReader(self._database, self.clock)
 
     def __enter__(self) -> Self:
         try:
-            if self._replay:
-                with self._database.write() as connection:
-                    mark_replay(connection)
-            self._source.restore()
+            self._leadership.turn()
         except BaseException:
             self._close()
             raise
-        schedule, source = self._settings.schedule, self._settings.source
-        first_pass = 0.0
-        if isinstance(self._source, ScrapeSource):
-            self._scheduler.every(source.interval, "scrape", self._source.scrape)
-            # The first pass comes after the first scrape, so that it has something to say.
-            first_pass = source.interval
-        self._scheduler.every(schedule.pass_interval, "pass", self._engine.run_pass, delay=first_pass)
-        self._scheduler.every(schedule.housekeeping_interval, "housekeeping", self._source.housekeeping)
+        often = self._lease.length / 4
+        self._scheduler.every(often, "lease", self._leadership.turn, delay=often)
         self._scheduler.start()
         return self
 
@@ -74,17 +72,28 @@ class Alerter:
         """How the periodic work fares, by its name."""
         return self._scheduler.tasks()
 
+    def standing(self) -> Standing:
+        """Whether it evaluates, or another does."""
+        return self._leadership.standing()
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._scheduler.cancel("lease")
+        self._leadership.stop()
         self._scheduler.stop()
-        try:
-            self._source.close()
-        except AlerterError as failure:
-            log.error("the last counters were not saved: %s", failure)  # noqa: TRY400 - a message for people
         self._close()
 
+    def _begin(self, term: Term) -> Evaluator:
+        return Evaluator(
+            self._settings,
+            term,
+            self.clock,
+            self._scheduler,
+            lost=lambda: self._scheduler.soon("lease"),
+            replay=self._replay,
+        )
+
     def _close(self) -> None:
-        self._engine.close()
         self._database.close()
         self._lock.release()

@@ -20,8 +20,9 @@ from dutycycle_alerter.rules import Judgement, Outcome, judge
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.claims import unclaimed
 from dutycycle_alerter.store import fleet_ledger, incidents, ledger
-from dutycycle_alerter.store.database import Database, set_meta
+from dutycycle_alerter.store.database import set_meta
 from dutycycle_alerter.store.status import WATERMARK, save_status
+from dutycycle_alerter.store.transactions import Transactions
 from dutycycle_alerter.views import NotEvaluable, Status, TargetStatus
 from dutycycle_alerter.workloads import Nobody, Workloads
 
@@ -65,7 +66,7 @@ class Engine:
         self,
         settings: Settings,
         source: Source,
-        database: Database,
+        database: Transactions,
         clock: Callable[[], float],
         *,
         workloads: Workloads | None = None,

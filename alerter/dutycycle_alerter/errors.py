@@ -30,6 +30,10 @@ class StoreError(AlerterError):
     """The store cannot be used."""
 
 
+class LeaseLostError(StoreError):
+    """This alerter no longer evaluates: what it was about to write was not written."""
+
+
 class IncidentNotFoundError(AlerterError):
     """There is no incident with that number."""
 

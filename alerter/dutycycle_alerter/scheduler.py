@@ -10,17 +10,22 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from dutycycle_alerter.errors import AlerterError
 
 log = logging.getLogger(__name__)
 
+
+_THREADS = 8
+"""More than there are tasks: one that hangs keeps no other from its turn."""
 
 _STEP = 1.0
 """Seconds by which the wall clock may lag behind the monotonic one before it counts as set back."""
@@ -36,6 +41,16 @@ class TaskRuns:
     last_success: float | None = None
 
 
+@dataclass(slots=True)
+class _Task:
+    """One function from `every` to `cancel`."""
+
+    name: str
+    function: Callable[[], None]
+    running: bool = False
+    cancelled: bool = False
+
+
 class Scheduler:
     """Runs functions at fixed intervals on a small pool of threads.
 
@@ -45,22 +60,25 @@ class Scheduler:
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         self._wall = wall
-        self._tasks: dict[str, TaskRuns] = {}
+        self._runs: dict[str, TaskRuns] = {}
+        self._tasks: dict[str, _Task] = {}
+        self._changed = threading.Condition()
         self._stopped = threading.Event()
         self._watch = threading.Thread(target=self._watch_clock, name="clock", daemon=True)
         self._scheduler = BackgroundScheduler(
             timezone=UTC,
-            executors={"default": ThreadPoolExecutor(4)},
+            executors={"default": ThreadPoolExecutor(_THREADS)},
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
         )
 
     def every(self, seconds: float, name: str, function: Callable[[], None], *, delay: float = 0.0) -> None:
         """Run a function every `seconds`, the first time after `delay`. An AlerterError of it is logged, and it goes
-        on.
+        on. No other task has the name, unless it was cancelled.
         """
-        self._tasks[name] = TaskRuns()
+        self._runs.setdefault(name, TaskRuns())
+        self._tasks[name] = task = _Task(name, function)
         self._scheduler.add_job(
-            partial(self._run, name, function),
+            partial(self._run, task),
             "interval",
             seconds=seconds,
             id=name,
@@ -68,9 +86,27 @@ class Scheduler:
             next_run_time=datetime.now(UTC) + timedelta(seconds=delay),
         )
 
+    def cancel(self, name: str) -> None:
+        """Run it no more, and return when its last run is over. Harmless where there is none."""
+        task = self._tasks.pop(name, None)
+        if task is None:
+            return
+        with self._changed:
+            task.cancelled = True
+        # One that is due is with the executor already, and finds that it is cancelled.
+        with suppress(JobLookupError):
+            self._scheduler.remove_job(name)
+        with self._changed:
+            self._changed.wait_for(lambda: not task.running)
+
+    def soon(self, name: str) -> None:
+        """Make a task due now. Harmless where there is none."""
+        with suppress(JobLookupError):
+            self._scheduler.modify_job(name, next_run_time=datetime.now(UTC))
+
     def tasks(self) -> Mapping[str, TaskRuns]:
-        """Every task's runs so far, by its name."""
-        return dict(self._tasks)
+        """Every task's runs so far, by its name; also of those that were cancelled."""
+        return dict(self._runs)
 
     def start(self) -> None:
         """Begin."""
@@ -93,8 +129,20 @@ class Scheduler:
                 for job in self._scheduler.get_jobs():
                     job.modify(next_run_time=datetime.now(UTC))
 
-    def _run(self, name: str, function: Callable[[], None]) -> None:
-        before, began = self._tasks[name], time.monotonic()
+    def _run(self, task: _Task) -> None:
+        with self._changed:
+            if task.cancelled:
+                return
+            task.running = True
+        try:
+            self._run_once(task.name, task.function)
+        finally:
+            with self._changed:
+                task.running = False
+                self._changed.notify_all()
+
+    def _run_once(self, name: str, function: Callable[[], None]) -> None:
+        before, began = self._runs[name], time.monotonic()
         succeeded = False
         try:
             function()
@@ -104,7 +152,7 @@ class Scheduler:
         except Exception:
             # Whatever else goes wrong in one turn must not end the schedule; the trace says where.
             log.exception("%s failed unexpectedly", name)
-        self._tasks[name] = replace(
+        self._runs[name] = replace(
             before,
             runs=before.runs + 1,
             failures=before.failures + (not succeeded),

@@ -92,6 +92,31 @@ class NotEvaluable:
 
 
 @dataclass(frozen=True, slots=True)
+class Evaluating:
+    """Which of the alerters on this database evaluates, or did last. `expires_at` is by the database's clock."""
+
+    replica: str
+    epoch: int
+    expires_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What an alerter knows of its own part. `shared`: others may work on the same database.
+
+    `epoch` is that of the lease as last seen, None before; `age` the seconds since this alerter last renewed it, None
+    while it does not evaluate; `lost` how many terms ended without its wish.
+    """
+
+    replica: str
+    shared: bool
+    leads: bool
+    epoch: int | None
+    age: float | None
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """How the alerter itself is doing.
 
@@ -109,6 +134,7 @@ class Status:
     targets: tuple[TargetStatus, ...]
     not_evaluable: tuple[NotEvaluable, ...]
     notices: tuple[str, ...] = ()
+    evaluating: Evaluating | None = None
 
 
 class Reader(Protocol):

@@ -242,6 +242,16 @@ class NotEvaluableShape(Shape):
     jobs: int
 
 
+class EvaluatingShape(Shape):
+    """Which of the alerters on one database evaluates, or did last."""
+
+    replica: Text
+    epoch: int
+    """One more at each term."""
+    expires_at: Moment
+    """Until when, unless it is renewed."""
+
+
 class StatusAnswer(Shape):
     """How the alerter itself is doing."""
 
@@ -256,3 +266,5 @@ class StatusAnswer(Shape):
     not_evaluable: list[NotEvaluableShape]
     notices: list[Text]
     """What the policies have to say: expired or about to, maintenance, jobs left out."""
+    evaluating: EvaluatingShape | None
+    """None before any alerter did."""

@@ -10,6 +10,7 @@ import pytest
 
 from dutycycle_alerter.app import Alerter
 from dutycycle_alerter.errors import StoreError
+from dutycycle_alerter.evaluator import Evaluator
 from dutycycle_alerter.settings import Settings
 from tests.alerter.exporters import FakeExporter, serving
 
@@ -84,9 +85,11 @@ def test_a_second_start_goes_on_with_the_same_store(path: Path, target: str) -> 
 def test_what_was_scraped_last_is_kept_at_the_end(path: Path, target: str) -> None:
     with Alerter(configured(path, target)) as alerter:
         until(alerter.store.gpus)
+        evaluator = alerter._leadership._evaluator
+        assert isinstance(evaluator, Evaluator)
     with closing(sqlite3.connect(path)) as connection:
         (kept,) = connection.execute("SELECT max(t) FROM gpu_counter").fetchone()
-    assert kept == alerter._source.targets()[0].last_success
+    assert kept == evaluator._source.targets()[0].last_success
 
 
 def test_it_goes_on_while_nothing_answers(path: Path) -> None:

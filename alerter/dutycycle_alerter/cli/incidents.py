@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import time
 from datetime import datetime
 
 import click
@@ -161,7 +160,7 @@ def snooze(
 ) -> None:
     """Keep it quiet for a while; it opens again if it still holds."""
     with opened(context) as store:
-        end = time.time() + length / store.status().time_scale if until is None else until.timestamp()
+        end = _in(length, store.status()) if until is None else until.timestamp()
         _changed(store.snooze(incident_id, until=end, actor=actor, note=note), store.status())
 
 
@@ -175,6 +174,11 @@ def resolve(context: click.Context, incident_id: int, actor: str, note: str) -> 
     """Close it; it does not open again before its condition has cleared once."""
     with opened(context) as store:
         _changed(store.resolve(incident_id, actor=actor, note=note), store.status())
+
+
+def _in(length: float, status: Status) -> float:
+    """The instant in so many of the store's seconds, by its own clock: other machines' may be off."""
+    return status.now + length / status.time_scale
 
 
 def _get(reader: Reader, incident_id: int) -> Incident:

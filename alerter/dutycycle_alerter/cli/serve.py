@@ -94,6 +94,8 @@ def running(settings: Settings, *, replay: bool = False) -> Iterator[tuple[Alert
         names=settings.web.allowed_hosts,
         costs=settings.costs,
         tasks=alerter.tasks,
+        standing=alerter.standing,
+        clock=alerter.clock,
         late_after=5 * settings.schedule.pass_interval / settings.time_scale,
     )
     # The address is taken before anything is scraped or written: one that is not free must change nothing.

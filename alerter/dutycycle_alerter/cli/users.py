@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import click
 from rich.text import Text
 
@@ -29,7 +27,8 @@ def users(context: click.Context, since: float, limit: int, as_json: bool) -> No
       dutycycle users --json | jq '.users[] | select(.mean_utilization_percent < 15) | .user'
     """
     with opened(context) as reader:
-        status, until = reader.status(), time.time()
+        status = reader.status()
+        until = status.now
         start = until - since / status.time_scale
         found = reader.users(since=start, until=until)
     if as_json:

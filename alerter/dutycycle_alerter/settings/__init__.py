@@ -110,6 +110,8 @@ class Settings(Section):
     """Every duration is divided by this; 1 in production, more for tests, replays and the demo."""
     database: str = "sqlite:///dutycycle.sqlite3"
     """SQLAlchemy URL of the store."""
+    replica: str = Field(default="", max_length=100)
+    """How this alerter is called where several share a PostgreSQL database; empty: by host name and process."""
     source: ScrapeSource = ScrapeSource()
     prometheus: Prometheus | None = None
     """Where a PromQL engine scrapes the exporters: given this, the alerter does not scrape them itself."""

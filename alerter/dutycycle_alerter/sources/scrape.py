@@ -16,8 +16,9 @@ from dutycycle_alerter.sources.exposition import Exposition, parse
 from dutycycle_alerter.sources.fetch import Fetcher
 from dutycycle_alerter.sources.fleet import LONGEST_WINDOW, Fleet
 from dutycycle_alerter.store import counters
-from dutycycle_alerter.store.database import Database, get_meta, set_meta
+from dutycycle_alerter.store.database import get_meta, set_meta
 from dutycycle_alerter.store.status import WATERMARK, load_status
+from dutycycle_alerter.store.transactions import Transactions
 from dutycycle_alerter.views import TargetStatus
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class ScrapeSource:
     `settings` are scaled (wall seconds). `clock` gives wall time.
     """
 
-    def __init__(self, settings: Settings, database: Database, clock: Callable[[], float]) -> None:
+    def __init__(self, settings: Settings, database: Transactions, clock: Callable[[], float]) -> None:
         self._settings = settings
         self._database = database
         self._clock = clock

@@ -42,6 +42,11 @@ class StoreLock:
         os.write(file, f"{os.getpid()}\n".encode())
         self._file = file
 
+    @property
+    def held(self) -> bool:
+        """Whether no other alerter can work on this store."""
+        return self._file is not None
+
     def release(self) -> None:
         """Let another alerter have the store; harmless when not held."""
         if self._file is not None:

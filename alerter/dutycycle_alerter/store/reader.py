@@ -14,6 +14,7 @@ from dutycycle_alerter.incidents import actions
 from dutycycle_alerter.incidents.model import Event, Incident, Severity, State, Step
 from dutycycle_alerter.model import Gpu, workload_of
 from dutycycle_alerter.store import counters, fleet_ledger, incidents, ledger
+from dutycycle_alerter.store.clock import clock_of
 from dutycycle_alerter.store.database import Database, get_meta, open_database
 from dutycycle_alerter.store.schema import gpu_now
 from dutycycle_alerter.store.status import STATUS, load_status
@@ -136,7 +137,8 @@ class StoreReader:
 
 def open_reader(url: str) -> StoreReader:
     """Open a store to look at it and to act on incidents. Raises StoreError."""
-    return StoreReader(open_database(url))
+    database = open_database(url)
+    return StoreReader(database, clock_of(database))
 
 
 def _utilization(points: list[counters.PointRow]) -> list[Point]:

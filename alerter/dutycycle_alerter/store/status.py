@@ -7,6 +7,7 @@ from dataclasses import asdict
 import sqlalchemy as sa
 
 from dutycycle_alerter.store.database import get_meta, set_meta
+from dutycycle_alerter.store.lease import load_evaluating
 from dutycycle_alerter.views import NotEvaluable, Status, TargetStatus
 
 STATUS = "status"
@@ -17,7 +18,8 @@ WATERMARK = "accounted_until"
 def save_status(connection: sa.Connection, status: Status, *, stale_after: float) -> None:
     """Keep the state. `stale_after` is the age in wall seconds at which a GPU's readings are no longer shown."""
     data = asdict(status) | {"stale_after": stale_after}
-    del data["now"]
+    # Who reads it knows these better.
+    del data["now"], data["evaluating"]
     set_meta(connection, STATUS, data)
 
 
@@ -34,6 +36,7 @@ def load_status(connection: sa.Connection, now: float) -> Status:
         targets=tuple(TargetStatus(**target) for target in data.get("targets", ())),
         not_evaluable=tuple(NotEvaluable(**item) for item in data.get("not_evaluable", ())),
         notices=tuple(data.get("notices", ())),
+        evaluating=load_evaluating(connection),
     )
 
 

@@ -15,7 +15,7 @@ from dutycycle_alerter import __version__
 from dutycycle_alerter.errors import AlerterError
 from dutycycle_alerter.scheduler import TaskRuns
 from dutycycle_alerter.settings import Costs
-from dutycycle_alerter.views import Actions, Reader
+from dutycycle_alerter.views import Actions, Reader, Standing
 from dutycycle_alerter.web import api, changes, errors, metrics, pages
 from dutycycle_alerter.web.guard import Guard
 from dutycycle_alerter.web.site import Site, SiteOf
@@ -32,6 +32,7 @@ def create_app(
     zone: tzinfo | None = None,
     late_after: float = 300.0,
     tasks: Callable[[], Mapping[str, TaskRuns]] = dict,
+    standing: Callable[[], Standing | None] = lambda: None,
     clock: Callable[[], float] = time.time,
 ) -> FastAPI:
     """The page and the API.
@@ -39,7 +40,7 @@ def create_app(
     `names` are the configured names under which a proxy serves the site (`web.allowed_hosts`); `hosts` are further
     names that a request may be for, such as the one listened on. IP addresses and localhost are always answered.
     Times of day are shown in `zone` (None: the machine's). A page warns when the last pass is older than `late_after`
-    wall seconds. `tasks` tells how the alerter's periodic work fares.
+    wall seconds. `tasks` tells how the alerter's periodic work fares, `standing` whether it is this one that evaluates.
     """
     names = frozenset(name.lower() for name in names)
     app = FastAPI(
@@ -59,6 +60,7 @@ def create_app(
         late_after=late_after,
         names=names,
         tasks=tasks,
+        standing=standing,
     )
     app.state.site = site
     errors.install(app, site)
@@ -89,9 +91,12 @@ def _healthy() -> PlainTextResponse:
 
 
 def _ready(site: SiteOf) -> PlainTextResponse:
-    """The store answers too."""
+    """The store answers too. Who does not evaluate is ready all the same: it shows what there is, and says so."""
     try:
-        site.reader.status()
+        status = site.reader.status()
     except AlerterError as error:
         return PlainTextResponse(f"not ready: {error}\n", 503)
-    return PlainTextResponse("ready\n")
+    late = ""
+    if site.late(status):
+        late = "no pass yet" if status.last_pass is None else f"the last pass is {site.age(status):.0f} s old"
+    return PlainTextResponse("\n".join(filter(None, ["ready", site.role(status), late])) + "\n")

@@ -15,19 +15,20 @@ from prometheus_client.registry import Collector
 from dutycycle_alerter import __version__
 from dutycycle_alerter.errors import AlerterError
 from dutycycle_alerter.scheduler import TaskRuns
-from dutycycle_alerter.views import Reader
+from dutycycle_alerter.views import Reader, Standing
 from dutycycle_alerter.web.site import SiteOf
 
 router = APIRouter()
 
 Tasks = Callable[[], Mapping[str, TaskRuns]]
+Standings = Callable[[], Standing | None]
 
 
 @router.get("/metrics", include_in_schema=False)
 def metrics(request: Request, site: SiteOf) -> Response:
     """In the text format, or OpenMetrics where the scraper asks for it."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(AlerterCollector(site.reader, site.tasks))
+    registry.register(AlerterCollector(site.reader, site.tasks, site.standing))
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
     return Response(encode(registry), headers={"Content-Type": content_type})
 
@@ -35,9 +36,10 @@ def metrics(request: Request, site: SiteOf) -> Response:
 class AlerterCollector(Collector):
     """What is known at the moment of the scrape. While the store does not answer it says so, and how the tasks fare."""
 
-    def __init__(self, reader: Reader, tasks: Tasks) -> None:
+    def __init__(self, reader: Reader, tasks: Tasks, standing: Standings = lambda: None) -> None:
         self._reader = reader
         self._tasks = tasks
+        self._standing = standing
 
     def describe(self) -> list[Metric]:
         """Nothing: names are fixed, and collecting reads the store."""
@@ -49,6 +51,7 @@ class AlerterCollector(Collector):
         build.add_metric([__version__], 1)
         yield build
         yield from self._runs()
+        yield from self._lease()
         store = GaugeMetricFamily("dutycycle_alerter_store_up", "Whether the store answers.")
         try:
             stored = [*self._sources(), self._incidents()]
@@ -109,6 +112,28 @@ class AlerterCollector(Collector):
         yield runs
         yield failures
         yield seconds
+
+    def _lease(self) -> Iterator[Metric]:
+        leader = GaugeMetricFamily("dutycycle_alerter_leader", "Whether this alerter evaluates.")
+        epoch = GaugeMetricFamily("dutycycle_alerter_lease_epoch", "Of the lease, as this alerter last saw it.")
+        age = GaugeMetricFamily(
+            "dutycycle_alerter_lease_age_seconds", "Since this alerter last renewed the lease; absent without it."
+        )
+        lost = CounterMetricFamily(
+            "dutycycle_alerter_leases_lost", "Terms of this alerter that ended without its wish."
+        )
+        standing = self._standing()
+        if standing is not None:
+            leader.add_metric([], 1 if standing.leads else 0)
+            lost.add_metric([], standing.lost)
+            if standing.epoch is not None:
+                epoch.add_metric([], standing.epoch)
+            if standing.age is not None:
+                age.add_metric([], standing.age)
+        yield leader
+        yield epoch
+        yield age
+        yield lost
 
     def _incidents(self) -> Metric:
         found = GaugeMetricFamily(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import tzinfo
+from math import inf
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Request
@@ -15,7 +16,7 @@ from jinja2 import Environment
 from dutycycle_alerter.errors import AlerterError
 from dutycycle_alerter.scheduler import TaskRuns
 from dutycycle_alerter.settings import Costs
-from dutycycle_alerter.views import Actions, Reader, Status
+from dutycycle_alerter.views import Actions, Reader, Standing, Status
 from dutycycle_alerter.web.templating import Show, environment
 
 
@@ -23,7 +24,7 @@ from dutycycle_alerter.web.templating import Show, environment
 class Site:
     """One application's surroundings; `zone` None is the machine's own. `late_after` is how old, in wall seconds, the
     last pass may be before a page warns. `names` are the configured names of the site, as in the browser's address.
-    `tasks` tells how the alerter's periodic work fares, by its name.
+    `tasks` tells how the alerter's periodic work fares, by its name, and `standing` whether it evaluates.
     """
 
     reader: Reader
@@ -34,6 +35,7 @@ class Site:
     late_after: float = 300.0
     names: frozenset[str] = frozenset()
     tasks: Callable[[], Mapping[str, TaskRuns]] = dict
+    standing: Callable[[], Standing | None] = lambda: None
     templates: Environment = field(default_factory=environment)
 
     def page(
@@ -47,9 +49,30 @@ class Site:
             show=Show(now, self.zone, status.time_scale if status else 1.0),
             now=now,
             late_after=self.late_after,
+            late=status is not None and self.late(status),
+            role=self.role(status) if status is not None else "",
             **values,
         )
         return HTMLResponse(text, status_code=status_code)
+
+    def age(self, status: Status) -> float:
+        """Wall seconds since the last pass; endless before the first."""
+        return inf if status.last_pass is None else self.clock() - status.last_pass
+
+    def late(self, status: Status) -> bool:
+        """Whether what is shown may be out of date."""
+        return self.age(status) > self.late_after
+
+    def role(self, status: Status) -> str:
+        """Who of several alerters evaluates, and which this is; empty where there can be only one."""
+        own, other = self.standing(), status.evaluating
+        if own is None or not own.shared:
+            return ""
+        if own.leads:
+            return f"{own.replica}, which serves this, evaluates"
+        if other is None or other.expires_at <= status.now:
+            return f"No alerter evaluates; {own.replica} serves this"
+        return f"{other.replica} evaluates; {own.replica} serves this"
 
     def error_page(self, request: Request, status_code: int, title: str, text: str, **values: Any) -> HTMLResponse:
         """A page in the same look that says what went wrong and what to do; needs no store."""

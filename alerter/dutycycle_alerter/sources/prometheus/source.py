@@ -33,9 +33,10 @@ from dutycycle_alerter.sources.prometheus.loading import Loading
 from dutycycle_alerter.sources.prometheus.queries import Query
 from dutycycle_alerter.sources.prometheus.tables import Tables
 from dutycycle_alerter.sources.prometheus.windows import Windows
-from dutycycle_alerter.store.database import Database, get_meta, set_meta
+from dutycycle_alerter.store.database import get_meta, set_meta
 from dutycycle_alerter.store.ledger import HOUR
 from dutycycle_alerter.store.status import WATERMARK
+from dutycycle_alerter.store.transactions import Transactions
 from dutycycle_alerter.views import TargetStatus
 
 log = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ class _Read:
 class PrometheusSource:
     """Thread-safe. `settings` are scaled (wall seconds)."""
 
-    def __init__(self, settings: Settings, database: Database, engine: Engine | None = None) -> None:
+    def __init__(self, settings: Settings, database: Transactions, engine: Engine | None = None) -> None:
         self._settings = settings
         self._section = settings.prometheus or Prometheus()
         self._database = database

@@ -1,0 +1,93 @@
+"""What evaluates during one term: source, schedulers and engine, made anew from the store and let go at its end.
+
+Nothing of a former term is used again: whoever evaluated in between knows better, and what counts is in the store.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from dutycycle_alerter.engine import Engine
+from dutycycle_alerter.errors import AlerterError, LeaseLostError
+from dutycycle_alerter.scheduler import Scheduler
+from dutycycle_alerter.schedulers import connected
+from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.sources.prometheus import PrometheusSource
+from dutycycle_alerter.sources.scrape import ScrapeSource
+from dutycycle_alerter.store.status import mark_replay
+from dutycycle_alerter.store.transactions import Transactions
+
+log = logging.getLogger(__name__)
+
+
+class Evaluator:
+    """Scrapes, judges and keeps house from `start` to `close`. `settings` are scaled (wall seconds).
+
+    `store` is what the term may do to the database; `lost` is called where it says that the lease is lost. `replay`
+    tells that the exporters play a recording, so that the very first page says so.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Transactions,
+        clock: Callable[[], float],
+        scheduler: Scheduler,
+        *,
+        lost: Callable[[], None],
+        replay: bool = False,
+    ) -> None:
+        """Go on from what the store has. Raises StoreError, ConfigError."""
+        self._settings = settings
+        self._scheduler = scheduler
+        self._lost = lost
+        if replay:
+            with store.write() as connection:
+                mark_replay(connection)
+        workloads = connected(settings)
+        self._source: ScrapeSource | PrometheusSource = (
+            ScrapeSource(settings, store, clock) if settings.prometheus is None else PrometheusSource(settings, store)
+        )
+        self._engine = Engine(settings, self._source, store, clock, workloads=workloads)
+        try:
+            self._source.restore()
+        except BaseException:
+            self._release()
+            raise
+
+    def start(self) -> None:
+        """Begin at once: a cluster that changed hands has waited long enough."""
+        schedule = self._settings.schedule
+        first_pass = 0.0
+        if isinstance(self._source, ScrapeSource):
+            self._every(self._settings.source.interval, "scrape", self._source.scrape)
+            # The first pass comes after the first scrape, so that it has something to say.
+            first_pass = self._settings.source.interval
+        self._every(schedule.pass_interval, "pass", self._engine.run_pass, delay=first_pass)
+        self._every(schedule.housekeeping_interval, "housekeeping", self._source.housekeeping)
+
+    def close(self) -> None:
+        """Finish what runs, save what was scraped last where that is still ours to do, and let go of everything."""
+        for name in ("scrape", "pass", "housekeeping"):
+            self._scheduler.cancel(name)
+        self._release()
+
+    def _release(self) -> None:
+        try:
+            self._source.close()
+        except LeaseLostError:
+            log.info("what was scraped last is left to whoever evaluates now")
+        except AlerterError as failure:
+            log.error("the last counters were not saved: %s", failure)  # noqa: TRY400 - a message for people
+        self._engine.close()
+
+    def _every(self, seconds: float, name: str, function: Callable[[], None], *, delay: float = 0.0) -> None:
+        def run() -> None:
+            try:
+                function()
+            except LeaseLostError:
+                self._lost()
+                raise
+
+        self._scheduler.every(seconds, name, run, delay=delay)

@@ -1,0 +1,183 @@
+"""Who of several alerters evaluates: a row with its holder, an epoch, and its end by the database's clock.
+
+Whatever an evaluator writes is written in a transaction that has first locked this row and found its own epoch in it.
+So terms never overlap: who was paused, or cut off, and goes on after another took over cannot commit. The row is
+locked until the end of such a transaction; whoever stops in the middle of one is ended by the database once the lease
+is over (`idle_in_transaction_session_timeout`), so that another can have it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import sqlalchemy as sa
+
+from dutycycle_alerter.errors import LeaseLostError
+from dutycycle_alerter.store.clock import DatabaseClock, database_time
+from dutycycle_alerter.store.database import Database
+from dutycycle_alerter.store.postgresql import IDLE_LIMIT
+from dutycycle_alerter.store.schema import lease
+from dutycycle_alerter.views import Evaluating
+
+NAME = "evaluator"
+_MINE = sa.and_(lease.c.name == NAME, lease.c.epoch == sa.bindparam("of_epoch"), lease.c.holder == sa.bindparam("me"))
+_NOT_OVER = lease.c.expires_at > database_time()
+# Where the database's clock was set back, an end further away than any lease reaches is nobody's.
+_REACHED = lease.c.expires_at <= database_time() + 2 * lease.c.length
+_FREE = sa.not_(sa.and_(_NOT_OVER, _REACHED))
+
+
+class Lease:
+    """The lease as one alerter sees it. `holder` is how others call it, `length` in wall seconds.
+
+    `clock` learns the database's time from every answer. `alone` tells that no other alerter can be alive on this
+    database: then the lease is taken without waiting for its end.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        holder: str,
+        length: float,
+        *,
+        clock: DatabaseClock | None = None,
+        alone: bool = False,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self.holder = holder
+        self.length = length
+        self._clock = clock or DatabaseClock(database)
+        self._alone = alone
+        self._monotonic = monotonic
+
+    def look(self) -> tuple[Evaluating | None, bool]:
+        """Who has or had it (None: nobody ever), and whether it can be taken. Raises StoreError."""
+        columns = lease.c
+        query = sa.select(columns.holder, columns.epoch, columns.expires_at, _FREE, database_time())
+        with self._database.read() as connection:
+            row = self._clock.tell(connection, query.where(columns.name == NAME))
+        if row is None:
+            return None, True
+        holder, epoch, expires_at, free, _ = row
+        return Evaluating(holder, epoch, expires_at), bool(free) or self._alone
+
+    def take(self) -> Term | None:
+        """Begin a term where the lease is over or was released; None where somebody has it. Raises StoreError."""
+        begun = self._monotonic()
+        values = {"holder": self.holder, "length": self.length, "expires_at": database_time() + self.length}
+        with self._database.write(alone=False) as connection:
+            _end_when_idle(connection, self.length)
+            wanted = lease.c.name == NAME if self._alone else sa.and_(lease.c.name == NAME, _FREE)
+            update = sa.update(lease).where(wanted).values(epoch=lease.c.epoch + 1, **values)
+            epoch = connection.execute(update.returning(lease.c.epoch)).scalar()
+            if epoch is None:
+                if connection.execute(sa.select(lease.c.epoch).where(lease.c.name == NAME)).first() is not None:
+                    return None
+                epoch = 1
+                connection.execute(sa.insert(lease).values(name=NAME, epoch=epoch, **values))
+        return Term(self._database, self.holder, self.length, epoch, begun, self._clock, self._monotonic)
+
+
+class Term:
+    """What an alerter may do from taking the lease to losing it. Thread-safe.
+
+    `write` is the only way in which an evaluator may change the store.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        holder: str,
+        length: float,
+        epoch: int,
+        begun: float,
+        clock: DatabaseClock,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self.epoch = epoch
+        self._database = database
+        self._me = {"of_epoch": epoch, "me": holder}
+        self._length = length
+        self._confirmed = begun
+        self._clock = clock
+        self._monotonic = monotonic
+        self._lost = False
+
+    @property
+    def age(self) -> float:
+        """Seconds since the lease was last made longer, at least: the answer may have taken a while."""
+        return self._monotonic() - self._confirmed
+
+    @property
+    def over(self) -> bool:
+        """Whether another may have it. It needs no database to know that: the end is at most a length away."""
+        return self._lost or self.age >= self._length
+
+    def read(self) -> AbstractContextManager[sa.Connection]:
+        """A consistent view. Raises StoreError."""
+        return self._database.read()
+
+    @contextmanager
+    def write(self) -> Iterator[sa.Connection]:
+        """One transaction that commits as a whole or not at all, and only in this term. Raises LeaseLostError,
+        StoreError.
+        """
+        self._check(not self.over)
+        with self._database.write() as connection:
+            _end_when_idle(connection, self._length)
+            held = sa.select(_NOT_OVER).where(_MINE).with_for_update()
+            self._check(bool(connection.execute(held, self._me).scalar()))
+            yield connection
+            # Nobody else could have it since: also after a transaction that took longer than the lease.
+            confirmed = self._monotonic()
+            connection.execute(sa.update(lease).where(_MINE).values(expires_at=self._end()), self._me)
+        self._confirmed = max(self._confirmed, confirmed)
+
+    def renew(self) -> None:
+        """Make it longer. Raises LeaseLostError, StoreError."""
+        self._check(not self.over)
+        confirmed = self._monotonic()
+        update = sa.update(lease).where(_MINE, _NOT_OVER).values(expires_at=self._end()).returning(database_time())
+        with self._database.write(alone=False) as connection:
+            _end_when_idle(connection, self._length)
+            self._check(self._clock.tell(connection, update, self._me) is not None)
+        self._confirmed = max(self._confirmed, confirmed)
+
+    def release(self) -> None:
+        """Let another have it at once; harmless where it is lost. Raises StoreError."""
+        self._lost = True
+        with self._database.write(alone=False) as connection:
+            _end_when_idle(connection, self._length)
+            connection.execute(sa.update(lease).where(_MINE, _NOT_OVER).values(expires_at=database_time()), self._me)
+
+    def _end(self) -> sa.ColumnElement[float]:
+        return database_time() + self._length
+
+    def _check(self, mine: bool) -> None:
+        if not mine:
+            self._lost = True
+            raise LeaseLostError(
+                f"the lease of epoch {self.epoch} is over: nothing more is written in it, another alerter may evaluate"
+            )
+
+
+def load_evaluating(connection: sa.Connection) -> Evaluating | None:
+    """Who evaluates, or did last; None before anybody did."""
+    columns = lease.c
+    row = connection.execute(
+        sa.select(columns.holder, columns.epoch, columns.expires_at).where(columns.name == NAME)
+    ).first()
+    return None if row is None else Evaluating(row.holder, row.epoch, row.expires_at)
+
+
+def _end_when_idle(connection: sa.Connection, length: float) -> None:
+    """Have the database end this transaction when nothing is heard of us for the length of a lease.
+
+    For this transaction only: connections may be shared behind a pooler.
+    """
+    if connection.dialect.name == "postgresql":
+        value = str(max(1, round(1000 * min(length, IDLE_LIMIT))))
+        connection.execute(sa.select(sa.func.set_config("idle_in_transaction_session_timeout", value, True)))

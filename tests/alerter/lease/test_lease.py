@@ -1,0 +1,168 @@
+"""One holder at a time, by the database's clock; what is written is written in the holder's term or not at all."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from dutycycle_alerter.errors import LeaseLostError
+from dutycycle_alerter.store.database import Database, get_meta, set_meta
+from dutycycle_alerter.store.lease import Lease, Term, load_evaluating
+from dutycycle_alerter.store.schema import lease as table
+from tests.fakes.clock import FakeClock
+
+LONG = 3600.0
+
+
+def taken(lease: Lease) -> Term:
+    term = lease.take()
+    assert term is not None
+    return term
+
+
+def expire(database: Database, by: float = 1.0) -> None:
+    """As if so many seconds had gone by since the lease's end."""
+    with database.write() as connection:
+        connection.execute(sa.update(table).values(expires_at=table.c.expires_at - LONG - by))
+
+
+def test_nobody_has_it_before_the_first(database: Database) -> None:
+    assert Lease(database, "a", LONG).look() == (None, True)
+    with database.read() as connection:
+        assert load_evaluating(connection) is None
+
+
+def test_who_takes_it_keeps_others_out_until_it_is_over(database: Database) -> None:
+    a, b = Lease(database, "a", LONG), Lease(database, "b", LONG)
+    first = taken(a)
+    seen, free = b.look()
+    assert seen is not None
+    assert (seen.replica, seen.epoch, free) == ("a", 1, False)
+    assert b.take() is None
+    expire(database)
+    assert b.look()[1]
+    second = taken(b)
+    assert (first.epoch, second.epoch) == (1, 2)
+    assert a.take() is None
+
+
+def test_each_term_has_an_epoch_of_its_own_also_of_the_same_holder(database: Database) -> None:
+    lease = Lease(database, "a", LONG)
+    first = taken(lease)
+    assert lease.take() is None, "an alerter that was replaced by one of the same name may still be there"
+    first.release()
+    assert taken(lease).epoch == 2
+    with pytest.raises(LeaseLostError):
+        first.renew()
+
+
+def test_a_released_lease_can_be_taken_at_once(database: Database) -> None:
+    a, b = Lease(database, "a", LONG), Lease(database, "b", LONG)
+    term = taken(a)
+    term.release()
+    assert term.over
+    assert taken(b).epoch == 2
+    term.release()
+    assert b.look()[0] is not None
+    assert not a.look()[1], "a release of an earlier term changes nothing"
+
+
+def test_who_is_alone_waits_for_nobody(database: Database) -> None:
+    taken(Lease(database, "killed", LONG))
+    assert taken(Lease(database, "a", LONG, alone=True)).epoch == 2
+
+
+def test_renewing_and_writing_make_it_longer(database: Database) -> None:
+    def end() -> float:
+        with database.read() as connection:
+            known = load_evaluating(connection)
+        assert known is not None
+        return known.expires_at
+
+    term = taken(Lease(database, "a", LONG))
+    before = end()
+    term.renew()
+    renewed = end()
+    assert renewed > before
+    with term.write() as connection:
+        set_meta(connection, "x", 1)
+    assert end() > renewed
+
+
+@pytest.mark.parametrize("how", ["expired", "taken", "removed", "another's"])
+def test_nothing_is_written_in_a_lost_term(database: Database, how: str) -> None:
+    term = taken(Lease(database, "a", LONG))
+    with term.write() as connection:
+        set_meta(connection, "x", "kept")
+    if how == "removed":
+        with database.write() as connection:
+            connection.execute(sa.delete(table))
+    elif how == "another's":
+        # A database from a backup, in which another began this epoch.
+        with database.write() as connection:
+            connection.execute(sa.update(table).values(holder="b"))
+    else:
+        expire(database)
+        if how == "taken":
+            taken(Lease(database, "b", LONG))
+    with pytest.raises(LeaseLostError, match="epoch 1 is over"), term.write():
+        raise AssertionError("nothing is to be done in it")
+    with pytest.raises(LeaseLostError):
+        term.renew()
+    assert term.over
+    with database.read() as connection:
+        assert get_meta(connection, "x") == "kept"
+
+
+def test_a_lost_term_is_known_without_the_database(database: Database) -> None:
+    """An alerter that is cut off stops by itself: when it cannot know that the lease is still its own."""
+    now = FakeClock()
+    term = taken(Lease(database, "a", 60.0, monotonic=now))
+    now.advance(59)
+    assert not term.over
+    term.renew()
+    now.advance(59)
+    assert not term.over
+    now.advance(1)
+    assert term.over
+    database.close()
+    with pytest.raises(LeaseLostError), term.write():
+        raise AssertionError("nothing is to be done in it")
+
+
+def test_a_transaction_longer_than_the_lease_is_committed_and_keeps_it(database: Database) -> None:
+    """Nobody could have it meanwhile: its row is locked."""
+    now = FakeClock()
+    term = taken(Lease(database, "a", 60.0, monotonic=now))
+    with term.write() as connection:
+        connection.execute(sa.update(table).values(expires_at=0.0))  # as time would
+        now.advance(100)
+        set_meta(connection, "x", 1)
+    assert not term.over
+    term.renew()
+
+
+def test_an_error_within_a_transaction_undoes_it_and_ends_no_term(database: Database) -> None:
+    term = taken(Lease(database, "a", LONG))
+
+    def fails() -> None:
+        with term.write() as connection:
+            set_meta(connection, "x", 1)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    with term.read() as connection:
+        assert get_meta(connection, "x") is None
+    term.renew()
+
+
+def test_a_database_whose_clock_was_set_back_is_not_without_evaluator_for_that_long(database: Database) -> None:
+    taken(Lease(database, "killed", LONG))
+    with database.write() as connection:
+        connection.execute(sa.update(table).values(expires_at=table.c.expires_at + 0.9 * LONG))
+    other = Lease(database, "b", 60.0)
+    assert other.take() is None, "it may be that of a holder whose lease is longer than ours"
+    with database.write() as connection:
+        connection.execute(sa.update(table).values(expires_at=table.c.expires_at + 0.2 * LONG))
+    assert taken(other).epoch == 2
