@@ -1,0 +1,285 @@
+"""What a real server adds to an object that it is given: metadata, defaults, and who manages which field."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+from .kinds import Kind
+from .store import Object
+
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_PLAIN = {"ConfigMap", "Event", "Namespace", "Node", "Secret", "ServiceAccount", "Lease"}
+_RBAC = "rbac.authorization.k8s.io"
+_POD_TEMPLATES = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job")
+_JOB_LABELS = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name")
+_NODE_INFO = (
+    *("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion"),
+    *("kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture"),
+)
+_SYSTEM_METADATA = ("creationTimestamp", "generation", "managedFields", "name", "namespace", "resourceVersion", "uid")
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def time_text(moment: datetime) -> str:
+    """As in an object: whole seconds."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def suffix() -> str:
+    return "".join(random.choices(_LETTERS, k=5))
+
+
+def uid() -> str:
+    return str(uuid.uuid4())
+
+
+def counts_generations(kind: Kind) -> bool:
+    return kind.name not in _PLAIN and kind.group != _RBAC
+
+
+def has_status(kind: Kind) -> bool:
+    """Whether its status is written only through the subresource."""
+    return kind.sub("status") is not None
+
+
+def created(kind: Kind, content: Object, namespace: str, manager: str) -> Object:
+    """A new object as it is stored, but for the resource version. The content must be valid."""
+    given = content["metadata"]
+    name = given.get("name") or f"{given['generateName']}{suffix()}"
+    moment = time_text(now())
+    metadata = {**given, "name": name, "uid": uid(), "creationTimestamp": moment}
+    if kind.namespaced:
+        metadata["namespace"] = namespace
+    for system in ("resourceVersion", "generation", "deletionTimestamp", "managedFields", "selfLink"):
+        metadata.pop(system, None)
+    if counts_generations(kind):
+        metadata["generation"] = 1
+    found = {**content, "metadata": metadata}
+    if has_status(kind):
+        found.pop("status", None)
+    found = defaulted(kind, found)
+    fields = owned(found)
+    if kind.name == "Event":
+        fields.pop("f:eventTime", None)
+    if fields:
+        entry = {
+            "manager": manager,
+            "operation": "Update",
+            "apiVersion": kind.api_version,
+            "time": moment,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": fields,
+        }
+        found["metadata"]["managedFields"] = [entry]
+    return found
+
+
+def owned(content: Object) -> dict[str, Any]:
+    """The fields of an object in the form of managedFields; lists count as one field."""
+    found: dict[str, Any] = {}
+    for name, value in content.items():
+        if name in ("kind", "apiVersion", "status"):
+            continue
+        if name == "metadata":
+            rest = {one: it for one, it in value.items() if one not in _SYSTEM_METADATA}
+            if rest:
+                found["f:metadata"] = _fields(rest)
+        else:
+            found[f"f:{name}"] = _fields(value)
+    return found
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return {}
+    return {f"f:{name}": _fields(inner) for name, inner in value.items()}
+
+
+def managed(kind: Kind, old: Object, new: Object, manager: str, subresource: str) -> list[dict[str, Any]]:
+    """managedFields after a write: one entry for a manager and subresource, the latest write last."""
+    entries = list(old["metadata"].get("managedFields") or [])
+    mine = [one for one in entries if one["manager"] == manager and one.get("subresource", "") == subresource]
+    entry = {
+        "manager": manager,
+        "operation": "Update",
+        "apiVersion": kind.api_version,
+        "time": time_text(now()),
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:status": _fields(new.get("status"))} if subresource == "status" else owned(new),
+    }
+    if subresource:
+        entry["subresource"] = subresource
+    return [*(one for one in entries if one not in mine), entry]
+
+
+def defaulted(kind: Kind, content: Object) -> Object:
+    """With the defaults of its kind; those of pods are the ones a scheduler, a kubelet or a monitor may look at."""
+    found = dict(content)
+    spec = dict(found.get("spec") or {})
+    if kind.custom or kind.name not in ("Pod", "Namespace", "Node", *_POD_TEMPLATES):
+        return found
+    if kind.name == "Pod":
+        found["spec"] = _pod_spec(spec)
+        found["status"] = {"phase": "Pending", "qosClass": _quality(found["spec"]), **(found.get("status") or {})}
+        return found
+    if kind.name == "Namespace":
+        metadata = found["metadata"]
+        labels = {"kubernetes.io/metadata.name": metadata["name"], **(metadata.get("labels") or {})}
+        found["metadata"] = {**metadata, "labels": labels}
+        return {**found, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
+    if kind.name == "Node":
+        spec.setdefault("taints", [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}])
+        empty = {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": dict.fromkeys(_NODE_INFO, "")}
+        return {**found, "spec": spec, "status": {**empty, **(found.get("status") or {})}}
+    if kind.name == "Job":
+        found, spec = _job(found, spec)
+    template = dict(spec.get("template") or {})
+    template["spec"] = _template_spec(dict(template.get("spec") or {}))
+    return {**found, "spec": {**_SPEC_DEFAULTS[kind.name], **spec, "template": template}, "status": _first(kind)}
+
+
+_HISTORY = {"revisionHistoryLimit": 10}
+_SPEC_DEFAULTS: dict[str, dict[str, Any]] = {
+    "Deployment": {
+        "replicas": 1,
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}},
+        "progressDeadlineSeconds": 600,
+        **_HISTORY,
+    },
+    "ReplicaSet": {"replicas": 1},
+    "StatefulSet": {
+        "replicas": 1,
+        "podManagementPolicy": "OrderedReady",
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+        **_HISTORY,
+    },
+    "DaemonSet": {
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}},
+        **_HISTORY,
+    },
+    "Job": {
+        "parallelism": 1,
+        "completions": 1,
+        "backoffLimit": 6,
+        "manualSelector": False,
+        "completionMode": "NonIndexed",
+        "suspend": False,
+        "podReplacementPolicy": "TerminatingOrFailed",
+    },
+}
+
+
+def _first(kind: Kind) -> dict[str, Any]:
+    """The status of a workload that no controller has seen yet."""
+    zeros = {
+        "StatefulSet": ("replicas", "availableReplicas"),
+        "ReplicaSet": ("replicas",),
+        "DaemonSet": ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"),
+    }
+    return dict.fromkeys(zeros.get(kind.name, ()), 0)
+
+
+def _job(found: Object, spec: dict[str, Any]) -> tuple[Object, dict[str, Any]]:
+    """A job selects its pods by its own uid, which its labels and those of its template carry."""
+    metadata = found["metadata"]
+    values = (metadata["uid"], metadata["name"], metadata["uid"], metadata["name"])
+    own = dict(zip(_JOB_LABELS, values, strict=True))
+    template = dict(spec.get("template") or {})
+    inner = dict(template.get("metadata") or {})
+    inner["labels"] = {**(inner.get("labels") or {}), **own}
+    template["metadata"] = inner
+    # Where a job itself has no labels it takes those of its template.
+    labels = metadata.get("labels") or inner["labels"]
+    found["metadata"] = {**metadata, "labels": {**labels, **own}}
+    selector = {"matchLabels": {_JOB_LABELS[0]: metadata["uid"]}}
+    return found, {"selector": selector, **spec, "template": template}
+
+
+def _container(container: dict[str, Any], *, requests: bool, mount: str) -> dict[str, Any]:
+    image = container.get("image", "")
+    tag = image.rpartition("/")[2].partition(":")[2]
+    resources = dict(container.get("resources") or {})
+    if requests and resources.get("limits"):
+        resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+    found = {
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        "imagePullPolicy": "Always" if tag in ("", "latest") else "IfNotPresent",
+        **container,
+        "resources": resources,
+    }
+    if mount:
+        path = "/var/run/secrets/kubernetes.io/serviceaccount"
+        mounted = {"name": mount, "readOnly": True, "mountPath": path}
+        found["volumeMounts"] = [*container.get("volumeMounts", ()), mounted]
+    return found
+
+
+_TEMPLATE_DEFAULTS: dict[str, Any] = {
+    "restartPolicy": "Always",
+    "terminationGracePeriodSeconds": 30,
+    "dnsPolicy": "ClusterFirst",
+    "securityContext": {},
+    "schedulerName": "default-scheduler",
+}
+
+
+def _template_spec(spec: dict[str, Any]) -> dict[str, Any]:
+    containers = [_container(one, requests=False, mount="") for one in spec.get("containers") or ()]
+    return {**_TEMPLATE_DEFAULTS, **spec, "containers": containers}
+
+
+def _tolerated(reason: str) -> dict[str, Any]:
+    key = f"node.kubernetes.io/{reason}"
+    return {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+
+
+def _pod_spec(spec: dict[str, Any]) -> dict[str, Any]:
+    mount = f"kube-api-access-{suffix()}"
+    sources: list[dict[str, Any]] = [
+        {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+    ]
+    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    sources.append({"downwardAPI": {"items": [namespace]}})
+    volume = {"name": mount, "projected": {"sources": sources, "defaultMode": 420}}
+    account = spec.get("serviceAccountName") or "default"
+    found = {
+        **_TEMPLATE_DEFAULTS,
+        "priority": 0,
+        "enableServiceLinks": True,
+        "preemptionPolicy": "PreemptLowerPriority",
+        **spec,
+        "serviceAccountName": account,
+        "serviceAccount": account,
+        "volumes": [*spec.get("volumes", ()), volume],
+        "tolerations": [*spec.get("tolerations", ()), _tolerated("not-ready"), _tolerated("unreachable")],
+    }
+    for name in ("containers", "initContainers"):
+        if spec.get(name):
+            found[name] = [_container(one, requests=True, mount=mount) for one in spec[name]]
+    return found
+
+
+def _quality(spec: dict[str, Any]) -> str:
+    """The QoS class, which counts processors and memory alone."""
+    seen = [one.get("resources") or {} for one in spec.get("containers", ())]
+    counted = [
+        [
+            {name: part.get(name) for name in ("cpu", "memory")}
+            for part in (one.get("limits", {}), one.get("requests", {}))
+        ]
+        for one in seen
+    ]
+    if all(value is None for pair in counted for part in pair for value in part.values()):
+        return "BestEffort"
+    if all(limits == requests and None not in limits.values() for limits, requests in counted):
+        return "Guaranteed"
+    return "Burstable"

@@ -1,0 +1,431 @@
+"""The API server of the tests beside what recordings show: sockets, watches, users, and what goes wrong on demand."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import ssl
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.kubelet.api import certificate
+from tests.fakes.kubernetes import Clock, KubernetesServer, ManualClock, Rule, node, owner, pod, workload
+from tests.required import lacking
+
+PATIENCE = 30.0
+
+
+@pytest.fixture
+def server() -> Iterator[KubernetesServer]:
+    with KubernetesServer() as running:
+        yield running
+
+
+class Client:
+    """One connection."""
+
+    def __init__(
+        self, server: KubernetesServer, token: str | None = "admin", context: ssl.SSLContext | None = None
+    ) -> None:
+        host = server.url.partition("//")[2]
+        if context is None:
+            self.connection = http.client.HTTPConnection(host, timeout=PATIENCE)
+        else:
+            self.connection = http.client.HTTPSConnection(host, timeout=PATIENCE, context=context)
+        self.headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+
+    def ask(self, path: str, method: str = "GET", body: Any = None, **headers: str) -> http.client.HTTPResponse:
+        sent = None if body is None else json.dumps(body)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.connection.request(method, path, sent, {**self.headers, **named})
+        return self.connection.getresponse()
+
+    def json(self, path: str, method: str = "GET", body: Any = None, **headers: str) -> tuple[int, Any]:
+        answer = self.ask(path, method, body, **headers)
+        return answer.status, json.loads(answer.read())
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
+
+
+def events(answer: http.client.HTTPResponse, count: int) -> list[tuple[str, str]]:
+    found = []
+    for _ in range(count):
+        line = json.loads(answer.readline())
+        found.append((line["type"], line["object"]["metadata"].get("name", "")))
+    return found
+
+
+def until(holds: Callable[[], bool]) -> None:
+    waited = threading.Event()
+    for _ in range(int(PATIENCE / 0.01)):
+        if holds():
+            return
+        waited.wait(0.01)
+    pytest.fail("it never came to hold")
+
+
+def test_what_is_put_patched_and_deleted_is_seen_by_who_watches(server: KubernetesServer) -> None:
+    server.put(pod("old"))
+    with Client(server) as client:
+        answer = client.ask("/api/v1/pods?watch=true")
+        assert events(answer, 1) == [("ADDED", "old")]
+        server.put(pod("new", phase="Pending", node=None))
+        server.patch("Pod", "ml", "new", {"spec": {"nodeName": "gpu-node-a"}, "status": {"phase": "Running"}})
+        server.delete("Pod", "ml", "new")
+        assert events(answer, 3) == [("ADDED", "new"), ("MODIFIED", "new"), ("DELETED", "new")]
+
+
+def test_over_tls(tmp_path: Path) -> None:
+    """And one that shakes no hands does not keep the others out."""
+    made = certificate(tmp_path)
+    if made is None:
+        lacking("openssl")
+    with KubernetesServer(tls=made) as server:
+        mute = socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])))
+        context = ssl.create_default_context(cafile=str(made[0]))
+        with mute, Client(server, context=context) as client:
+            assert server.url.startswith("https://")
+            assert client.json("/api/v1/pods")[0] == 200
+            answer = client.ask("/api/v1/pods?watch=true")
+            server.put(pod("a"))
+            assert events(answer, 1) == [("ADDED", "a")]
+
+
+def test_no_thread_and_no_socket_outlives_it() -> None:
+    before = set(threading.enumerate())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        server = KubernetesServer().start()
+        clients = [Client(server) for _ in range(5)]
+        for client in clients:
+            client.ask("/api/v1/pods?watch=true")
+        until(lambda: server.watching == 5)
+        server.stop()
+        for client in clients:
+            client.connection.close()
+    assert set(threading.enumerate()) <= before
+
+
+def test_a_watch_whose_client_hangs_up_ends(server: KubernetesServer) -> None:
+    with Client(server) as client:
+        answer = client.ask("/api/v1/pods?watch=true")
+        until(lambda: server.watching == 1)
+        answer.close()
+    until(lambda: server.watching == 0)
+
+
+def test_it_refuses_connections_while_stopped_and_knows_everything_after(server: KubernetesServer) -> None:
+    server.put(pod("a"))
+    url = server.url
+    server.stop()
+    with Client(server) as client, pytest.raises(ConnectionRefusedError):
+        client.ask("/version")
+    server.put(pod("b"))
+    server.start()
+    assert server.url == url
+    with Client(server) as client:
+        _, found = client.json("/api/v1/pods")
+    assert [one["metadata"]["name"] for one in found["items"]] == ["a", "b"]
+
+
+RULE = Rule(("get", "list"), ("pods",), namespaces=("ml",))
+
+
+@pytest.mark.parametrize(
+    ("token", "path", "code"),
+    [
+        (None, "/api/v1/pods", 403),
+        ("nobody", "/api/v1/pods", 401),
+        ("admin", "/api/v1/pods", 200),
+        ("bob", "/api/v1/pods", 403),
+        ("bob", "/api/v1/namespaces/ml/pods", 200),
+        ("bob", "/api/v1/namespaces/ml/pods/absent", 404),
+        ("bob", "/api/v1/namespaces/other/pods/absent", 403),
+        ("bob", "/api/v1/namespaces/ml/pods?watch=1", 403),
+        ("bob", "/apis/nowhere/v1/things", 403),
+        ("admin", "/apis/nowhere/v1/things", 404),
+        ("bob", "/apis", 200),
+        (None, "/apis", 403),
+        (None, "/readyz", 200),
+    ],
+)
+def test_who_may_what(server: KubernetesServer, token: str | None, path: str, code: int) -> None:
+    server.add_user("bob", "bob", RULE)
+    with Client(server, token) as client:
+        assert client.ask(path).status == code
+    assert server.requests[-1].user == {None: "system:anonymous", "nobody": None}.get(token, token)
+
+
+def test_a_removed_users_token_is_worth_nothing(server: KubernetesServer) -> None:
+    server.add_user("bob", "bob", RULE)
+    with Client(server, "bob") as client:
+        assert client.json("/api/v1/namespaces/ml/pods")[0] == 200
+        server.remove_user("bob")
+        assert client.json("/api/v1/namespaces/ml/pods")[0] == 401
+
+
+def test_custom_kinds_come_and_go(server: KubernetesServer) -> None:
+    """Items of their lists carry kind and apiVersion, which those of built-in kinds do not."""
+    path = "/apis/kubeflow.org/v1/namespaces/ml/pytorchjobs"
+    with Client(server) as client:
+        gone = client.ask(path)
+        assert (gone.status, gone.headers["Content-Type"], gone.read()) == (
+            404,
+            "text/plain; charset=utf-8",
+            b"404 page not found\n",
+        )
+        server.install("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs")
+        job = server.put(workload("PyTorchJob", "bert", api_version="kubeflow.org/v1"))
+        server.put(pod("bert-worker-0", owners=(owner(job),)))
+        _, found = client.json(path)
+        assert found["items"][0]["kind"] == "PyTorchJob"
+        assert (
+            server.get("Pod", "ml", "bert-worker-0")["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
+        )
+        _, groups = client.json("/apis")
+        assert "kubeflow.org" in [group["name"] for group in groups["groups"]]
+        assert client.json("/apis/kubeflow.org/v1")[1]["resources"][0]["name"] == "pytorchjobs"
+        code, status = client.json("/apis/kubeflow.org/v1/namespaces/ml/mpijobs")
+        assert (code, status["message"]) == (404, "the server could not find the requested resource")
+        server.uninstall("PyTorchJob")
+        assert client.ask(path).read() == b"404 page not found\n"
+
+
+def test_pages_show_one_moment_whatever_happens_between_them(server: KubernetesServer) -> None:
+    for number in range(7):
+        server.put(pod(f"p{number}"))
+    with Client(server) as client:
+        _, first = client.json("/api/v1/pods?limit=3")
+        server.delete("Pod", "ml", "p1")
+        server.delete("Pod", "ml", "p4")
+        server.put(pod("p5", phase="Failed"))
+        server.put(pod("p3b"))
+        seen, token = first["items"], first["metadata"]["continue"]
+        while token:
+            _, page = client.json(f"/api/v1/pods?limit=3&continue={token}")
+            assert page["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+            seen, token = seen + page["items"], page["metadata"].get("continue")
+    assert [one["metadata"]["name"] for one in seen] == [f"p{number}" for number in range(7)]
+    assert seen[5]["status"]["phase"] == "Running"
+
+
+def test_a_compacted_history_expires_watches_and_pages(server: KubernetesServer) -> None:
+    for number in range(4):
+        server.put(pod(f"p{number}"))
+    with Client(server) as client:
+        _, first = client.json("/api/v1/pods?limit=2")
+        old = first["metadata"]["resourceVersion"]
+        server.put(pod("p9"))
+        server.compact()
+        line = json.loads(client.ask(f"/api/v1/pods?watch=true&resourceVersion={old}").read())
+        assert (line["type"], line["object"]["code"]) == ("ERROR", 410)
+        code, status = client.json(f"/api/v1/pods?limit=2&continue={first['metadata']['continue']}")
+        assert (code, status["reason"]) == (410, "Expired")
+        code, rest = client.json(f"/api/v1/pods?limit=9&continue={status['metadata']['continue']}")
+        assert [one["metadata"]["name"] for one in rest["items"]] == ["p2", "p3", "p9"]
+
+
+def test_the_history_is_bounded() -> None:
+    with KubernetesServer(history=8) as server, Client(server) as client:
+        for _ in range(100):
+            server.put(pod("a"))
+        assert len(server.store.collection(server.registry.named("Pod")).changes) <= 10
+        line = json.loads(client.ask("/api/v1/pods?watch=true&resourceVersion=5").read())
+        assert line["object"]["reason"] == "Expired"
+        answer = client.ask(f"/api/v1/pods?watch=true&resourceVersion={server.revision - 2}")
+        assert events(answer, 2) == [("MODIFIED", "a")] * 2
+
+
+def test_time_that_is_moved_by_hand() -> None:
+    """Bookmarks once a minute and twice before the end, the end after timeoutSeconds, and nothing in between."""
+    clock = ManualClock()
+    with KubernetesServer(clock=clock) as server, Client(server) as client:
+        server.put(pod("a"))
+        answer = client.ask(
+            f"/api/v1/pods?watch=true&resourceVersion={server.revision}&allowWatchBookmarks=1&timeoutSeconds=75"
+        )
+        until(lambda: server.watching == 1)
+        clock.advance(59.0)
+        server.put(pod("b"))
+        assert events(answer, 1) == [("ADDED", "b")]
+        clock.advance(1.0)
+        assert json.loads(answer.readline())["object"]["metadata"] == {"resourceVersion": str(server.revision)}
+        clock.advance(100.0)
+        assert [json.loads(line)["type"] for line in answer.read().splitlines()] == ["BOOKMARK"] * 2
+
+
+def test_time_that_goes_faster() -> None:
+    with KubernetesServer(clock=Clock(pace=0.01)) as server, Client(server) as client:
+        assert client.ask("/api/v1/pods?watch=true&timeoutSeconds=60").read() == b""
+        assert client.json("/api/v1/pods?resourceVersion=999999")[0] == 504
+
+
+def spoiled(server: KubernetesServer, path: str = "/api/v1/pods") -> tuple[int, bytes]:
+    with Client(server) as client:
+        answer = client.ask(path)
+        return answer.status, answer.read()
+
+
+@pytest.mark.parametrize(("code", "reason"), [(500, "InternalError"), (403, "Forbidden"), (429, "TooManyRequests")])
+def test_errors_on_demand(server: KubernetesServer, code: int, reason: str) -> None:
+    with server.inject("error", code=code) as fault:
+        answered, body = spoiled(server)
+        assert (answered, json.loads(body)["reason"]) == (code, reason)
+    assert fault.count == 1
+    assert spoiled(server)[0] == 200
+
+
+def test_throttling_says_when_to_come_again(server: KubernetesServer) -> None:
+    with server.inject("error", code=429, retry_after=3), Client(server) as client:
+        answer = client.ask("/api/v1/pods")
+        assert answer.headers["Retry-After"] == "3"
+        assert json.loads(answer.read())["details"] == {"retryAfterSeconds": 3}
+
+
+def test_a_fault_is_for_some_requests_and_for_some_times(server: KubernetesServer) -> None:
+    fault = server.inject("error", path="^/api/v1/pods$", verb="list", times=2)
+    found = [spoiled(server, path)[0] for path in ("/api/v1/nodes", "/api/v1/pods", "/api/v1/pods", "/api/v1/pods")]
+    assert found == [200, 500, 500, 200]
+    assert fault.count == 2
+
+
+def test_garbage_and_an_endless_line_in_place_of_a_list(server: KubernetesServer) -> None:
+    with server.inject("garbage"):
+        code, body = spoiled(server)
+        assert code == 200
+        with pytest.raises(ValueError, match=r"decode|Expecting"):
+            json.loads(body)
+    with server.inject("long", size=2 << 20):
+        assert len(spoiled(server)[1]) > 2 << 20
+
+
+def test_a_connection_that_is_closed_before_an_answer(server: KubernetesServer) -> None:
+    with server.inject("close"), pytest.raises(http.client.RemoteDisconnected):
+        spoiled(server)
+
+
+def test_a_server_that_never_answers(server: KubernetesServer) -> None:
+    """It closes the connection when that is over."""
+    with Client(server) as client:
+        fault = server.inject("hang")
+        client.connection.request("GET", "/api/v1/pods", headers=client.headers)
+        until(lambda: fault.count == 1)
+        assert client.connection.sock is not None
+        client.connection.sock.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            client.connection.sock.recv(1)
+        fault.remove()
+        client.connection.sock.settimeout(PATIENCE)
+        assert client.connection.sock.recv(1) == b""
+
+
+def test_a_server_that_sends_a_byte_now_and_then(server: KubernetesServer) -> None:
+    with server.inject("drip") as fault, Client(server) as client:
+        answer = client.ask("/api/v1/pods")
+        assert answer.read(3) == b"   "
+        fault.remove()
+        with pytest.raises(http.client.IncompleteRead):
+            answer.read()
+
+
+@pytest.mark.parametrize("action", ["end", "cut", "half-line", "expire", "garbage-line", "long-line"])
+def test_a_watch_that_goes_wrong_while_it_runs(server: KubernetesServer, action: str) -> None:
+    server.put(pod("a"))
+    with Client(server) as client:
+        answer = client.ask("/api/v1/pods?watch=true")
+        assert events(answer, 1) == [("ADDED", "a")]
+        fault = server.inject(action, verb="watch", size=3 << 20, times=1)
+        try:
+            rest, whole = answer.read(), True
+        except http.client.IncompleteRead as cut:
+            rest, whole = cut.partial, False
+    assert fault.count == 1
+    assert whole is (action not in ("cut", "half-line"))
+    if action in ("end", "cut"):
+        assert rest == b""
+    elif action == "expire":
+        assert json.loads(rest)["object"]["reason"] == "Expired"
+    elif action == "long-line":
+        assert rest.count(b"\n") == 1
+        assert len(rest) > 3 << 20
+    else:
+        assert rest.endswith(b"\n") is (action == "garbage-line")
+        with pytest.raises(ValueError, match=r"decode|delimiter|Expecting|Unterminated"):
+            json.loads(rest)
+
+
+def test_a_watch_breaks_after_as_many_lines_as_was_said(server: KubernetesServer) -> None:
+    server.inject("end", after=3)
+    with Client(server) as client:
+        answer = client.ask("/api/v1/pods?watch=true")
+        for number in range(3):
+            server.put(pod(f"p{number}"))
+        assert len(answer.read().splitlines()) == 3
+
+
+def test_a_silent_watch_says_everything_afterwards(server: KubernetesServer) -> None:
+    with Client(server) as client:
+        answer = client.ask("/api/v1/pods?watch=true")
+        until(lambda: server.watching == 1)
+        with server.inject("silent") as fault:
+            server.put(pod("a"))
+            server.put(pod("b"))
+            until(lambda: fault.count == 1)
+        assert events(answer, 2) == [("ADDED", "a"), ("ADDED", "b")]
+
+
+def test_a_fault_that_does_not_exist() -> None:
+    with pytest.raises(ValueError, match="explode"):
+        KubernetesServer().inject("explode")
+
+
+def test_several_watchers_keep_up(server: KubernetesServer) -> None:
+    """Each sees every change of a fleet in order, each event encoded once for all of them."""
+    for number in range(50):
+        server.put(pod(f"p{number:02}"))
+    clients = [Client(server) for _ in range(4)]
+    answers = [client.ask(f"/api/v1/pods?watch=true&resourceVersion={server.revision}") for client in clients]
+    for turn in range(200):
+        server.patch("Pod", "ml", f"p{turn % 50:02}", {"metadata": {"labels": {"turn": str(turn)}}})
+    for client, answer in zip(clients, answers, strict=True):
+        seen = [json.loads(answer.readline())["object"]["metadata"]["labels"]["turn"] for _ in range(200)]
+        assert seen == [str(turn) for turn in range(200)]
+        client.connection.close()
+    change = server.store.collection(server.registry.named("Pod")).changes[-1]
+    assert len(change._lines) == 1
+
+
+def test_five_thousand_pods_in_pages(server: KubernetesServer) -> None:
+    for number in range(5000):
+        server.put(pod(f"p{number:04}"))
+    with Client(server) as client:
+        names: list[str] = []
+        path = "/api/v1/pods?limit=500"
+        while path:
+            _, page = client.json(path)
+            names += [one["metadata"]["name"] for one in page["items"]]
+            token = page["metadata"].get("continue")
+            path = f"/api/v1/pods?limit=500&continue={token}" if token else ""
+    assert names == [f"p{number:04}" for number in range(5000)]
+
+
+def test_a_body_that_is_no_request_leaves_it_serving(server: KubernetesServer) -> None:
+    for raw in (
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" * 20,
+        b"GET",
+        b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+    ):
+        with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as raw_client:
+            raw_client.sendall(raw)
+    server.put(node("gpu-node-a"))
+    assert spoiled(server, "/api/v1/nodes")[0] == 200
