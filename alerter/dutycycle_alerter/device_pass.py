@@ -9,7 +9,7 @@ from functools import partial
 
 import sqlalchemy as sa
 
-from dutycycle_alerter.fold import Pass, save_step
+from dutycycle_alerter.fold import Change, Pass, save_steps
 from dutycycle_alerter.incidents.device_lifecycle import Subject, advance_device, gpu_subject, node_subject
 from dutycycle_alerter.incidents.lifecycle import lose
 from dutycycle_alerter.incidents.model import DEVICE_CLASSES, Diagnosis, Incident, Step
@@ -19,6 +19,7 @@ from dutycycle_alerter.rules.device_diagnosis import diagnose_gpu, diagnose_node
 from dutycycle_alerter.rules.verdict import Outcome, Verdict
 from dutycycle_alerter.settings import Judging
 from dutycycle_alerter.store import incidents
+from dutycycle_alerter.store.types import storable_name
 
 _NOTHING: Mapping[str, float] = {}
 
@@ -34,8 +35,9 @@ class DeviceFindings:
 
 def judge_devices(evidence: Evidence, settings: Judging) -> DeviceFindings:
     """Judge every GPU and node. Pure."""
-    gpus = {gpu_subject(item.gpu).id: item for item in evidence.gpus}
-    nodes = {node_subject(item.node).id: item for item in evidence.nodes}
+    # As the store calls them, whose incidents they are matched with.
+    gpus = {storable_name(gpu_subject(item.gpu).id): item for item in evidence.gpus}
+    nodes = {storable_name(node_subject(item.node).id): item for item in evidence.nodes}
     firing = {
         (subject, verdict.rule)
         for subject, item in gpus.items()
@@ -67,14 +69,16 @@ def fold_devices(connection: sa.Connection, one: Pass, evidence: Evidence, findi
     reopenable = one.now - settings.judging.reopen_within
     latest = incidents.latest_of_classes(connection, DEVICE_CLASSES, resolved_after=reopenable)
     fold = _Fold(one, evidence, findings)
+    steps: list[Change] = []
     for subject, kind in sorted(findings.firing | latest.keys()):
         before = latest.get((subject, kind))
         sustained = None if before is None else one.policies.sustained(before)
         step = fold.step(sustained, subject, kind)
-        save_step(connection, before, step)
+        steps.append((before, step))
         if before is not None and before.rules and step.incident is not None and not step.incident.id:
             # What a person closed is over where something new has opened another.
-            save_step(connection, before, Step(replace(before, rules=(), updated_at=one.now)))
+            steps.append((before, Step(replace(before, rules=(), updated_at=one.now))))
+    save_steps(connection, steps)
 
 
 class _Fold:

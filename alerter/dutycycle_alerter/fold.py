@@ -20,6 +20,7 @@ from dutycycle_alerter.rules.report import Final, report, windows_of_a_life
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.slurm.facts import CLOCKS_APART
 from dutycycle_alerter.store import incidents
+from dutycycle_alerter.store.types import storable_name
 from dutycycle_alerter.workloads import Word
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,10 @@ _PASSES_FOR_FIGURES = 3
 
 _LEAST_APART = 2.0
 """Seconds by which clocks may differ at any time scale: some of the starts that are told are whole seconds."""
+
+
+Change = tuple[Incident | None, Step]
+"""An incident as the store has it (None: there is none), and what is to become of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +52,17 @@ def fold_jobs(connection: sa.Connection, one: Pass, judgements: Sequence[Judgeme
     judging, scale = settings.judging, settings.time_scale
     apart = max(_LEAST_APART, CLOCKS_APART / scale)
     latest = incidents.latest(connection, [judgement.evidence.job.id for judgement in judgements])
+    steps: list[Change] = []
     for judgement in judgements:
         job = judgement.evidence.job
         before = latest.get(job.id)
         if before is not None and is_of_former_run(before, job, apart=apart):
-            save_step(
-                connection, before, close_former_run(before, job, one.word.end(before), now=one.now, time_scale=scale)
-            )
+            closed = close_former_run(before, job, one.word.end(before), now=one.now, time_scale=scale)
+            steps.append((before, closed))
             before = None
         sustained = None if before is None else one.policies.sustained(before)
-        save_step(connection, before, advance(sustained, judgement, judging, time_scale=scale))
-    shown = {judgement.evidence.job.id for judgement in judgements}
+        steps.append((before, advance(sustained, judgement, judging, time_scale=scale)))
+    shown = {storable_name(judgement.evidence.job.id) for judgement in judgements}
     for orphan in incidents.active(connection, to_write=True):
         if orphan.kind == JOBS and orphan.subject not in shown:
             end = one.word.end(orphan)
@@ -65,19 +70,21 @@ def fold_jobs(connection: sa.Connection, one: Pass, judgements: Sequence[Judgeme
                 step = close(orphan, end, now=one.now, time_scale=scale)
             else:
                 step = lose(one.policies.sustained(orphan), judging, now=one.now, time_scale=scale)
-            save_step(connection, orphan, step)
+            steps.append((orphan, step))
+    save_steps(connection, steps)
 
 
 def fold_ends(connection: sa.Connection, one: Pass, resolved: Iterable[Incident]) -> None:
     """Final figures for incidents whose job has ended, as far as accounting has them by now."""
+    steps: list[Change] = []
     for known in resolved:
         incident = incidents.get(connection, known.id, to_write=True)
         if incident is not None and lacks_final(incident):
             end = one.word.end(incident)
             if end is not None and end.figures is not None:
-                save_step(
-                    connection, incident, close(incident, end, now=one.now, time_scale=one.policies.settings.time_scale)
-                )
+                scale = one.policies.settings.time_scale
+                steps.append((incident, close(incident, end, now=one.now, time_scale=scale)))
+    save_steps(connection, steps)
 
 
 class Reports:
@@ -102,13 +109,15 @@ class Reports:
         due = {**fresh, **self._state.waiting}
         latest = incidents.latest(connection, list(due), REPORT) if due else {}
         waiting: dict[str, tuple[JobEvidence, int]] = {}
+        steps: list[Change] = []
         for job, (item, left) in due.items():
             final = one.word.final(item.job)
             if final is None and left > 0:
                 waiting[job] = (_kept(item, self._settings) if job in fresh else item), left - 1
             else:
-                self._file(connection, one, item, latest.get(job), final)
+                steps.append((latest.get(job), self._filed(one, item, latest.get(job), final)))
                 done[job] = item.job.start
+        save_steps(connection, steps)
         self._next = _Reported(waiting, done)
 
     def committed(self) -> None:
@@ -119,13 +128,10 @@ class Reports:
         """Passes for which the job's report waits: Slurm alone has accounts."""
         return self._waits if job.scheduler == "slurm" else 0
 
-    def _file(
-        self, connection: sa.Connection, one: Pass, item: JobEvidence, latest: Incident | None, final: Final | None
-    ) -> None:
+    def _filed(self, one: Pass, item: JobEvidence, latest: Incident | None, final: Final | None) -> Step:
         judging, scale = self._settings.judging, self._settings.time_scale
         applied = one.policies.applied(Judgement(item, report(item, judging, final)))
-        step = file_report(latest, item, applied.judgement.verdicts, judging, time_scale=scale)
-        save_step(connection, latest, step)
+        return file_report(latest, item, applied.judgement.verdicts, judging, time_scale=scale)
 
 
 def _kept(item: JobEvidence, settings: Settings) -> JobEvidence:
@@ -142,13 +148,14 @@ class _Reported:
     done: Mapping[str, float] = field(default_factory=dict)
 
 
-def save_step(connection: sa.Connection, before: Incident | None, step: Step) -> None:
-    """Write what a step changed, and log its events."""
-    if step.incident == before and not step.events:
+def save_steps(connection: sa.Connection, steps: Iterable[Change]) -> None:
+    """Write what steps changed, all at once, and log their events."""
+    changed = [(before, step) for before, step in steps if step.incident != before or step.events]
+    if not changed:
         return
-    incident = incidents.save(connection, before, step)
-    if incident is not None:
-        _log(incident, step.events)
+    for incident, (_, step) in zip(incidents.save_all(connection, changed), changed, strict=True):
+        if incident is not None:
+            _log(incident, step.events)
 
 
 def _log(incident: Incident, events: Iterable[Event]) -> None:

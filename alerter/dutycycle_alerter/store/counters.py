@@ -10,8 +10,12 @@ import sqlalchemy as sa
 
 from dutycycle_alerter.history import GPU_COUNTERS, GPU_GAUGES, HOST_COUNTERS, HOST_GAUGES, Values
 from dutycycle_alerter.store.schema import gpu_counter, gpu_now, gpu_series, host_counter
+from dutycycle_alerter.store.types import storable_name
 
 Key = tuple[str, str, str, str]
+_KEY = ("node", "gpu_uuid", "mig", "workload")
+_INSERT = sa.insert(gpu_series).returning(gpu_series.c.id, sort_by_parameter_order=True)
+_UPDATE = sa.update(gpu_series).where(gpu_series.c.id == sa.bindparam("of_id"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +46,30 @@ def save(
 ) -> None:
     """Add one point to each series, making those that are new. Points must be newer than those saved before."""
     ids = {row[1:]: row[0] for row in connection.execute(_select_keys())}
-    points = []
+    known, new = [], []
     for item, point in series:
-        values = {
+        key = tuple(map(storable_name, item.key))
+        values: dict[str, Any] = {
             "gpu": item.gpu,
             "labels": dict(item.labels),
             "start": item.start,
             "first_process": item.first_process,
             "last_seen": item.last_seen,
         }
-        series_id = ids.get(item.key)
-        if series_id is None:
-            node, gpu_uuid, mig, workload = item.key
-            key = {"node": node, "gpu_uuid": gpu_uuid, "mig": mig, "workload": workload}
-            result = connection.execute(sa.insert(gpu_series).values(**key, **values))
-            assert result.inserted_primary_key is not None  # noqa: S101 - an insert of one row has one
-            series_id = result.inserted_primary_key[0]
+        if key in ids:
+            known.append((ids[key], values, point))
         else:
-            connection.execute(sa.update(gpu_series).where(gpu_series.c.id == series_id).values(values))
-        points.append({"series_id": series_id, **_columns(point, GPU_COUNTERS + GPU_GAUGES)})
+            new.append(({**dict(zip(_KEY, key, strict=True)), **values}, point))
+    if known:
+        connection.execute(_UPDATE, [values | {"of_id": number} for number, values, _ in known])
+    numbers = connection.execute(_INSERT, [row for row, _ in new]).scalars().all() if new else ()
+    points = [
+        {"series_id": number, **_columns(point, GPU_COUNTERS + GPU_GAUGES)}
+        for number, point in (
+            *((number, point) for number, _, point in known),
+            *zip(numbers, (point for _, point in new), strict=True),
+        )
+    ]
     if points:
         connection.execute(sa.insert(gpu_counter), points)
     host_points = [

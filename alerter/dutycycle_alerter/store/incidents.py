@@ -27,12 +27,14 @@ from dutycycle_alerter.incidents.model import (
 from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.settings.policies import Attention
 from dutycycle_alerter.store.schema import event, incident
+from dutycycle_alerter.store.types import storable_name
 from dutycycle_alerter.views import IncidentFilter
 
 _GPU = tuple(field.name for field in fields(Gpu))
 _DIAGNOSIS = tuple(field.name for field in fields(Diagnosis))
 # Made once: a pass over a large cluster changes thousands of incidents.
-_INSERT = sa.insert(incident)
+_INSERT = sa.insert(incident).returning(incident.c.id, sort_by_parameter_order=True)
+_INSERT_EVENT = sa.insert(event)
 _UPDATE = sa.update(incident).where(incident.c.id == sa.bindparam("of_id"))
 _CHUNK = 500
 """How many values go into one IN list: SQLite's oldest limit on variables is 999."""
@@ -41,17 +43,18 @@ _CHUNK = 500
 def latest(connection: sa.Connection, subjects: Collection[str], kind: str = "efficiency") -> dict[str, Incident]:
     """The active incident of each subject, or else its newest one; subjects without any are left out. To be written."""
     found: dict[str, Incident] = {}
-    wanted = list(subjects)
-    for start in range(0, len(wanted), _CHUNK):
+    wanted = {storable_name(subject): subject for subject in subjects}
+    names = list(wanted)
+    for start in range(0, len(names), _CHUNK):
         query = (
             sa.select(incident)
-            .where(incident.c.subject.in_(wanted[start : start + _CHUNK]), incident.c.kind == kind)
+            .where(incident.c.subject.in_(names[start : start + _CHUNK]), incident.c.kind == kind)
             # Oldest first, active last: what comes later replaces what came before.
             .order_by(incident.c.state != State.RESOLVED.value, incident.c.opened_at, incident.c.id)
             .with_for_update()
         )
         for row in connection.execute(query):
-            found[row.subject] = from_row(row)
+            found[wanted[row.subject]] = from_row(row)
     return found
 
 
@@ -104,30 +107,30 @@ def resolved_since(connection: sa.Connection, since: float) -> list[Incident]:
 
 def save(connection: sa.Connection, before: Incident | None, step: Step) -> Incident | None:
     """Write what a step changed and append its events; returns the incident with its id."""
-    after = step.incident
-    if after is None:
-        return None
-    incident_id = after.id
-    if incident_id == 0:
-        result = connection.execute(_INSERT, _to_row(after))
-        assert result.inserted_primary_key is not None  # noqa: S101 - an insert of one row has one
-        incident_id = int(result.inserted_primary_key[0])
-    elif after != before:
-        connection.execute(_UPDATE, _to_row(after) | {"of_id": incident_id})
-    if step.events:
-        rows = [
-            {
-                "incident_id": incident_id,
-                "at": item.at,
-                "kind": item.kind.value,
-                "actor": item.actor,
-                "text": item.text,
-                "data": item.data,
-            }
-            for item in step.events
-        ]
-        connection.execute(sa.insert(event), rows)
-    return after if after.id else replace(after, id=incident_id)
+    return save_all(connection, [(before, step)])[0]
+
+
+def save_all(connection: sa.Connection, steps: Sequence[tuple[Incident | None, Step]]) -> list[Incident | None]:
+    """The same for many at a time: incidents that were there are written before new ones are, so that one may end and
+    another of its subject begin; the events are in the order of the steps.
+    """
+    known = [(step.incident, before) for before, step in steps if step.incident is not None and step.incident.id]
+    changed = [_to_row(after) | {"of_id": after.id} for after, before in known if after != before]
+    if changed:
+        connection.execute(_UPDATE, changed)
+    opened = [step.incident for _, step in steps if step.incident is not None and not step.incident.id]
+    numbers = iter(connection.execute(_INSERT, [_to_row(item) for item in opened]).scalars() if opened else ())
+    saved: list[Incident | None] = []
+    events: list[dict[str, Any]] = []
+    for _, step in steps:
+        after = step.incident
+        if after is not None:
+            after = after if after.id else replace(after, id=next(numbers))
+            events += [_event_row(after.id, item) for item in step.events]
+        saved.append(after)
+    if events:
+        connection.execute(_INSERT_EVENT, events)
+    return saved
 
 
 def get(connection: sa.Connection, incident_id: int, *, to_write: bool = False) -> Incident | None:
@@ -259,6 +262,17 @@ def _to_row(item: Incident) -> dict[str, Any]:
         },
         "nodes": " " + " ".join(dict.fromkeys(gpu.node for gpu in item.gpus)) + " ",
         "causes": item.diagnosis.summary,
+    }
+
+
+def _event_row(incident_id: int, item: Event) -> dict[str, Any]:
+    return {
+        "incident_id": incident_id,
+        "at": item.at,
+        "kind": item.kind.value,
+        "actor": item.actor,
+        "text": item.text,
+        "data": item.data,
     }
 
 

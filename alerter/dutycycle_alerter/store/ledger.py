@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from dutycycle_alerter.model import Consumption, Job
 from dutycycle_alerter.store.schema import incident, usage_hour
+from dutycycle_alerter.store.types import storable_name
 from dutycycle_alerter.usage import UserUsage
 
 HOUR = 3600.0
@@ -37,7 +38,7 @@ def add(connection: sa.Connection, at: float, items: Iterable[tuple[Job, Consump
     added: dict[tuple[float, str, str], tuple[Job, list[Consumption]]] = {}
     for job, used in items:
         start = floor((at if used.at is None else used.at) / hour) * hour
-        added.setdefault((start, job.id, used.model), (job, []))[1].append(used)
+        added.setdefault((start, storable_name(job.id), storable_name(used.model)), (job, []))[1].append(used)
     known = _known(connection, {start for start, _, _ in added})
     new: list[dict[str, Any]] = []
     more: list[dict[str, Any]] = []

@@ -31,14 +31,14 @@ from dutycycle_alerter.store.database import open_database
 
 path, url, interval, step, *instants = sys.argv[1:]
 changed = False
-save = incidents.save
+save = incidents.save_all
 
 def saving(*arguments):
     global changed
     changed = True
     return save(*arguments)
 
-incidents.save = saving
+incidents.save_all = saving
 
 def reached(now_at):
     global changed
