@@ -133,10 +133,12 @@ class FakeNode:
         """The roots that stand for /proc, /sys/fs/cgroup and /sys."""
         return {"procfs": self.processes.root, "cgroup": self.cgroups.root, "sysfs": self.pci.root}
 
-    def slurm_job(self, job_id: int, patterns: Mapping[int, Pattern], work: Work | None = None) -> NodeJob:
-        """A Slurm job: a list of CPUs for the job, one task."""
+    def slurm_job(
+        self, job_id: int, patterns: Mapping[int, Pattern], work: Work | None = None, *, pod: str = ""
+    ) -> NodeJob:
+        """A Slurm job: a list of CPUs for the job, one task. `pod` is the uid of the one in which slurmd runs."""
         work = work or Work()
-        cgroup = slurm_task(job_id)
+        cgroup = f"{pod_container(pod, 'c0ffee') if pod else ''}{slurm_task(job_id)}"
         top = str(PurePosixPath(cgroup).parents[2])
         with self.driver.changing():
             self.cgroups.add(top, cpuset=f"0-{work.cpu_limit - 1}")

@@ -129,6 +129,24 @@ def test_the_workload_carries_the_pods_names() -> None:
     assert node.workload("u-a") == Workload("k8s/ml/a/u-a", "k8s", namespace="ml", pod="a", user="ada")
 
 
+def test_a_claim_has_the_pods_uid_and_whether_slurm_runs_in_it() -> None:
+    node = Node()
+    node.listed(holding("a", A), holding("b", B))
+    node.recorded(record("a", "u-a", slurm=True), record("b", "u-b"))
+    found, _ = node.holders.claims((), {}, {}, node.now)
+    assert [(claim.uid, claim.slurm) for claim in found] == [("u-a", True), ("u-b", False)]
+
+
+def test_a_pod_that_a_file_names_has_that_uid_also_under_a_name_that_is_settled() -> None:
+    """A Slurm prolog's word, told as a process's would be, of a pod that nobody could name in time."""
+    node = Node(api=False)
+    node.listed(holding("a", A))
+    node.wait(60)
+    assert node.claims() == {"k8s/ml/a/": [A]}
+    [claim], _ = node.holders.claims((), {A: {"u-a"}}, {}, node.now)
+    assert (claim.workload.id, claim.uid) == ("k8s/ml/a/", "u-a")
+
+
 def test_before_any_answer_nothing_is_claimed() -> None:
     assert Node().claims() == {}
 

@@ -89,6 +89,23 @@ def test_only_labels_that_are_let_through() -> None:
     assert one(labels=labels).labels == ()
 
 
+@pytest.mark.parametrize(
+    ("labels", "slurm"),
+    [
+        pytest.param({"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker"}, True, id="slinky"),
+        pytest.param({"app.kubernetes.io/name": "x", "slurm.nebius.ai/worker": "true"}, True, id="soperator"),
+        pytest.param({"app.kubernetes.io/name": "slurmctld"}, False, id="another value"),
+        pytest.param({"app.kubernetes.io/name": "slurmd-x"}, False, id="a longer value"),
+        pytest.param({"name": "slurmd"}, False, id="another label"),
+        pytest.param({"app.kubernetes.io/name": ["slurmd"]}, False, id="no text"),
+        pytest.param({}, False, id="none"),
+        pytest.param(None, False, id="no labels"),
+    ],
+)
+def test_a_pod_in_which_slurmd_runs_is_known_by_its_labels(labels: object, *, slurm: bool) -> None:
+    assert one(NAMING, labels=labels).slurm is slurm
+
+
 def test_a_static_pods_uid_is_the_one_in_its_cgroup() -> None:
     annotations = {"kubernetes.io/config.hash": "3f9c", "kubernetes.io/config.mirror": "3f9c"}
     assert one(annotations=annotations).uid == "3f9c"

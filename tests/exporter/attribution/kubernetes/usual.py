@@ -5,4 +5,6 @@ from dutycycle_exporter.cli import read_settings
 
 _settings = read_settings([])
 SELECTION = Selection(_settings.kubernetes_resources)
-NAMING = Naming(_settings.kubernetes_user_annotation, _settings.kubernetes_user_label)
+NAMING = Naming(
+    _settings.kubernetes_user_annotation, _settings.kubernetes_user_label, slurm=_settings.kubernetes_slurm_labels
+)
