@@ -29,13 +29,17 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What is read of an object that owns others: who it is, who owns it, and what is written on it."""
+    """What is read of an object that owns others: who it is, who owns it, and what is written on it.
+
+    `cluster_scoped` objects are in no namespace: those that own others are machines, installers and their like.
+    """
 
     uid: str
     owner: Reference | None = None
     created: float | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    cluster_scoped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,8 +78,8 @@ class OwnerFinder:
     """Finds jobs, and remembers the objects on the way. Belongs to one thread; `find` waits for `fetch`.
 
     `fetch` gives the object of a reference in a namespace: None where it is not there or may not be read, which is
-    final for this object, so that a job does not become another one in its life. It raises SourceError where it could
-    not be found out; that is not remembered.
+    final for this object, so that a job does not become another one in its life. Of one that is in no namespace it is
+    enough to say that. It raises SourceError where it could not be found out; that is not remembered.
     """
 
     def __init__(self, fetch: Callable[[str, Reference], Metadata | None]) -> None:
@@ -98,6 +98,8 @@ class OwnerFinder:
             metadata = self._metadata(pod.namespace, reference)
             if kind in _ABOVE:
                 above = metadata
+                break
+            if metadata is not None and metadata.cluster_scoped:
                 break
             chain.append((reference, metadata))
             reference = metadata.owner if metadata is not None else None

@@ -165,6 +165,17 @@ def test_a_pod_that_no_job_controls_is_one(server: Server, owner: Reference | No
     assert not server.asked
 
 
+def test_what_is_in_no_namespace_is_no_job(server: Server) -> None:
+    """An installer, a machine, or whatever else a cluster has: the job is below it, and says nothing of it."""
+    first = server.add(["apps/v1 DaemonSet", "example.com/v1 Stack"])
+    for key in server.objects:
+        if key[1].kind == "Stack":
+            server.objects[key] = Metadata(key[1].uid, annotations={"a": "b"}, cluster_scoped=True)
+    found = OwnerFinder(server.fetch).find(pod(first))
+    assert (found.kind, found.chain) == ("DaemonSet", ("DaemonSet",))
+    assert "a" not in found.annotations
+
+
 def test_what_is_gone_and_made_anew_is_another(server: Server) -> None:
     """The object under the owner's name has another uid: the one that is gone is the job, and it has no annotations."""
     first = server.add(["batch/v1 Job", "jobset.x-k8s.io/v1alpha2 JobSet"])
@@ -326,9 +337,9 @@ def test_a_chain_ends_in_the_depth_and_in_cycles(server: Server) -> None:
     deep = server.add([f"example.com/v1 Kind{n}" for n in range(DEEPEST + 5)])
     assert OwnerFinder(server.fetch).find(pod(deep)).kind == f"Kind{DEEPEST - 1}"
     assert server.asked.total() == DEEPEST
-    one, two = (Reference("example.com/v1", "Ring", name, f"uid-of-{name}") for name in ("one", "two"))
-    server.objects = {("ml", one): Metadata("uid-of-one", two), ("ml", two): Metadata("uid-of-two", one)}
-    assert OwnerFinder(server.fetch).find(pod(one)).name == "two"
+    ring = [Reference("example.com/v1", "Ring", name, f"uid-of-{name}") for name in ("one", "two", "three")]
+    server.objects = {("ml", it): Metadata(it.uid, owner) for it, owner in zip(ring, [*ring[1:], ring[0]], strict=True)}
+    assert OwnerFinder(server.fetch).find(pod(ring[0])).name == "three"
     self_made = Reference("v1", "Pod", "pod", "uid-of-pod")
     server.objects = {("ml", self_made): Metadata("uid-of-pod", self_made)}
     assert OwnerFinder(server.fetch).find(pod(self_made)).chain == ()
