@@ -15,6 +15,7 @@ from dutycycle_alerter.schedulers import connected
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.prometheus import PrometheusSource
 from dutycycle_alerter.sources.scrape import ScrapeSource
+from dutycycle_alerter.store.retention import forget
 from dutycycle_alerter.store.status import mark_replay
 from dutycycle_alerter.store.transactions import Transactions
 
@@ -40,6 +41,8 @@ class Evaluator:
     ) -> None:
         """Go on from what the store has. Raises StoreError, ConfigError."""
         self._settings = settings
+        self._store = store
+        self._clock = clock
         self._scheduler = scheduler
         self._lost = lost
         if replay:
@@ -65,13 +68,17 @@ class Evaluator:
             # The first pass comes after the first scrape, so that it has something to say.
             first_pass = self._settings.source.interval
         self._every(schedule.pass_interval, "pass", self._engine.run_pass, delay=first_pass)
-        self._every(schedule.housekeeping_interval, "housekeeping", self._source.housekeeping)
+        self._every(schedule.housekeeping_interval, "housekeeping", self._keep_house)
 
     def close(self) -> None:
         """Finish what runs, save what was scraped last where that is still ours to do, and let go of everything."""
         for name in ("scrape", "pass", "housekeeping"):
             self._scheduler.cancel(name)
         self._release()
+
+    def _keep_house(self) -> None:
+        self._source.housekeeping()
+        forget(self._store, self._settings.retention, self._clock())
 
     def _release(self) -> None:
         try:

@@ -19,6 +19,7 @@ from dutycycle_alerter.settings.policies import Maintenance, OptOut, Policies, P
 from dutycycle_alerter.settings.prometheus import Prometheus
 from dutycycle_alerter.settings.scrape import COARSEST, ScrapeSource
 from dutycycle_alerter.settings.slurm import Slurm
+from dutycycle_alerter.settings.store import Retention
 from dutycycle_alerter.settings.types import (
     LONGEST,
     SHORTEST,
@@ -58,6 +59,7 @@ __all__ = [
     "Prometheus",
     "Ratio",
     "RealDuration",
+    "Retention",
     "RuleNames",
     "Rules",
     "Schedule",
@@ -109,7 +111,10 @@ class Settings(Section):
     time_scale: Number = Field(default=1, gt=0, le=3600)
     """Every duration is divided by this; 1 in production, more for tests, replays and the demo."""
     database: str = "sqlite:///dutycycle.sqlite3"
-    """SQLAlchemy URL of the store."""
+    """URL of the store: sqlite:///FILE or postgresql://USER@HOST/NAME, with libpq's options and `password_file` in its
+    query.
+    """
+    retention: Retention = Retention()
     replica: str = Field(default="", max_length=100)
     """How this alerter is called where several share a PostgreSQL database; empty: by host name and process."""
     source: ScrapeSource = ScrapeSource()

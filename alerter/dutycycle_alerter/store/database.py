@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -110,13 +109,13 @@ class Database:
         return sqlite.place_of(self._engine.url) if self._engine.dialect.name == "sqlite" else (None, None)
 
 
-def open_database(url: str, *, time_scale: float | None = None, password_file: Path | None = None) -> Database:
+def open_database(url: str, *, time_scale: float | None = None) -> Database:
     """Open a database, making or migrating its tables.
 
     A store belongs to one time scale, because its durations are wall seconds: given one, a store written at another is
-    refused. `password_file` holds PostgreSQL's password. Raises StoreError naming the database and the remedy.
+    refused. Raises StoreError naming the database and the remedy.
     """
-    engine, name = connect(url, password_file=password_file)
+    engine, name = connect(url)
     database = Database(engine, name, time_scale)
     try:
         database.make()
@@ -126,9 +125,9 @@ def open_database(url: str, *, time_scale: float | None = None, password_file: P
     return database
 
 
-def connect(url: str, *, password_file: Path | None = None) -> tuple[sa.Engine, str]:
+def connect(url: str) -> tuple[sa.Engine, str]:
     """An engine, and how the database may be shown; nothing is asked of it yet. Raises StoreError."""
-    parsed = parse_url(url, password_file)
+    parsed = parse_url(url)
     name = show_url(parsed)
     kind = sqlite if parsed.get_backend_name() == "sqlite" else postgresql
     try:

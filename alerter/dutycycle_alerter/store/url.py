@@ -12,14 +12,16 @@ from dutycycle_alerter.errors import StoreError
 _EXAMPLES = "sqlite:////var/lib/dutycycle/dutycycle.sqlite3 or postgresql://user@host/name"
 _POSTGRESQL = ("postgresql", "postgres")
 _DRIVER = "postgresql+psycopg"
+_FILE = "password_file"
 _LONGEST_SECRET = 64 * 1024
 
 
-def parse_url(text: str, password_file: Path | None = None) -> sa.URL:
-    """A URL that SQLAlchemy can open, with the password that a file holds. Raises StoreError with the remedy.
+def parse_url(text: str) -> sa.URL:
+    """A URL that SQLAlchemy can open. Raises StoreError with the remedy.
 
-    PostgreSQL is spoken to through psycopg, whatever SQLAlchemy's default is. What libpq reads from the environment
-    (PGPASSWORD, PGPASSFILE, PGSSLMODE, ...) holds where the URL is silent; its options may be in the URL's query.
+    PostgreSQL is spoken to through psycopg, whatever SQLAlchemy's default is. The query may have libpq's options, and
+    `password_file`, which holds the password alone. What libpq reads from the environment (PGPASSWORD, PGPASSFILE,
+    PGSSLMODE, ...) holds where the URL is silent.
     """
     try:
         url = sa.make_url(text)
@@ -37,11 +39,11 @@ def parse_url(text: str, password_file: Path | None = None) -> sa.URL:
                 "without a driver"
             )
         url = url.set(drivername=_DRIVER)
-        return url if password_file is None else _with_password(url, password_file)
+        return _with_password(url) if _FILE in url.query else url
     if backend != "sqlite":
         raise StoreError(f"database {show_url(url)}: a store is SQLite or PostgreSQL: write {_EXAMPLES}")
-    if password_file is not None:
-        raise StoreError(f"database {show_url(url)}: SQLite has no password: remove database_password_file")
+    if _FILE in url.query:
+        raise StoreError(f"database {show_url(url)}: SQLite has no password: remove {_FILE}")
     if url.database in (None, "", ":memory:"):
         raise StoreError(f"database {show_url(url)}: a store needs a file: write it like sqlite:///dutycycle.sqlite3")
     return url
@@ -53,9 +55,11 @@ def show_url(url: sa.URL) -> str:
     return url.set(query={}, drivername=backend).render_as_string(hide_password=True)
 
 
-def _with_password(url: sa.URL, file: Path) -> sa.URL:
-    if url.password is not None or "password" in url.query:
-        raise StoreError(f"database {show_url(url)}: it has a password, and database_password_file names another")
+def _with_password(url: sa.URL) -> sa.URL:
+    named = url.query[_FILE]
+    if url.password is not None or "password" in url.query or not isinstance(named, str):
+        raise StoreError(f"database {show_url(url)}: it has a password, and {_FILE} names another")
+    file = Path(named)
     try:
         with file.open("rb") as opened:
             content = opened.read(_LONGEST_SECRET + 1)
@@ -69,4 +73,4 @@ def _with_password(url: sa.URL, file: Path) -> sa.URL:
         raise StoreError(f"{file}: the database's password is not UTF-8") from None
     if not password or "\0" in password:
         raise StoreError(f"{file}: there is no password in it")
-    return url.set(password=password)
+    return url.difference_update_query([_FILE]).set(password=password)

@@ -1,0 +1,90 @@
+"""What is past its retention goes, in small transactions; what is open, or within it, stays."""
+
+import pytest
+import sqlalchemy as sa
+
+from dutycycle_alerter.config_file import parse
+from dutycycle_alerter.errors import ConfigError
+from dutycycle_alerter.fleet_now import FleetAmounts
+from dutycycle_alerter.incidents.model import Resolution, State
+from dutycycle_alerter.settings import Retention
+from dutycycle_alerter.store import fleet_ledger, retention
+from dutycycle_alerter.store.database import Database
+from dutycycle_alerter.store.retention import forget
+from dutycycle_alerter.store.schema import event, fleet_hour, usage_hour
+from tests.alerter.store.test_incidents import NOW, add, found, incident
+from tests.alerter.store.test_ledger import account, job, used
+
+DAY = 86400.0
+KEPT = Retention()
+
+
+def resolved(subject: str, days_ago: float, *, opened: float = 1.0) -> object:
+    at = NOW - days_ago * DAY
+    return incident(
+        subject, state=State.RESOLVED, resolution=Resolution.ENDED, opened_at=at - opened * DAY, resolved_at=at
+    )
+
+
+def count(database: Database, table: sa.Table) -> int:
+    with database.read() as connection:
+        return int(connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
+
+
+def test_resolved_incidents_go_with_their_events_and_open_ones_never(database: Database) -> None:
+    add(
+        database,
+        resolved("old", 400.1),
+        resolved("young", 399.9, opened=200),
+        incident("open for years", opened_at=NOW - 3000 * DAY, started_at=NOW - 3000 * DAY),
+        incident("snoozed", opened_at=NOW - 900 * DAY, state=State.SNOOZED),
+    )
+    for _ in range(2):
+        forget(database, KEPT, NOW)
+        assert sorted(found(database)) == ["open for years", "snoozed", "young"]
+        assert count(database, event) == 3
+
+
+def test_more_than_a_transaction_deletes_go_in_several(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "_AT_ONCE", 3)
+    add(database, *(resolved(f"slurm/{i}", 500) for i in range(8)))
+    transactions = []
+
+    class Counting:
+        read = database.read
+
+        def write(self) -> object:
+            transactions.append(1)
+            return database.write()
+
+    forget(Counting(), KEPT, NOW)  # type: ignore[arg-type]
+    assert found(database) == []
+    # Three, three, two, none; and one look at each ledger.
+    assert len(transactions) == 4 + 2
+
+
+def test_hours_of_usage_and_fleet_go_when_they_are_old(database: Database) -> None:
+    hour = 3600.0
+    for days in (900, 801, 799, 0):
+        account(database, NOW - days * DAY, (job(), used(60)), (job(2), used(60)))
+    with database.write() as connection:
+        amounts = FleetAmounts("", "H200", allocated=1)
+        for days in (900, 1):
+            for minutes in (2, 1):
+                at = NOW - days * DAY - 60 * minutes
+                fleet_ledger.add(connection, at, [amounts], longest=60, hour=hour)
+    assert (count(database, usage_hour), count(database, fleet_hour)) == (8, 2)
+    for _ in range(2):
+        forget(database, KEPT, NOW)
+        assert (count(database, usage_hour), count(database, fleet_hour)) == (4, 1)
+
+
+@pytest.mark.parametrize("key", ["incidents", "usage"])
+def test_a_retention_that_would_delete_what_is_needed_is_refused(key: str) -> None:
+    with pytest.raises(ConfigError, match=rf"retention\.{key}.*7d"):
+        parse({"retention": {key: "1h"}}, origin="test")
+
+
+def test_durations_are_scaled() -> None:
+    scaled = parse({"retention": {"incidents": "10d"}, "time_scale": 10}, origin="test").scaled()
+    assert (scaled.retention.incidents, scaled.retention.usage) == (DAY, 80 * DAY)
