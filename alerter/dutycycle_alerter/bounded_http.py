@@ -210,6 +210,14 @@ class _HTTPSPool(HTTPSConnectionPool):
             conn.connect()
 
 
+def bound(pool: urllib3.PoolManager) -> None:
+    """Has a pool that somebody else made bound the beginnings of its exchanges as these here are: its time-out for a
+    wait is then also that for a handshake, and for all headers of an answer.
+    """
+    if type(pool) in (urllib3.PoolManager, urllib3.ProxyManager):
+        pool.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
+
+
 @contextmanager
 def cut_off(seconds: float | None, shutdown: Callable[[], None]) -> Iterator[None]:
     """Shut the connection down if the block lasts longer.

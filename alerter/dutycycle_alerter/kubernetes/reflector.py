@@ -1,0 +1,290 @@
+"""One list and watch that never ends: lists in pages, watches from there, recovers from whatever the server does.
+
+On losing touch nothing is taken from the table: its last word stays, and is not fresh.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import Event, Lock, Thread
+from typing import NoReturn
+
+from dutycycle_alerter.kubernetes import objects
+from dutycycle_alerter.kubernetes.client import Client, Stream, refused
+from dutycycle_alerter.kubernetes.failures import ApiError, Failure
+from dutycycle_alerter.kubernetes.objects import MalformedError
+from dutycycle_alerter.kubernetes.tables import Table
+
+_log = logging.getLogger(__name__)
+
+_PAGES = 10_000
+_LARGEST_PAGE = 8_000
+_PATIENCE = 3
+"""Failures of a watch in a row after which all is listed anew: its place may be what the server cannot bear."""
+_GRACE = 5.0
+"""Seconds within which one watch follows the other without a doubt about what is in between."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long things take, in seconds. `silence` is how long a watch may say nothing: a bookmark comes every minute.
+    A watch is asked to end after `watch`, or half of that again. `settle` is how long what was missed is waited for
+    when a watch goes on after a failure. Pauses after failures grow from the first to the longest.
+    """
+
+    silence: float = 90.0
+    watch: float = 240.0
+    settle: float = 2.0
+    first_pause: float = 0.8
+    longest_pause: float = 30.0
+    page: int = 500
+
+
+class Reflector:
+    """Keeps a table up to date with the objects at `path` that `selector` (a query) selects, in a thread of its own.
+    `kind` is that of the list (`PodList`), `what` names them to people.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        path: str,
+        selector: Mapping[str, str],
+        *,
+        kind: str,
+        what: str,
+        table: Table,
+        pace: Pace,
+        denied_pause: float | None = None,
+    ) -> None:
+        self._client = client
+        self._path = path
+        self._selector = selector
+        self._kind = kind
+        self._what = what
+        self._table = table
+        self._pace = pace
+        self._denied_pause = denied_pause
+        self._stop = Event()
+        self._thread = Thread(target=self._run, name=f"kubernetes-{what}", daemon=True)
+        self._lock = Lock()
+        self._stream: Stream | None = None
+        self._version = ""
+        self._page = pace.page
+        self._in_a_row = 0
+        self._watches_failed = 0
+        self._complete = False
+        self._open = self._missed = False
+        self._error = "not listed yet"
+        self._failure: Failure | None = None
+        self._heard = self._closed = self._settled = 0.0
+        self._heard_at: float | None = None
+        self.failures: Counter[str] = Counter()
+        """By reason."""
+        self.events = 0
+        self.lists = 0
+        """Complete ones; the first is no relist."""
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def close(self, timeout: float) -> None:
+        """End it, also where it waits for the server; `timeout` is in seconds."""
+        self._stop.set()
+        with self._lock:
+            stream = self._stream
+        if stream is not None:
+            stream.cut()
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all was listed once."""
+        return self._complete
+
+    @property
+    def denied(self) -> bool:
+        """Whether the server forbids it."""
+        return self._failure is Failure.FORBIDDEN
+
+    @property
+    def heard_at(self) -> float | None:
+        """When the server was last heard (Unix seconds, our clock)."""
+        return self._heard_at
+
+    def silent_for(self) -> float | None:
+        """Seconds since the server was last heard; None where it never was."""
+        return None if self._heard_at is None else time.monotonic() - self._heard
+
+    def problem(self) -> str:
+        """Why the table may not be what is there now; empty where it is."""
+        if self._error:
+            return self._error
+        now = time.monotonic()
+        if now - self._heard > self._pace.silence:
+            return f"{self._client.shown}: {self._what}: silent for {now - self._heard:.0f} s; it is asked anew"
+        if not self._open and now - self._closed > _GRACE:
+            return f"{self._client.shown}: {self._what}: the watch ended, and the next has not begun yet"
+        if now < self._settled:
+            return f"{self._client.shown}: {self._what}: connected again, what was missed is still coming"
+        return ""
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                if not self._version:
+                    self._list()
+                self._watch()
+            except ApiError as error:
+                if self._stop.is_set():
+                    return
+                pause = self._failed(error)
+            except Exception:  # noqa: BLE001
+                # A thread that dies would leave a table that grows old in silence.
+                _log.exception("watching %s of %s", self._what, self._client.shown)
+                message = f"{self._client.shown}: {self._what}: an error of the alerter's own, see its log"
+                pause = self._failed(ApiError(message, Failure.INTERNAL))
+                self._version = ""
+            else:
+                continue
+            self._stop.wait(pause)
+
+    def _failed(self, error: ApiError) -> float:
+        """Takes note of a failure. How long to wait before going on, in seconds."""
+        if not self._in_a_row:
+            _log.warning("%s", error)
+        self._error, self._failure = str(error), error.failure
+        self.failures[error.failure.value] += 1
+        self._in_a_row += 1
+        self._missed = True
+        if error.failure in (Failure.EXPIRED, Failure.SILENT):
+            # A server that begins watches and then says nothing would look well again with each that it begins.
+            self._version = ""
+        if error.failure in (Failure.UNAUTHORIZED, Failure.TLS, Failure.CREDENTIALS):
+            try:
+                self._client.renew()
+            except ApiError as other:
+                self._error = str(other)
+        if error.failure is Failure.FORBIDDEN and self._denied_pause is not None:
+            return self._denied_pause
+        grown = self._pace.first_pause * 2.0 ** min(self._in_a_row - 1, 20)
+        pause = min(grown, self._pace.longest_pause) * random.uniform(0.5, 1.0)  # noqa: S311
+        # All who were turned away together shall not come back together.
+        asked = error.retry_after
+        return pause if asked is None else max(pause, asked * random.uniform(1.0, 1.1))  # noqa: S311
+
+    def _list(self) -> None:
+        """All pages, as one. Raises ApiError."""
+        self._table.begin()
+        query = {**self._selector, "limit": str(self._page)}
+        first = ""
+        for _ in range(_PAGES):
+            try:
+                page = objects.decode_page(self._client.get(self._path, query), self._kind)
+            except MalformedError as error:
+                self._garbage(str(error))
+            except ApiError as error:
+                if error.failure is Failure.EXPIRED:
+                    # The rest could be had, but not what happened to the first pages since: all from the beginning, and
+                    # in fewer steps.
+                    self._page = min(self._page * 4, _LARGEST_PAGE)
+                raise
+            if self._stop.is_set():
+                return
+            first = first or page.metadata.resourceVersion
+            self._table.page(page.items or ())
+            if not page.metadata.more:
+                break
+            if page.metadata.more == query.get("continue"):
+                self._garbage("the list does not go on: its next page is this one")
+            query["continue"] = page.metadata.more
+        else:
+            self._garbage(f"a list of more than {_PAGES} pages")
+        self._table.commit()
+        # From the first page on: what changed since is told again, whatever the server did with the pages.
+        self._version, self._page = first, self._pace.page
+        self.lists += 1
+        self._watches_failed = 0
+        self._complete, self._missed = True, False
+        self._hear()
+
+    def _watch(self) -> None:
+        """One watch, from where the last one ended. Raises ApiError where it ended otherwise than it should."""
+        lasting = self._pace.watch * random.uniform(1.0, 1.5)  # noqa: S311
+        query = {
+            **self._selector,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(max(1, round(lasting))),
+        }
+        silence = self._pace.silence
+        told = self.events
+        try:
+            stream = self._client.watch(self._path, query, silence, lasting + 2 * silence)
+            begun = self._opened(stream)
+            for line in stream.lines():
+                if line:
+                    self._take(line)
+            self._ended(told, time.monotonic() - begun)
+        except ApiError:
+            self._watches_failed += 1
+            if self._watches_failed >= _PATIENCE:
+                self._version = ""
+            raise
+        finally:
+            self._open, self._closed = False, time.monotonic()
+            with self._lock:
+                self._stream = None
+
+    def _opened(self, stream: Stream) -> float:
+        with self._lock:
+            self._stream = stream
+        if self._stop.is_set():
+            stream.cut()
+        now = time.monotonic()
+        if self._missed:
+            self._settled = now + self._pace.settle
+        self._missed = False
+        self._hear()
+        self._open, self._error, self._failure = True, "", None
+        return now
+
+    def _take(self, line: bytes) -> None:
+        try:
+            event = objects.decode_event(line)
+        except MalformedError as error:
+            self._garbage(str(error))
+        if event.type == "ERROR":
+            status = objects.decode_status(event.object)
+            raise refused(f"{self._client.shown}: {self._path}", status.code or 500, status)
+        if event.type == "BOOKMARK":
+            version = objects.identify(event.object).version
+        elif event.type in ("ADDED", "MODIFIED", "DELETED"):
+            version = self._table.change(event.type, event.object)
+            self.events += 1
+        else:
+            self._garbage(f"an event of the kind {event.type[:40]!r}")
+        self._version = version or self._version
+        self._in_a_row = self._watches_failed = 0
+        self._hear()
+
+    def _ended(self, told: int, lasted: float) -> None:
+        """The server ended a watch. One that says nothing and ends at once would be begun again without end."""
+        if told == self.events and lasted < min(1.0, self._pace.watch / 2):
+            self._error = f"{self._client.shown}: {self._path}: the watch ends as soon as it has begun"
+            raise ApiError(self._error, Failure.CUT)
+        self._in_a_row = self._watches_failed = 0
+
+    def _hear(self) -> None:
+        self._heard, self._heard_at = time.monotonic(), time.time()
+
+    def _garbage(self, reason: str) -> NoReturn:
+        raise ApiError(f"{self._client.shown}: {self._path}: {reason}", Failure.GARBAGE)

@@ -1,0 +1,78 @@
+"""A cluster of the alerter's on a test API server, at a pace that tests can wait for; and what is true of both."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dutycycle_alerter.kubernetes.cluster import Cluster
+from dutycycle_alerter.kubernetes.model import Snapshot
+from dutycycle_alerter.kubernetes.reflector import Pace
+from dutycycle_alerter.settings.kubernetes import KubernetesCluster
+from tests.fakes.kubernetes import KubernetesServer
+
+QUICK = Pace(silence=0.6, watch=30.0, settle=0.05, first_pause=0.02, longest_pause=0.1, page=3)
+PATIENT = 30.0
+"""Seconds after which a test that waits for something fails."""
+
+
+def kubeconfig(directory: Path, server: str, user: dict[str, Any] | None = None, **cluster: Any) -> Path:
+    """A kubeconfig with one context, `here`."""
+    path = directory / "kubeconfig.json"
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "one", "cluster": {"server": server, **cluster}}],
+        "users": [{"name": "me", "user": {"token": "admin"} if user is None else user}],
+        "contexts": [{"name": "here", "context": {"cluster": "one", "user": "me"}}],
+        "current-context": "here",
+    }
+    path.write_text(json.dumps(content))
+    return path
+
+
+@contextmanager
+def watched(directory: Path, server: KubernetesServer, *, pace: Pace = QUICK, **settings: Any) -> Iterator[Cluster]:
+    """Watches the server; nothing is waited for."""
+    keywords = {name: settings.pop(name) for name in ("per_second", "remember", "time_scale") if name in settings}
+    path = settings.pop("kubeconfig", None) or kubeconfig(directory, server.url)
+    found = KubernetesCluster(kubeconfig=path, **({"timeout": 0.6, "nodes": False} | settings))
+    cluster = Cluster(found, pace=pace, **({"per_second": 1000.0} | keywords))
+    cluster.start()
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def truth(server: KubernetesServer) -> dict[str, str]:
+    """The phases of the pods with GPUs or claims that exist, by uid."""
+    found = {}
+    for one in server.objects("Pod"):
+        asked = [container.get("resources", {}).get("limits", {}) for container in one["spec"]["containers"]]
+        if any("nvidia.com/gpu" in limits for limits in asked) or one["spec"].get("resourceClaims"):
+            found[one["metadata"]["uid"]] = one["status"]["phase"]
+    return found
+
+
+def table(snapshot: Snapshot) -> dict[str, str]:
+    """The same of what is known: of pods that are not gone."""
+    return {uid: pod.phase for uid, pod in snapshot.pods.items() if not pod.gone}
+
+
+def until(reached: Callable[[], object]) -> None:
+    """Waits for it."""
+    deadline = time.monotonic() + PATIENT
+    while not reached():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.005)
+
+
+def agrees(cluster: Cluster, server: KubernetesServer) -> bool:
+    """Whether what is known is fresh, and true."""
+    snapshot = cluster.snapshot()
+    return snapshot.fresh and table(snapshot) == truth(server)
