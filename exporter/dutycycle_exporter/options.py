@@ -172,8 +172,8 @@ def _attribution() -> Iterator[Callable[[Callable[..., None]], Callable[..., Non
         "--kubernetes.slurm-labels",
         "kubernetes_slurm_labels",
         type=_NAMES,
-        default="app.kubernetes.io/name=slurmd,slurm.nebius.ai/worker=true",
-        metavar="LABEL=VALUE,...",
+        default="app.kubernetes.io/name=slurmd,app.kubernetes.io/name=[sS]lurm[cC]luster,slurm.nebius.ai/worker=true",
+        metavar="LABEL=GLOB,...",
         help="Pods with one of these labels run slurmd: a Slurm job on their GPU holds it alone; needs the API.",
     )
     yield _switch(

@@ -43,7 +43,7 @@ class Settings:
     kubernetes_user_annotation: str
     kubernetes_user_label: str
     kubernetes_slurm_labels: tuple[str, ...]
-    """Each `label=value`."""
+    """Each `label=glob`."""
     kubernetes_api: bool
     local: bool
     procfs: Path

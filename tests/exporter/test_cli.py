@@ -43,7 +43,9 @@ FLAGS = {
     "--kubernetes.pod-labels": (),
     "--kubernetes.user-annotation": "dutycycle.io/user",
     "--kubernetes.user-label": "",
-    "--kubernetes.slurm-labels": ("app.kubernetes.io/name=slurmd", "slurm.nebius.ai/worker=true"),
+    "--kubernetes.slurm-labels": (
+        *("app.kubernetes.io/name=slurmd", "app.kubernetes.io/name=[sS]lurm[cC]luster", "slurm.nebius.ai/worker=true"),
+    ),
     "--kubernetes.api": False,
     "--path.procfs": "/proc",
     "--path.cgroup": "/sys/fs/cgroup",

@@ -23,7 +23,7 @@ _LONGEST_UID = 64
 class Naming:
     """Where a pod's user is written (an annotation, else a label; empty for none), and which labels are let through.
 
-    `labels` are patterns of label names. `slurm` are labels of pods in which slurmd runs, each `name=value`.
+    `labels` are patterns of label names. `slurm` are labels of pods in which slurmd runs, each `name=pattern`.
     """
 
     user_annotation: str = ""
@@ -130,8 +130,13 @@ def _record(item: object, naming: Naming) -> PodRecord | None:
                 if any(fnmatch.fnmatchcase(label, pattern) for pattern in naming.labels)
             )
         ),
-        slurm=any(f"{label}={value}" in naming.slurm for label, value in labels.items()),
+        slurm=any(_has(labels, label) for label in naming.slurm),
     )
+
+
+def _has(labels: Mapping[str, str], label: str) -> bool:
+    name, _, pattern = label.partition("=")
+    return name in labels and fnmatch.fnmatchcase(labels[name], pattern)
 
 
 def is_pod_name(text: str) -> bool:

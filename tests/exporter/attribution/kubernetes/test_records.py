@@ -94,6 +94,7 @@ def test_only_labels_that_are_let_through() -> None:
     [
         pytest.param({"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker"}, True, id="slinky"),
         pytest.param({"app.kubernetes.io/name": "x", "slurm.nebius.ai/worker": "true"}, True, id="soperator"),
+        pytest.param({"app.kubernetes.io/name": "SlurmCluster"}, True, id="soperator, before that had a label"),
         pytest.param({"app.kubernetes.io/name": "slurmctld"}, False, id="another value"),
         pytest.param({"app.kubernetes.io/name": "slurmd-x"}, False, id="a longer value"),
         pytest.param({"name": "slurmd"}, False, id="another label"),
