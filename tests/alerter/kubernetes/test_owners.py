@@ -185,6 +185,18 @@ def test_what_is_gone_and_made_anew_is_another(server: Server) -> None:
     assert (found.kind, found.uid, found.created, found.annotations) == ("Job", "uid-0", None, {})
 
 
+def test_a_job_under_a_used_name_is_a_new_one(server: Server) -> None:
+    """The first is known by what was written on it, the second is asked for."""
+    before, after = (Reference("batch/v1", "Job", "train", uid) for uid in ("old", "new"))
+    finder = OwnerFinder(server.fetch)
+    server.objects = {("ml", before): Metadata("old", annotations={"run": "1"})}
+    first = finder.find(pod(before))
+    server.objects = {("ml", after): Metadata("new", annotations={"run": "2"})}
+    second = finder.find(pod(after))
+    assert (first.uid, first.annotations["run"], second.uid, second.annotations["run"]) == ("old", "1", "new", "2")
+    assert finder.find(pod(before)) == first
+
+
 def test_each_object_is_asked_for_once(server: Server) -> None:
     """Whatever the number of pods, and also where it is not there."""
     first = server.add(["apps/v1 ReplicaSet", "apps/v1 Deployment", "example.com/v1 App"])
