@@ -94,7 +94,10 @@ class Fetcher:
         return f"may not read {shown}: grant get on them, or jobs end at what they own"
 
     def _get(self, resource: Resource, namespace: str, reference: Reference) -> Metadata | None:
-        place = resource, namespace if resource.namespaced else ""
+        if not resource.namespaced:
+            # No job, whatever is written on it: it is not worth a right.
+            return Metadata(reference.uid, cluster_scoped=True)
+        place = resource, namespace
         since = self._denied.get(place)
         if since is not None and time.monotonic() - since < self._remembered:
             return None
