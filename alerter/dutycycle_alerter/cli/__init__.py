@@ -19,6 +19,7 @@ _COMMANDS = {
     "incidents": "List incidents; show, acknowledge, snooze or resolve one.",
     "users": "Who used how much, and how well.",
     "gpus": "Every GPU now.",
+    "db": "Make or upgrade the store's tables; see how the store is.",
     "config": "Check a configuration file and print what it comes to.",
 }
 

@@ -40,7 +40,7 @@ class Database:
         engine = self._engine
         if engine.dialect.name == "postgresql":
             engine = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-        with _translated(self._name), engine.connect() as connection:
+        with translated(self._name), engine.connect() as connection:
             yield connection
 
     @contextmanager
@@ -52,7 +52,7 @@ class Database:
         """
         self.make()
         engine = self._engine.execution_options(immediate=True, alone=alone)
-        with _translated(self._name):
+        with translated(self._name):
             if engine.dialect.name != "postgresql":
                 with engine.begin() as connection:
                     yield connection
@@ -89,7 +89,7 @@ class Database:
         It is done anew where SQLite's file was removed: connections would go on writing into the removed one, and
         everything would be lost without an error.
         """
-        with self._lock, _translated(self._name):
+        with self._lock, translated(self._name):
             place = self._place()
             if self._made is not None and place == self._made:
                 return
@@ -165,7 +165,8 @@ def _check_time_scale(engine: sa.Engine, time_scale: float, name: str) -> None:
 
 
 @contextmanager
-def _translated(name: str) -> Iterator[None]:
+def translated(name: str) -> Iterator[None]:
+    """Errors of the database within, as StoreError that names it."""
     try:
         yield
     except (SQLAlchemyError, CommandError, psycopg.Error, UnicodeEncodeError) as error:

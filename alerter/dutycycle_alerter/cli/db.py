@@ -1,0 +1,110 @@
+"""`dutycycle db`: make or migrate the store's tables, and see how the store is."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from dutycycle_alerter.cli.options import config_option, settings_from
+from dutycycle_alerter.errors import ConfigError
+from dutycycle_alerter.printable import printable
+from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.store.checking import Check, Standing, check_store
+from dutycycle_alerter.store.database import connect, open_database, translated
+from dutycycle_alerter.store.migrating import head, revision_of
+
+_database = click.option(
+    "--database", envvar="DUTYCYCLE_DATABASE", help="URL of the store; overrides the configuration's."
+)
+
+
+@click.group()
+def db() -> None:
+    """Make or upgrade the store's tables, and see how the store is.
+
+    \b
+    Examples:
+      dutycycle db upgrade --config /etc/dutycycle.yaml
+      dutycycle db check --database postgresql://dutycycle@db.example.org/dutycycle
+    """
+
+
+@db.command()
+@config_option
+@_database
+def upgrade(config_file: Path | None, database: str | None) -> None:
+    """Make the tables, or bring them to what this version needs. An alerter does the same when it starts.
+
+    It is done once, whoever else does it at that moment, and in one transaction. Where there is nothing to do, nothing
+    is done. Exit codes: 0 the tables are as they should be, 1 they are not, 2 wrong usage or configuration.
+
+    \b
+    Examples:
+      dutycycle db upgrade --config /etc/dutycycle.yaml
+      PGPASSWORD=... dutycycle db upgrade --database postgresql://owner@db.example.org/dutycycle
+    """
+    url, _ = _chosen(config_file, database)
+    engine, name = connect(url)
+    try:
+        with translated(name), engine.connect() as connection:
+            before = revision_of(connection)
+    finally:
+        engine.dispose()
+    open_database(url).close()
+    if before == head():
+        click.echo(f"{name}: at revision {before}, the newest; nothing to do")
+    else:
+        click.echo(f"{name}: {'made' if before is None else f'upgraded from revision {before}'}, now at {head()}")
+
+
+@db.command()
+@config_option
+@_database
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def check(config_file: Path | None, database: str | None, *, as_json: bool) -> None:
+    """See whether the store can be used, and how it is; nothing is changed.
+
+    Can it be reached and written, is its encoding UTF-8, are its tables this version's, may this user do what an
+    alerter does, does it hold what is past its retention. Exit codes: 0 all is well or there are warnings only, 1
+    something is wrong, 2 wrong usage or configuration.
+
+    \b
+    Examples:
+      dutycycle db check --config /etc/dutycycle.yaml
+      dutycycle db check --json | jq '.checks[] | select(.standing != "ok")'
+    """
+    url, settings = _chosen(config_file, database)
+    _refuse_missing(url)
+    name, checks = check_store(url, settings, now=time.time())
+    ok = all(item.standing is not Standing.FAILED for item in checks)
+    if as_json:
+        click.echo(json.dumps({"database": name, "ok": ok, "checks": [asdict(item) for item in checks]}, indent=2))
+    else:
+        click.echo(name)
+        for item in checks:
+            click.echo(_line(item))
+    sys.exit(0 if ok else 1)
+
+
+def _chosen(config_file: Path | None, database: str | None) -> tuple[str, Settings | None]:
+    """The URL, and the configuration where one was named."""
+    settings = settings_from(config_file)
+    return database or settings.database, None if config_file is None else settings
+
+
+def _refuse_missing(url: str) -> None:
+    """Looking must not make an empty SQLite file. Raises ConfigError."""
+    engine, name = connect(url)
+    file = engine.url.database
+    if engine.dialect.name == "sqlite" and not Path(str(file)).exists():
+        raise ConfigError(f"database {name}: there is no such file: make it with `dutycycle db upgrade`")
+
+
+def _line(item: Check) -> str:
+    remedy = f" -> {item.remedy}" if item.remedy else ""
+    return f"  {item.standing.value:<8} {item.name}: {printable(item.found)}{remedy}"
