@@ -6,9 +6,11 @@
         server.delete("Pod", "ml", "train-0")       # gone at once: DELETED
         server.url, server.token                    # http://127.0.0.1:PORT, and the token of one who may do all
 
-Objects: `put`, `patch`, `delete`, `get`, `objects(kind)`, `revision`. Kinds are named "Pod", or "Job.batch" where two
-groups have one of that name. Writes of clients over HTTP are checked and defaulted as by a real server; those of the
-Python API are kept as they are. No controller, scheduler or garbage collector runs: what they would do a test does.
+Objects: `put`, `patch`, `delete`, `get`, `objects(kind)`, `revision`; `reset()` takes all away. Kinds are named "Pod",
+or "Job.batch" where two groups have one of that name. Writes of clients over HTTP are checked and defaulted as by a
+real server; those of the Python API are kept as they are. No controller, scheduler or garbage collector runs: what
+they would do a test does.
+
 Kinds from the start: BUILTIN in `kinds`. `install("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs")` adds one,
 `uninstall("PyTorchJob")` takes it away; a group without kinds is a 404 in plain text, as one that never was.
 

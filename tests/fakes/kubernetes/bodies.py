@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from . import validation
+from . import fields, validation
 from .kinds import Kind
 from .routing import Target
 from .status import bad_request, refusal
@@ -48,7 +48,7 @@ def parsed(kind: Kind, headers: Mapping[str, str], body: bytes) -> Object:
         why = f"the body of the request was in an unknown format - accepted media types include: {_MEDIA}"
         raise refusal(415, "UnsupportedMediaType", why)
     try:
-        found = yaml.safe_load(body) if sent == "application/yaml" else json.loads(body)
+        found = yaml.safe_load(body) if sent == "application/yaml" else fields.read(body)
     except (ValueError, yaml.YAMLError, RecursionError):
         shown = body.decode("utf-8", "replace") or "<empty>"
         why = f"couldn't get version/kind; json parse error: {_parse_error(body)} ({shown})"
@@ -58,8 +58,8 @@ def parsed(kind: Kind, headers: Mapping[str, str], body: bytes) -> Object:
     return found
 
 
-def content(kind: Kind, found: Object, target: Target) -> Object:
-    """An object that is to be stored: of the right kind, for the right namespace, with metadata."""
+def content(kind: Kind, found: Object, target: Target) -> tuple[Object, tuple[str, ...]]:
+    """An object that is to be stored: of the right kind, for the right namespace, with metadata; and warnings."""
     named = found.get("kind", kind.name)
     if named != kind.name:
         why = f"converting (v1.{named}) to (core.{kind.name}): unknown conversion"
@@ -69,5 +69,6 @@ def content(kind: Kind, found: Object, target: Target) -> Object:
         raise bad_request(f'{kind.name} in version "{kind.version}" cannot be handled as a {kind.name}')
     if kind.namespaced and metadata.get("namespace", target.namespace) not in ("", target.namespace):
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-    validation.typed(kind, found)
-    return {**found, "metadata": metadata}
+    kept, warnings = fields.checked(kind, {**found, "metadata": metadata}, target.query.get("fieldValidation", "Warn"))
+    validation.typed(kind, kept)
+    return kept, warnings

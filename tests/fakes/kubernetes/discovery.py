@@ -142,6 +142,8 @@ def answer(registry: Registry, target: Target, wanted: Form, known: str | None, 
         return _said({"kind": "APIGroup", "apiVersion": "v1", **group}, wanted)
     if steps[0] == "apis" and len(steps) == 3 and steps[2] in groups.get(steps[1], {}):
         return _said(_resources(steps[1], steps[2], groups[steps[1]][steps[2]]), wanted)
+    if steps[0] == "apis" and len(steps) > 2 and steps[1] in groups:
+        raise no_such_resource()
     raise no_such_path()
 
 
@@ -150,7 +152,7 @@ def served(registry: Registry, target: Target) -> Kind:
     kind = registry.find(target.group, target.version, target.resource)
     if kind is not None and (not target.subresource or kind.sub(target.subresource)):
         return kind
-    if target.version in registry.groups().get(target.group, {}):
+    if target.group in registry.groups():
         raise no_such_resource()
     raise no_such_path()
 

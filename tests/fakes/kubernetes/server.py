@@ -66,8 +66,8 @@ class KubernetesServer:
         self._context = _context(tls)
         self._wire: Wire | None = None
         self._address = ("127.0.0.1", 0)
-        for name in namespaces:
-            self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        self._namespaces = namespaces
+        self.reset()
 
     # Serving
 
@@ -116,6 +116,10 @@ class KubernetesServer:
             found = self._api.answer(asked, user, call.headers, call.body, host, call.gone)
         except Refusal as no:
             found = forms.refused(no)
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+            # A request of a shape that nothing here was written for: as a real server that panics, and serves on.
+            message = f"this request caused the server to fail: {type(error).__name__}: {error}"
+            found = forms.refused(Refusal(500, failure(500, "InternalError", message)))
         return forms.compressed(found, call.headers.get("Accept-Encoding"))
 
     def _note(self, call: Call, asked: Any, user: User | None) -> None:
@@ -202,11 +206,24 @@ class KubernetesServer:
             found = [collection.items[key] for key in collection.keys]
         return [one.copy() for one in found]
 
+    def reset(self) -> None:
+        """Nothing is there but the namespaces of the beginning, nothing was asked, nothing goes wrong; users stay."""
+        self.faults.clear()
+        self.store.clear()
+        self.requests.clear()
+        for name in self._namespaces:
+            content = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            self.put(shaping.defaulted(self.registry.of(content), content))
+
     @property
     def revision(self) -> int:
         """The resource version of the last write."""
         with self.store.lock:
             return self.store.revision
+
+    def skip_to(self, revision: int) -> None:
+        """As if the writes up to that resource version had been of other kinds, which do not concern anybody here."""
+        self.store.skip_to(revision)
 
     def compact(self, *, watches: bool = True) -> None:
         """Older resource versions are gone: continue tokens and exact lists get 410, and so does a watch from one.

@@ -19,6 +19,7 @@ _NODE_INFO = (
     *("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion"),
     *("kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture"),
 )
+_BUDGET = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 _SYSTEM_METADATA = ("creationTimestamp", "generation", "managedFields", "name", "namespace", "resourceVersion", "uid")
 
 
@@ -122,6 +123,10 @@ def defaulted(kind: Kind, content: Object) -> Object:
     """With the defaults of its kind; those of pods are the ones a scheduler, a kubelet or a monitor may look at."""
     found = dict(content)
     spec = dict(found.get("spec") or {})
+    if kind.name == "Event" and not kind.group:
+        return {"eventTime": None, "reportingComponent": "", "reportingInstance": "", **found}
+    if kind.name == "PodDisruptionBudget":
+        return {**found, "status": dict.fromkeys(_BUDGET, 0)}
     if kind.custom or kind.name not in ("Pod", "Namespace", "Node", *_POD_TEMPLATES):
         return found
     if kind.name == "Pod":
@@ -266,6 +271,16 @@ def _pod_spec(spec: dict[str, Any]) -> dict[str, Any]:
         if spec.get(name):
             found[name] = [_container(one, requests=True, mount=mount) for one in spec[name]]
     return found
+
+
+def with_status(kind: Kind, content: Object) -> Object:
+    """A status that a client wrote, with what an empty field of it reads as."""
+    status = content.get("status") or {}
+    if kind.name != "Pod" or not status.get("containerStatuses"):
+        return content
+    empty = {"state": {}, "lastState": {}, "ready": False, "restartCount": 0, "image": "", "imageID": ""}
+    statuses = [{**empty, **one} for one in status["containerStatuses"]]
+    return {**content, "status": {**status, "containerStatuses": statuses}}
 
 
 def _quality(spec: dict[str, Any]) -> str:

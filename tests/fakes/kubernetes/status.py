@@ -92,7 +92,11 @@ def modified(kind: Kind, name: str) -> Refusal:
     return conflict(kind, name, why)
 
 
-_CAUSES = {"Forbidden": "FieldValueForbidden", "Required value": "FieldValueRequired"}
+_CAUSES = {
+    "Forbidden": "FieldValueForbidden",
+    "Required value": "FieldValueRequired",
+    "Unsupported value": "FieldValueNotSupported",
+}
 
 
 def invalid(who: str, details: dict[str, Any], causes: list[tuple[str, str]]) -> Refusal:

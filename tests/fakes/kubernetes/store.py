@@ -144,6 +144,13 @@ class Collection:
             self.forget(len(self.changes) - self._history)
         self.changed.notify_all()
 
+    def clear(self) -> None:
+        self.dropped += len(self.changes) + 1
+        self.floor = 0
+        for held in (self.items, self.keys, self.changes):
+            held.clear()
+        self.changed.notify_all()
+
     def forget(self, count: int) -> None:
         if count:
             self.floor = self.changes[count - 1].revision
@@ -184,6 +191,7 @@ class Store:
         self._now = now
         self._history = history
         self._collections: dict[tuple[str, str, str], Collection] = {}
+        self._moments: list[tuple[float, int]] = []
 
     def collection(self, kind: Kind) -> Collection:
         with self.lock:
@@ -211,7 +219,7 @@ class Store:
             kept = {name: value for name, value in content.items() if name not in ("kind", "apiVersion")}
             new = Stored(kind, {**kept, "metadata": metadata})
             old = collection.items.get(new.key)
-            collection.apply(Change(mine, self._now(), old, new, None), new.key)
+            collection.apply(Change(mine, self._moment(), old, new, None), new.key)
             return new
 
     def delete(self, kind: Kind, namespace: str, name: str, revision: int | None = None) -> Stored | None:
@@ -224,8 +232,35 @@ class Store:
             self.revision = self.revision + 1 if revision is None else max(self.revision, revision)
             mine = self.revision if revision is None else revision
             last = old.at(mine)
-            collection.apply(Change(mine, self._now(), old, None, last), old.key)
+            collection.apply(Change(mine, self._moment(), old, None, last), old.key)
             return last
+
+    def clear(self) -> None:
+        """As new. Watches that run end."""
+        with self.lock:
+            self.revision, self.compacted = 1, 0
+            self._moments.clear()
+            for collection in self._collections.values():
+                collection.clear()
+
+    def skip_to(self, revision: int) -> None:
+        with self.lock:
+            self.revision = max(self.revision, revision)
+            self._moment()
+
+    def reached(self, before: float) -> int:
+        """The resource version at that time; 0 where it is not remembered."""
+        with self.lock:
+            found = bisect_left(self._moments, (before, 0))
+            return self._moments[found - 1][1] if found else 0
+
+    def _moment(self) -> float:
+        """Now, when the resource version became what it is."""
+        now = self._now()
+        self._moments.append((now, self.revision))
+        if len(self._moments) > 2 * self._history:
+            del self._moments[: self._history]
+        return now
 
     def compact(self, *, watches: bool = True) -> None:
         """Older resource versions are gone for lists, and (with `watches`) for those who want to watch from one."""

@@ -169,7 +169,7 @@ class Watch:
                     self._position += len(ready)
                     return ready
                 if fault is None and self._clock.now() >= due:
-                    self._seen = self._seen if pending else max(self._seen, self._store.revision)
+                    self._seen = max(self._seen, self._store.reached(due))
                     return []
                 self._clock.wait(self._collection.changed, due if fault is None else None)
 

@@ -12,15 +12,20 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from . import forms
 from .faults import Fault
 from .forms import Reply
 from .hangups import Hangups
+from .status import Refusal, failure
 from .watching import Cut
 
 _WHOLE = 2048
 """An answer up to this size tells its length; a longer one comes in chunks."""
 _CHUNK = 1 << 16
 _LARGEST_BODY = 3 << 20
+_TOO_LARGE = forms.refused(
+    Refusal(413, failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {_LARGEST_BODY}"))
+)
 _DRIP = 0.02
 _PRIORITY = "00000000-0000-4000-8000-000000000000"
 
@@ -124,6 +129,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def handle_any(self) -> None:
         body = self._body()
+        if body is None:
+            self.close_connection = True
+            self._reply(_TOO_LARGE)
+            return
         self.server.hangups.watch(self.raw, self._hung_up)
         try:
             answer = self.server.answer(Call(self.command, self.path, self.headers, body, self._left))
@@ -140,15 +149,19 @@ class Handler(BaseHTTPRequestHandler):
 
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = handle_any  # noqa: N815
 
-    def _body(self) -> bytes:
-        if "chunked" in self.headers.get("Transfer-Encoding", ""):
-            found = b""
-            while (size := int(self.rfile.readline(100).split(b";")[0] or b"0", 16)) and len(found) < _LARGEST_BODY:
-                found += self.rfile.read(size)
-                self.rfile.readline(100)
+    def _body(self) -> bytes | None:
+        """None where it is too large. ValueError, and with it the end of the connection, where the framing is wrong."""
+        if "chunked" not in self.headers.get("Transfer-Encoding", ""):
+            length = int(self.headers.get("Content-Length") or 0)
+            return self.rfile.read(length) if 0 <= length <= _LARGEST_BODY else None
+        found = b""
+        while size := int(self.rfile.readline(100).split(b";")[0] or b"0", 16):
+            if not 0 < size <= _LARGEST_BODY - len(found):
+                return None
+            found += self.rfile.read(size)
             self.rfile.readline(100)
-            return found
-        return self.rfile.read(min(int(self.headers.get("Content-Length") or 0), _LARGEST_BODY))
+        self.rfile.readline(100)
+        return found
 
     def _head(self, code: int, headers: tuple[tuple[str, str], ...]) -> None:
         self.send_response_only(code)

@@ -13,6 +13,7 @@ from .kinds import Kind
 from .listing import selection, whole_number
 from .routing import Target
 from .status import (
+    Refusal,
     about,
     already_exists,
     bad_request,
@@ -53,6 +54,8 @@ class Writer:
             return reviews.answer(
                 kind, user, self.users, bodies.parsed(kind, headers, body), bodies.manager(target, headers), wanted
             )
+        if target.query.get("dryRun", "All") != "All":
+            raise _bad_dry_run(target)
         with self.store.lock:
             if target.subresource and target.subresource != "status":
                 return subresources.answer(self, kind, target, headers, body, wanted)
@@ -75,7 +78,7 @@ class Writer:
         return stored
 
     def _create(self, kind: Kind, target: Target, headers: Mapping[str, str], body: bytes, wanted: Form) -> Reply:
-        content = bodies.content(kind, bodies.parsed(kind, headers, body), target)
+        content, warnings = bodies.content(kind, bodies.parsed(kind, headers, body), target)
         if kind.namespaced and not self._namespace_exists(target.namespace):
             message = f'namespaces "{target.namespace}" not found'
             raise refusal(404, "NotFound", message, {"name": target.namespace, "kind": "namespaces"})
@@ -84,16 +87,18 @@ class Writer:
         if name and self.store.get(kind, target.namespace if kind.namespaced else "", name) is not None:
             raise already_exists(kind, name)
         new = shaping.created(kind, content, target.namespace, bodies.manager(target, headers))
-        return self._kept(kind, new, 201, target, wanted)
+        return self._kept(kind, new, 201, target, wanted, warnings)
 
-    def _kept(self, kind: Kind, new: Object, code: int, target: Target, wanted: Form) -> Reply:
+    def _kept(
+        self, kind: Kind, new: Object, code: int, target: Target, wanted: Form, warnings: tuple[str, ...] = ()
+    ) -> Reply:
         if "dryRun" in target.query:
             body = encode({"kind": kind.name, "apiVersion": kind.api_version, **new})
-            return reply(code, body + b"\n", wanted)
-        return self._said(code, self.store.put(kind, new), wanted)
+            return reply(code, body + b"\n", wanted, *warnings)
+        return self._said(code, self.store.put(kind, new), wanted, *warnings)
 
     def _update(self, kind: Kind, target: Target, headers: Mapping[str, str], body: bytes, wanted: Form) -> Reply:
-        content = bodies.content(kind, bodies.parsed(kind, headers, body), target)
+        content, warnings = bodies.content(kind, bodies.parsed(kind, headers, body), target)
         name = content["metadata"].get("name", "")
         if name != target.name:
             why = f"the name of the object ({name}) does not match the name on the URL ({target.name})"
@@ -107,7 +112,7 @@ class Writer:
         if not content["metadata"].get("resourceVersion") and kind.name in _NEEDS_VERSION:
             cause = ("metadata.resourceVersion", "Invalid value: 0: must be specified for an update")
             raise invalid(f'{kind.qualified} "{name}"', about(kind, name), [cause])
-        return self.change(kind, old, content, target, headers, wanted)
+        return self.change(kind, old, content, target, headers, wanted, warnings)
 
     def _check_sent(self, kind: Kind, sent: Mapping[str, Any], old: Stored) -> None:
         """What was sent must be about the object that is stored, and its latest version where it names one."""
@@ -123,19 +128,26 @@ class Writer:
             raise modified(kind, old.name)
 
     def change(
-        self, kind: Kind, old: Stored, content: Object, target: Target, headers: Mapping[str, str], wanted: Form
+        self,
+        kind: Kind,
+        old: Stored,
+        content: Object,
+        target: Target,
+        headers: Mapping[str, str],
+        wanted: Form,
+        warnings: tuple[str, ...] = (),
     ) -> Reply:
         """Stores what an object is to become, as far as this request may change it."""
         new = self.merged(kind, old, content, target.subresource)
         if new == old.object:
-            return self._said(200, old, wanted)
+            return self._said(200, old, wanted, *warnings)
         if not target.subresource:
-            validation.valid(kind, new)
             validation.may_become(kind, old.object, new)
+            validation.valid(kind, new)
         manager = bodies.manager(target, headers)
         fields = shaping.managed(kind, old.object, new, manager, target.subresource)
         new["metadata"] = {**new["metadata"], "managedFields": fields}
-        stored = self._kept(kind, new, 200, target, wanted)
+        stored = self._kept(kind, new, 200, target, wanted, warnings)
         self.finish(kind, new)
         return stored
 
@@ -144,7 +156,7 @@ class Writer:
         before = old.object
         kept = {name: value for name, value in content.items() if name not in ("kind", "apiVersion")}
         if subresource == "status":
-            return {**before, "status": kept.get("status", {})} if "status" in kept else dict(before)
+            return shaping.with_status(kind, {**before, "status": kept.get("status") or {}})
         if shaping.has_status(kind):
             kept.pop("status", None)
             if "status" in before:
@@ -239,19 +251,27 @@ class Writer:
         items = b",".join(stored.item for stored in chosen)
         return reply(200, b'%s,"items":[%s]}\n' % (head[:-1], items), wanted)
 
-    def _said(self, code: int, stored: Stored, wanted: Form) -> Reply:
-        return reply(code, (stored.partial if wanted.partial else stored.whole) + b"\n", wanted)
+    def _said(self, code: int, stored: Stored, wanted: Form, *warnings: str) -> Reply:
+        return reply(code, (stored.partial if wanted.partial else stored.whole) + b"\n", wanted, *warnings)
+
+
+def _bad_dry_run(target: Target) -> Refusal:
+    options = f"{target.verb.removesuffix('collection').title()}Options"
+    details = {"group": "meta.k8s.io", "kind": options}
+    why = f'Unsupported value: ["{target.query["dryRun"]}"]: supported values: "All"'
+    return invalid(f'{options}.meta.k8s.io ""', details, [("dryRun", why)])
 
 
 def _preconditions(kind: Kind, stored: Stored, wanted: Mapping[str, Any]) -> None:
     uid, version = stored.object["metadata"]["uid"], str(stored.revision)
-    for name, sent, mine in (
-        ("UID", wanted.get("uid"), uid),
-        ("ResourceVersion", wanted.get("resourceVersion"), version),
-    ):
+    checks = (
+        ("UID", wanted.get("uid"), uid, "deleted and then recreated"),
+        ("ResourceVersion", wanted.get("resourceVersion"), version, "modified"),
+    )
+    for name, sent, mine, fate in checks:
         if sent not in (None, mine):
             why = (
                 f"the {name} in the precondition ({sent}) does not match the {name} in record ({mine}). "
-                "The object might have been modified"
+                f"The object might have been {fate}"
             )
             raise conflict(kind, stored.name, why, by_kind=True)
