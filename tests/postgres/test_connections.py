@@ -1,0 +1,345 @@
+"""The store over a PostgreSQL that hangs, ends connections, refuses, or dies in a commit: an error in time, and on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from dutycycle_alerter.errors import StoreError
+from dutycycle_alerter.store import postgresql
+from dutycycle_alerter.store.database import Database, get_meta, open_database, set_meta
+from tests.postgres.server import PASSWORD, USER, PostgresServer
+
+
+@pytest.fixture
+def database(postgres_url: str) -> Iterator[Database]:
+    opened = open_database(postgres_url, time_scale=1)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[PostgresServer]:
+    """For tests that stop it."""
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in {"READ_LIMIT": 0.5, "WRITE_LIMIT": 0.5, "LOCK_WAIT": 0.25, "_ANSWER_LIMIT": 0.5}.items():
+        monkeypatch.setattr(postgresql, name, seconds)
+
+
+def name_of(url: str) -> str:
+    return url.rpartition("/")[2]
+
+
+def value(database: Database, key: str) -> Any:
+    with database.read() as connection:
+        return get_meta(connection, key)
+
+
+def keep(database: Database, key: str, kept: Any) -> None:
+    with database.write() as connection:
+        set_meta(connection, key, kept)
+
+
+# Connections that end
+
+
+def test_after_every_connection_was_ended_the_next_transaction_works(
+    database: Database, postgres: PostgresServer, postgres_url: str
+) -> None:
+    keep(database, "one", 1)
+    for _ in range(3):
+        assert postgres.terminate(name_of(postgres_url)) >= 1
+        assert value(database, "one") == 1
+        postgres.terminate(name_of(postgres_url))
+        keep(database, "one", 1)
+
+
+def test_a_transaction_whose_connection_is_ended_is_an_error_and_leaves_nothing(
+    database: Database, postgres: PostgresServer, postgres_url: str
+) -> None:
+    def interrupted() -> None:
+        with database.write() as connection:
+            set_meta(connection, "one", 1)
+            postgres.terminate(name_of(postgres_url))
+
+    with pytest.raises(StoreError, match=r"terminating connection|server closed the connection|connection is lost"):
+        interrupted()
+    assert value(database, "one") is None
+
+
+def broken(connection: postgresql.PatientConnection, *, committed: bool) -> None:
+    """The connection breaks as the commit is on its way: the server had it, or it did not."""
+    if committed:
+        psycopg.Connection.commit(connection)
+    connection.pgconn.finish()
+    raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_commit_whose_answer_is_lost_is_asked_after(
+    database: Database, monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
+    """Or what was committed would be written once more."""
+    monkeypatch.setattr(postgresql.PatientConnection, "commit", lambda self: broken(self, committed=committed))
+    if committed:
+        keep(database, "one", 1)
+    else:
+        with pytest.raises(StoreError, match="server closed the connection"):
+            keep(database, "one", 1)
+    monkeypatch.undo()
+    assert value(database, "one") == (1 if committed else None)
+
+
+def test_where_nobody_can_say_what_became_of_a_commit_the_error_says_so(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql.PatientConnection, "commit", lambda self: broken(self, committed=True))
+    monkeypatch.setattr(postgresql, "was_committed", lambda *_: None)
+    with pytest.raises(StoreError, match="whether the last change was kept is not known"):
+        keep(database, "one", 1)
+
+
+# A server that says nothing
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_server_that_hangs_is_given_up_and_used_again_when_it_goes_on(own_server: PostgresServer) -> None:
+    with closing(open_database(own_server.url(own_server.create()))) as database:
+        keep(database, "one", 1)
+        own_server.freeze()
+        try:
+            # A connection of the pool is tried, then a new one.
+            with pytest.raises(StoreError, match="timeout"):
+                value(database, "one")
+        finally:
+            own_server.thaw()
+        assert value(database, "one") == 1
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_server_that_hangs_within_a_transaction_is_given_up(own_server: PostgresServer) -> None:
+    with closing(open_database(own_server.url(own_server.create()))) as database:
+
+        def interrupted() -> None:
+            with database.write() as connection:
+                set_meta(connection, "one", 1)
+                own_server.freeze()
+                set_meta(connection, "two", 2)
+
+        try:
+            with pytest.raises(StoreError, match="does not answer within"):
+                interrupted()
+        finally:
+            own_server.thaw()
+        assert value(database, "one") is None
+        keep(database, "one", 3)
+        assert value(database, "one") == 3
+
+
+def test_a_server_that_is_started_again_needs_no_restart_of_ours(own_server: PostgresServer) -> None:
+    with closing(open_database(own_server.url(own_server.create()))) as database:
+        keep(database, "one", 1)
+        own_server.kill()
+        for _ in range(2):
+            with pytest.raises(StoreError, match="Connection refused"):
+                value(database, "one")
+        own_server.start()
+        assert value(database, "one") == 1
+
+
+# Writers
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_writer_does_not_wait_without_end_for_another(database: Database) -> None:
+    with database.write() as connection:
+        set_meta(connection, "one", 1)
+        with pytest.raises(StoreError, match="lock timeout"):
+            keep(database, "two", 2)
+        assert value(database, "one") is None
+    assert (value(database, "one"), value(database, "two")) == (1, None)
+
+
+def test_a_writer_that_stops_in_the_middle_is_ended_and_undone(
+    database: Database, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql, "IDLE_LIMIT", 0.5)
+    stopped = open_database(postgres_url)
+
+    def paused() -> None:
+        with stopped.write() as connection:
+            set_meta(connection, "one", "stopped")
+            keep(database, "one", "other")  # waits for the lock, which the server takes away
+
+    with pytest.raises(StoreError, match="idle-in-transaction"):
+        paused()
+    stopped.close()
+    assert value(database, "one") == "other"
+
+
+def test_one_that_is_not_alone_does_not_wait_for_a_pass(database: Database) -> None:
+    with database.write() as connection:
+        set_meta(connection, "one", 1)
+        with database.write(alone=False) as other:
+            set_meta(other, "two", 2)
+        assert value(database, "two") == 2
+
+
+def test_a_long_read_sees_one_moment_and_keeps_nobody_from_writing(database: Database) -> None:
+    with database.read() as reading:
+        assert get_meta(reading, "one") is None
+        keep(database, "one", 1)
+        assert get_meta(reading, "one") is None
+
+
+def test_who_only_reads_cannot_write(database: Database) -> None:
+    def write() -> None:
+        with database.read() as connection:
+            set_meta(connection, "one", 1)
+
+    with pytest.raises(StoreError, match="read-only"):
+        write()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_statement_that_takes_too_long_is_ended(database: Database) -> None:
+    def slow() -> None:
+        with database.read() as connection:
+            connection.exec_driver_sql("SELECT pg_sleep(60)")
+
+    began = time.monotonic()
+    with pytest.raises(StoreError, match=r"statement timeout|does not answer"):
+        slow()
+    assert time.monotonic() - began < 50
+
+
+def test_many_threads_share_few_connections(database: Database, postgres: PostgresServer, postgres_url: str) -> None:
+    failures: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            for _ in range(20):
+                value(database, "one")
+        except BaseException as error:  # noqa: BLE001 - told by the main thread
+            failures.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    rows = postgres.execute(
+        "SELECT application_name, count(*) FROM pg_stat_activity WHERE datname = %s GROUP BY 1", name_of(postgres_url)
+    )
+    ((application, connections),) = rows
+    assert application == "dutycycle"
+    assert connections <= 20
+
+
+# Secrets
+
+
+def chain(error: BaseException | None) -> Iterator[str]:
+    while error is not None:
+        yield f"{error!s} {error!r}"
+        error = error.__cause__ or error.__context__
+
+
+def test_the_password_may_be_in_a_file(postgres: PostgresServer, postgres_url: str, tmp_path: Path) -> None:
+    secret = tmp_path / "password"
+    url = f"{postgres.url(name_of(postgres_url), password=None)}?password_file={secret}"
+    secret.write_text(f"{PASSWORD}\n")
+    open_database(url).close()
+    secret.write_text("wrong-secret")
+    with pytest.raises(StoreError, match="password authentication failed") as error:
+        open_database(url)
+    assert not any("wrong-secret" in text for text in chain(error.value))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot be read"),
+        (b"", "no password"),
+        (b"a\0b", "no password"),
+        (b"\xff\xfe", "UTF-8"),
+        (b"x" * 70_000, "too large"),
+    ],
+)
+def test_a_password_file_that_holds_none_is_named(tmp_path: Path, content: bytes | None, said: str) -> None:
+    secret = tmp_path / "password"
+    if content is not None:
+        secret.write_bytes(content)
+    with pytest.raises(StoreError, match=f"{secret}.*{said}"):
+        open_database(f"postgresql://{USER}@127.0.0.1:1/name?password_file={secret}")
+
+
+def test_two_passwords_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="password_file names another"):
+        open_database(f"postgresql://{USER}:{PASSWORD}@host/name?password_file={tmp_path}")
+
+
+def test_what_libpq_reads_from_the_environment_holds(
+    postgres: PostgresServer, postgres_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    url = postgres.url(name_of(postgres_url), password=None)
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    open_database(url).close()
+    monkeypatch.delenv("PGPASSWORD")
+    passwords = tmp_path / "pgpass"
+    passwords.write_text(f"127.0.0.1:*:*:{USER}:{PASSWORD}\n")
+    passwords.chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(passwords))
+    open_database(url).close()
+    monkeypatch.delenv("PGPASSFILE")
+    with pytest.raises(StoreError, match="no password supplied"):
+        open_database(url)
+    with pytest.raises(StoreError, match="SSL"):
+        open_database(f"{postgres_url}?sslmode=require")
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
+def test_every_way_of_naming_postgresql_is_psycopg(postgres_url: str, scheme: str) -> None:
+    open_database(f"{scheme}://{postgres_url.partition('://')[2]}").close()
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql+psycopg2://h/n", "postgresql+asyncpg://h/n", "mysql://h/n", "oracle://h/n"]
+)
+def test_other_drivers_and_databases_are_refused_with_the_remedy(url: str) -> None:
+    with pytest.raises(StoreError, match=r"write .*postgresql://"):
+        open_database(url)
+
+
+def test_errors_show_neither_password_nor_values(database: Database, postgres_url: str) -> None:
+    def conflict() -> None:
+        with database.write() as connection:
+            for _ in range(2):
+                connection.exec_driver_sql("INSERT INTO meta (key, value) VALUES ('alice', '1')")
+
+    errors = []
+    for attempt in (
+        conflict,
+        lambda: open_database(postgres_url.replace("127.0.0.1", "host.invalid")),
+        lambda: open_database(f"{postgres_url}?password={PASSWORD}&nosuchoption=1"),
+        lambda: open_database(f"{postgres_url}?password={PASSWORD}&connect_timeout=soon"),
+        lambda: open_database(f"{postgres_url}?sslrootcert=/nosuch&sslmode=verify-full"),
+    ):
+        with pytest.raises(StoreError) as error:
+            attempt()
+        errors.append(str(error.value))
+        assert "\n" not in errors[-1]
+    assert not any(PASSWORD in text or "alice" in text for text in errors)
