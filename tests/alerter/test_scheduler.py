@@ -178,3 +178,65 @@ def test_runs_and_failures_of_each_task_are_counted(scheduler: Scheduler) -> Non
     assert done.seconds is not None
     assert done.last_success is not None
     assert failed.last_success is None
+
+
+def test_a_cancelled_task_runs_no_more_and_can_be_made_again(scheduler: Scheduler) -> None:
+    former, other, again = Turns(), Turns(), Turns()
+    scheduler.every(OFTEN, "pass", former)
+    scheduler.every(OFTEN, "other", other)
+    scheduler.start()
+    former.wait_for(3)
+    scheduler.cancel("pass")
+    count = former.count
+    other.wait_for(other.count + 20)
+    assert former.count == count
+    runs = scheduler.tasks()["pass"].runs
+    assert runs == count
+    scheduler.every(OFTEN, "pass", again)
+    again.wait_for(2)
+    assert former.count == count
+    assert scheduler.tasks()["pass"].runs > runs, "it goes on counting"
+
+
+def test_cancelling_waits_for_the_run_that_is_in_progress(scheduler: Scheduler) -> None:
+    begun, release, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def blocks() -> None:
+        begun.set()
+        assert release.wait(PATIENCE)
+        ended.set()
+
+    scheduler.every(OFTEN, "pass", blocks)
+    scheduler.start()
+    assert begun.wait(PATIENCE)
+    cancelling = threading.Thread(target=scheduler.cancel, args=("pass",))
+    cancelling.start()
+    cancelling.join(0.1)
+    assert cancelling.is_alive()
+    release.set()
+    cancelling.join(PATIENCE)
+    assert not cancelling.is_alive()
+    assert ended.is_set()
+    assert scheduler.tasks()["pass"].runs == 1
+
+
+def test_a_task_can_be_made_due(scheduler: Scheduler) -> None:
+    turns = Turns()
+    scheduler.every(3600, "lease", turns, delay=3600)
+    scheduler.soon("no such task")
+    scheduler.cancel("no such task")
+    scheduler.start()
+    scheduler.soon("lease")
+    turns.wait_for(1)
+
+
+def test_more_tasks_may_hang_than_an_alerter_has(scheduler: Scheduler) -> None:
+    release, lease = threading.Event(), Turns()
+    for name in ("scrape", "pass", "housekeeping"):
+        scheduler.every(OFTEN, name, lambda: release.wait(PATIENCE) and None)
+    scheduler.every(OFTEN, "lease", lease)
+    scheduler.start()
+    try:
+        lease.wait_for(5)
+    finally:
+        release.set()
