@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+_MOST_WORKLOADS = 1000
+
 
 class JobKind(StrEnum):
     """How a job is used; it decides which rules apply."""
@@ -84,6 +86,14 @@ class Job:
     def nodes(self) -> tuple[str, ...]:
         """The job's nodes, each once, in order."""
         return tuple(dict.fromkeys(gpu.node for gpu in self.gpus))
+
+
+def latest_workloads(before: tuple[str, ...], job: Job) -> tuple[str, ...]:
+    """Those that a job is or was made of, as far as they are remembered: the newest."""
+    now = tuple(dict.fromkeys(gpu.workload for gpu in job.gpus if gpu.workload))
+    if not now or set(now) <= set(before):
+        return before
+    return (*(one for one in before if one not in now), *now)[-_MOST_WORKLOADS:]
 
 
 def job_id(cluster: str, workload: str) -> str:

@@ -47,6 +47,13 @@ class GpuShape(Shape):
     model: Text
 
 
+class HeldGpuShape(GpuShape):
+    """A GPU of an incident."""
+
+    workload: Text
+    """The pod that held it, empty where the job is not made of pods."""
+
+
 class RuleShape(Shape):
     """A rule that is open within an incident."""
 
@@ -106,7 +113,7 @@ class IncidentShape(Shape):
     account: Text
     partition: Text
     namespace: Text
-    gpus: list[GpuShape]
+    gpus: list[HeldGpuShape]
     """The GPUs concerned."""
     job_gpus: int
     """How many GPUs the job has."""

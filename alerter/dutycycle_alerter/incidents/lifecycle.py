@@ -23,7 +23,7 @@ from dutycycle_alerter.incidents.model import (
     State,
     Step,
 )
-from dutycycle_alerter.model import Consumption
+from dutycycle_alerter.model import Consumption, latest_workloads
 from dutycycle_alerter.rules.diagnosis import diagnose, waste
 from dutycycle_alerter.rules.verdict import Judgement, Outcome, Verdict
 from dutycycle_alerter.scale import format_duration
@@ -133,6 +133,7 @@ class _Folding:
             partition=job.partition,
             namespace=job.namespace,
             job_gpus=len(job.gpus),
+            workloads=latest_workloads((), job),
             figures=dict(verdict.figures),
         )
         self.incident = incident
@@ -151,6 +152,7 @@ class _Folding:
             severity=_highest(rules),
             diagnosis=self._diagnose(primary.rule),
             gpus=verdict.gpus,
+            workloads=latest_workloads(resolved.workloads, self.judgement.evidence.job),
             figures=dict(verdict.figures),
             resolved_at=None,
             resolution=None,
@@ -170,7 +172,7 @@ class _Folding:
             return
         self._wake()
         if self.judgement.informed:
-            self._change(known_at=self.now)
+            self._change(known_at=self.now, workloads=latest_workloads(incident.workloads, evidence.job))
         elif self.now - incident.known_at >= self.settings.lost_after:
             self._resolve(Resolution.LOST, f"nothing known for {self._span(self.now - incident.known_at)}")
             return

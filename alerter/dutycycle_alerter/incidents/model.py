@@ -109,7 +109,8 @@ class Incident:
     `subject` is a job's id for class `efficiency`. `rule` is the primary rule; `rules` are all that are open, in the
     order of precedence. `started_at` is when the condition began (the start of the window that showed it), `opened_at`
     when it was noticed. `wasted` is GPU-seconds measured and not busy since `started_at`, `energy` joules of the same
-    time, both in wall seconds (multiply by the time scale to show them). `id` is 0 until stored.
+    time, both in wall seconds (multiply by the time scale to show them). `workloads` are those that the job is made of,
+    as exporters name them; empty where it is one, by its own id. `id` is 0 until stored.
     """
 
     subject: str
@@ -139,6 +140,7 @@ class Incident:
     partition: str = ""
     namespace: str = ""
     job_gpus: int = 0
+    workloads: tuple[str, ...] = ()
     figures: dict[str, float] = field(default_factory=dict)
 
     @property

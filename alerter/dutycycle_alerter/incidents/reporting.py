@@ -15,7 +15,7 @@ from dutycycle_alerter.incidents.model import (
     State,
     Step,
 )
-from dutycycle_alerter.model import JobEvidence
+from dutycycle_alerter.model import JobEvidence, latest_workloads
 from dutycycle_alerter.rules.diagnosis import diagnose, waste
 from dutycycle_alerter.rules.verdict import Judgement, Outcome, Verdict
 from dutycycle_alerter.settings import Judging
@@ -67,6 +67,7 @@ def file_report(
         partition=job.partition,
         namespace=job.namespace,
         job_gpus=len(job.gpus),
+        workloads=latest_workloads((), job),
         figures={name: value for verdict in reversed(fired) for name, value in verdict.figures.items()},
     )
     text = f"{rule_name(primary.rule)}: {diagnosis.summary}"

@@ -224,6 +224,7 @@ def from_row(row: Any) -> Incident:
         namespace=row.namespace,
         job_gpus=row.job_gpus,
         gpus=tuple(Gpu(**gpu) for gpu in row.gpus),
+        workloads=tuple(row.workloads),
         rules=tuple(_to_rule(r) for r in row.rules),
         figures=dict(row.figures),
         diagnosis=Diagnosis(
@@ -255,6 +256,7 @@ def _to_row(item: Incident) -> dict[str, Any]:
     return {
         **row,
         "gpus": [{name: getattr(gpu, name) for name in _GPU} for gpu in item.gpus],
+        "workloads": list(item.workloads),
         "rules": [_from_rule(rule) for rule in item.rules],
         "diagnosis": {
             **{name: getattr(item.diagnosis, name) for name in _DIAGNOSIS},

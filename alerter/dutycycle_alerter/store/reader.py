@@ -73,12 +73,16 @@ class StoreReader:
         start = incident.started_at - _LEAD * (end - incident.started_at)
         with self._database.read() as connection:
             found = []
-            workload = workload_of(incident.subject, incident.cluster)
-            for row, points in counters.load_workload(connection, workload, start, end):
-                if row.labels.get("cluster", "") != incident.cluster:
-                    continue  # another cluster's job of the same number
-                gpu = Gpu(row.key[0], row.gpu, row.key[1], row.key[2], row.labels.get("model", ""))
-                found.append(GpuSeries(gpu, tuple(_utilization(points))))
+            for workload in incident.workloads or (workload_of(incident.subject, incident.cluster),):
+                for row, points in counters.load_workload(connection, workload, start, end):
+                    if row.labels.get("cluster", "") != incident.cluster:
+                        continue  # another cluster's job of the same number
+                    node, uuid, mig, _ = row.key
+                    part = workload if incident.workloads else ""
+                    gpu = Gpu(node, row.gpu, uuid, mig, row.labels.get("model", ""), part)
+                    found.append(GpuSeries(gpu, tuple(_utilization(points))))
+        if incident.workloads:
+            return found
         return sorted(found, key=lambda item: (item.gpu.node, len(item.gpu.index), item.gpu.index))
 
     def users(self, *, since: float, until: float) -> Sequence[UserUsage]:

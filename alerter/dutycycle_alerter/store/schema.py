@@ -55,6 +55,7 @@ incident = Table(
     Column("namespace", Name, nullable=False),
     Column("job_gpus", Integer, nullable=False),
     Column("gpus", JSON, nullable=False),
+    Column("workloads", JSON, nullable=False, server_default="[]"),
     Column("rules", JSON, nullable=False),
     Column("figures", JSON, nullable=False),
     Column("diagnosis", JSON, nullable=False),

@@ -45,7 +45,7 @@ class Accounting:
 
 def fold(database: Database, reports: Reports, word: Accounting, items: list[JobEvidence], now: float) -> None:
     with database.write() as connection:
-        policies = PoliciesInForce(SETTINGS, now, {}, cluster="", partitions={})
+        policies = PoliciesInForce(SETTINGS, now)
         reports.fold(connection, Pass(now, cast("Word", word), policies), items)
     reports.committed()
 
