@@ -51,7 +51,9 @@ def connected(settings: Settings) -> Workloads:
             from dutycycle_alerter.kubernetes.word import KubernetesWorkloads  # noqa: PLC0415
 
             for one in settings.kubernetes:
-                members.append(KubernetesWorkloads(one, Cluster(one, time_scale=settings.time_scale), settings))
+                cluster = Cluster(one, time_scale=settings.time_scale)
+                members.append(KubernetesWorkloads(one, cluster, settings))
+                cluster.start()
     except BaseException:
         for member in members:
             member.close()
