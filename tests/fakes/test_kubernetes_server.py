@@ -276,7 +276,7 @@ def spoiled(server: KubernetesServer, path: str = "/api/v1/pods") -> tuple[int, 
         return answer.status, answer.read()
 
 
-@pytest.mark.parametrize(("code", "reason"), [(500, "InternalError"), (403, "Forbidden"), (429, "TooManyRequests")])
+@pytest.mark.parametrize(("code", "reason"), [(500, "InternalError"), (403, "Forbidden"), (503, "ServiceUnavailable")])
 def test_errors_on_demand(server: KubernetesServer, code: int, reason: str) -> None:
     with server.inject("error", code=code) as fault:
         answered, body = spoiled(server)
@@ -285,11 +285,19 @@ def test_errors_on_demand(server: KubernetesServer, code: int, reason: str) -> N
     assert spoiled(server)[0] == 200
 
 
-def test_throttling_says_when_to_come_again(server: KubernetesServer) -> None:
-    with server.inject("error", code=429, retry_after=3), Client(server) as client:
+@pytest.mark.parametrize("plain", [None, False])
+def test_throttling_says_when_to_come_again(server: KubernetesServer, plain: bool | None) -> None:
+    """In plain text as the flow control of a real server, or with a Status as its storage."""
+    with server.inject("error", code=429, retry_after=3, plain=plain), Client(server) as client:
         answer = client.ask("/api/v1/pods")
-        assert answer.headers["Retry-After"] == "3"
-        assert json.loads(answer.read())["details"] == {"retryAfterSeconds": 3}
+        assert (answer.status, answer.headers["Retry-After"]) == (429, "3")
+        body = answer.read()
+    if plain is None:
+        assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+        assert body == b"Too many requests, please try again later.\n"
+    else:
+        assert json.loads(body)["details"] == {"retryAfterSeconds": 3}
+        assert json.loads(body)["reason"] == "TooManyRequests"
 
 
 def test_a_fault_is_for_some_requests_and_for_some_times(server: KubernetesServer) -> None:
@@ -307,6 +315,13 @@ def test_garbage_and_an_endless_line_in_place_of_a_list(server: KubernetesServer
             json.loads(body)
     with server.inject("long", size=2 << 20):
         assert len(spoiled(server)[1]) > 2 << 20
+
+
+def test_an_answer_of_ones_own_and_one_that_is_no_http(server: KubernetesServer) -> None:
+    with server.inject("garbage", body=b"[1]"):
+        assert spoiled(server) == (200, b"[1]")
+    with server.inject("raw", body=b"\0\1\r\n\r\n"), pytest.raises(http.client.BadStatusLine):
+        spoiled(server)
 
 
 def test_a_connection_that_is_closed_before_an_answer(server: KubernetesServer) -> None:

@@ -25,11 +25,12 @@ and so do continue tokens. Bookmarks come each minute and near the end of timeou
 `watching` is how many watches are open.
 
 Faults, switched on and off while it serves; each a context manager that counts (`fault.count`, `fault.remove()`):
-    server.inject("error", code=500)                             # 403; 429 with retry_after=2; message="..."
-    server.inject("close" | "hang" | "drip" | "garbage" | "long", path="/pods$", verb="list", times=3)
+    server.inject("error", code=500)        # 403; 429 with retry_after=2: plain text as of real flow control, or
+                                            # plain=False for a Status
+    server.inject("close" | "hang" | "drip" | "garbage" | "long" | "raw", path="/pods$", verb="list", times=3)
     server.inject("end" | "cut" | "half-line" | "silent" | "expire" | "garbage-line" | "long-line", after=10)
-The first line is for whole requests, the last for watches that run, once `after` lines were sent. `heal()` ends them
-all. `stop()` and `start()`: connections are refused meanwhile; port and objects stay.
+The second line is for whole requests, the last for watches that run, once `after` lines were sent; see Fault. `heal()`
+ends them all. `stop()` and `start()`: connections are refused meanwhile; port and objects stay.
 
 `requests` are the last 10,000: method, path, query, verb ("list", "watch", ...), user.
 """

@@ -11,7 +11,7 @@ from typing import Self
 
 from .routing import Target
 
-FOR_REQUESTS = ("error", "close", "hang", "drip", "garbage", "long")
+FOR_REQUESTS = ("error", "close", "hang", "drip", "garbage", "long", "raw")
 FOR_WATCHES = ("end", "cut", "half-line", "silent", "expire", "garbage-line", "long-line")
 
 
@@ -19,12 +19,17 @@ FOR_WATCHES = ("end", "cut", "half-line", "silent", "expire", "garbage-line", "l
 class Fault:
     """One thing that goes wrong until `remove`, or `times` times; `count` is how often it has. A context manager too.
 
-    Of whole requests (watches too, before their first byte): `error` answers `code` with a Status (429 with
-    Retry-After as flow control does), `close` drops the connection before an answer, `hang` never answers, `drip`
-    sends a byte now and then, `garbage` answers 200 with what is no JSON, `long` answers 200 with one line of `size`
-    bytes. Of watches that run, after `after` of their lines: `end` ends them properly, `cut` drops the connection,
-    `half-line` drops it in the middle of a line, `silent` sends nothing more while it lasts, `expire` says 410 and
-    ends, `garbage-line` and `long-line` send such a line and end.
+    Of whole requests (watches too, before their first byte):
+    `error` answers `code`, with Retry-After where `retry_after` seconds are given, and always with a 429. The body is
+    a Status, or with `plain` a text, as real flow control answers: a 429 is plain unless that is False. `message`.
+    `close` drops the connection before an answer, `hang` never answers, `drip` sends a byte now and then.
+    `garbage` answers 200 with `body`, which is no JSON if none is given, `long` 200 with one line of `size` bytes.
+    `raw` sends `body` for the whole answer, head and all, and drops the connection.
+
+    Of watches that run, once `after` of their lines were sent:
+    `end` ends them properly, `cut` drops the connection, `half-line` drops it in the middle of a line, `silent` sends
+    nothing more while it lasts, `expire` says 410 and ends, `garbage-line` sends `body` for a line and ends,
+    `long-line` sends a line of `size` bytes and ends.
 
     `path` is a regular expression to be found in the path, `verb` that of authorization ("list", "watch", "get").
     """
@@ -36,8 +41,10 @@ class Fault:
     code: int = 500
     message: str = ""
     retry_after: int | None = None
+    plain: bool | None = None
     after: int = 0
     size: int = 64 << 20
+    body: bytes | None = None
     count: int = 0
     _forget: Callable[[Fault], None] = field(default=lambda _: None, repr=False)
 

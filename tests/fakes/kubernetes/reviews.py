@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import managers
 from .access import User
 from .forms import Form, Reply, reply
 from .kinds import Kind
-from .shaping import now, owned, time_text
+from .shaping import now, time_text
 from .status import bad_request, invalid
 from .store import Object, encode
 
@@ -30,7 +31,7 @@ def answer(kind: Kind, user: User, users: dict[str, User], given: Object, manage
         return _said({**head, "metadata": made, "status": {"userInfo": user.info()}}, wanted)
     if kind.name == "SelfSubjectRulesReview":
         return _said({**head, "metadata": {}, "spec": {}, "status": _rules(user, spec.get("namespace", ""))}, wanted)
-    metadata = {"managedFields": [_entry(kind, given, manager)]}
+    metadata = {"managedFields": [managers.entry(kind, manager, managers.owned(given), time_text(now()))]}
     if kind.name == "TokenReview":
         return _said({**head, "metadata": metadata, "spec": spec, "status": _token(users, spec)}, wanted)
     if ("resourceAttributes" in spec) == ("nonResourceAttributes" in spec):
@@ -39,17 +40,6 @@ def answer(kind: Kind, user: User, users: dict[str, User], given: Object, manage
     if kind.name == "SubjectAccessReview":
         about = next((one for one in users.values() if one.name == spec.get("user")), User(spec.get("user", "")))
     return _said({**head, "metadata": metadata, "spec": spec, "status": _access(about, spec)}, wanted)
-
-
-def _entry(kind: Kind, given: Object, manager: str) -> dict[str, Any]:
-    return {
-        "manager": manager,
-        "operation": "Update",
-        "apiVersion": kind.api_version,
-        "time": time_text(now()),
-        "fieldsType": "FieldsV1",
-        "fieldsV1": owned(given),
-    }
 
 
 def _access(user: User, spec: dict[str, Any]) -> dict[str, Any]:

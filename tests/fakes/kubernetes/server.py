@@ -23,8 +23,18 @@ from .wire import Call, Wire
 from .writing import Writer
 
 _REMEMBERED = 10_000
+_TEXT = (("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff"))
 _FLOW = "Too many requests, please try again later."
-_REASONS = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 429: "TooManyRequests", 500: "InternalError"}
+_REASONS = {
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    410: "Expired",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +146,8 @@ class KubernetesServer:
             seconds = 1 if fault.retry_after is None else fault.retry_after
             details, headers = {"retryAfterSeconds": seconds}, (("Retry-After", str(seconds)),)
         message = fault.message or (_FLOW if fault.code == 429 else f"the server says {fault.code}")
+        if fault.plain or (fault.plain is None and fault.code == 429):
+            return forms.refused(Refusal(fault.code, f"{message}\n".encode(), (*_TEXT, *headers)))
         status = failure(fault.code, _REASONS.get(fault.code, "Unknown"), message, details)
         return forms.refused(Refusal(fault.code, status, headers))
 

@@ -7,6 +7,7 @@ import uuid
 from datetime import UTC, datetime
 from typing import Any
 
+from . import managers
 from .kinds import Kind
 from .store import Object
 
@@ -20,7 +21,6 @@ _NODE_INFO = (
     *("kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture"),
 )
 _BUDGET = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
-_SYSTEM_METADATA = ("creationTimestamp", "generation", "managedFields", "name", "namespace", "resourceVersion", "uid")
 
 
 def now() -> datetime:
@@ -65,58 +65,12 @@ def created(kind: Kind, content: Object, namespace: str, manager: str) -> Object
     if has_status(kind):
         found.pop("status", None)
     found = defaulted(kind, found)
-    fields = owned(found)
+    fields = managers.owned(found)
     if kind.name == "Event":
         fields.pop("f:eventTime", None)
     if fields:
-        entry = {
-            "manager": manager,
-            "operation": "Update",
-            "apiVersion": kind.api_version,
-            "time": moment,
-            "fieldsType": "FieldsV1",
-            "fieldsV1": fields,
-        }
-        found["metadata"]["managedFields"] = [entry]
+        found["metadata"]["managedFields"] = [managers.entry(kind, manager, fields, moment)]
     return found
-
-
-def owned(content: Object) -> dict[str, Any]:
-    """The fields of an object in the form of managedFields; lists count as one field."""
-    found: dict[str, Any] = {}
-    for name, value in content.items():
-        if name in ("kind", "apiVersion", "status"):
-            continue
-        if name == "metadata":
-            rest = {one: it for one, it in value.items() if one not in _SYSTEM_METADATA}
-            if rest:
-                found["f:metadata"] = _fields(rest)
-        else:
-            found[f"f:{name}"] = _fields(value)
-    return found
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        return {}
-    return {f"f:{name}": _fields(inner) for name, inner in value.items()}
-
-
-def managed(kind: Kind, old: Object, new: Object, manager: str, subresource: str) -> list[dict[str, Any]]:
-    """managedFields after a write: one entry for a manager and subresource, the latest write last."""
-    entries = list(old["metadata"].get("managedFields") or [])
-    mine = [one for one in entries if one["manager"] == manager and one.get("subresource", "") == subresource]
-    entry = {
-        "manager": manager,
-        "operation": "Update",
-        "apiVersion": kind.api_version,
-        "time": time_text(now()),
-        "fieldsType": "FieldsV1",
-        "fieldsV1": {"f:status": _fields(new.get("status"))} if subresource == "status" else owned(new),
-    }
-    if subresource:
-        entry["subresource"] = subresource
-    return [*(one for one in entries if one not in mine), entry]
 
 
 def defaulted(kind: Kind, content: Object) -> Object:

@@ -20,6 +20,7 @@ _BOOKMARKS_EVERY = 60.0
 _BOOKMARKS_BEFORE_END = (2.0, 1.0)
 _LEAST_FOR_BOTH = 4.0
 _BATCH = 256
+_NONSENSE = b'{"type":"MODIFIED","object":\xff\xfe<html>\n'
 _NODE_STATUS = {
     "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
     "nodeInfo": dict.fromkeys(
@@ -200,7 +201,7 @@ class Watch:
             yield whole[: len(whole) // 2]
             raise Cut
         elif fault.action == "garbage-line":
-            yield b'{"type":"MODIFIED","object":\xff\xfe<html>\n'
+            yield _NONSENSE if fault.body is None else fault.body + b"\n"
         elif fault.action == "long-line":
             yield b'{"type":"MODIFIED","object":"'
             for _ in range(fault.size >> 20):

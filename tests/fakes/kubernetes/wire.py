@@ -27,6 +27,7 @@ _TOO_LARGE = forms.refused(
     Refusal(413, failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {_LARGEST_BODY}"))
 )
 _DRIP = 0.02
+_NONSENSE = b'{"kind":"PodList","items":[{"meta\xff\xfe data'
 _PRIORITY = "00000000-0000-4000-8000-000000000000"
 
 
@@ -217,7 +218,9 @@ class Handler(BaseHTTPRequestHandler):
             while not self.gone.wait(_DRIP) and not self.server.closing.is_set() and self.server.lasts(fault):
                 self._chunk(b" ")
         elif fault.action == "garbage":
-            self._reply(Reply(200, b'{"kind":"PodList","items":[{"meta\xff\xfe data'))
+            self._reply(Reply(200, _NONSENSE if fault.body is None else fault.body))
+        elif fault.action == "raw":
+            self.wfile.write(fault.body or b"")
         elif fault.action == "long":
             self._begin((("Content-Type", "application/json"),))
             for piece in _long(fault.size):

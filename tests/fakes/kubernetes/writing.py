@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from . import bodies, patching, reviews, shaping, subresources, validation
+from . import bodies, managers, patching, reviews, shaping, subresources, validation
 from .access import User
 from .forms import Form, Reply, reply
 from .kinds import Kind
@@ -145,7 +145,8 @@ class Writer:
             validation.may_become(kind, old.object, new)
             validation.valid(kind, new)
         manager = bodies.manager(target, headers)
-        fields = shaping.managed(kind, old.object, new, manager, target.subresource)
+        moment = shaping.time_text(shaping.now())
+        fields = managers.managed(kind, old.object, new, manager, target.subresource, moment)
         new["metadata"] = {**new["metadata"], "managedFields": fields}
         stored = self._kept(kind, new, 200, target, wanted, warnings)
         self.finish(kind, new)
