@@ -18,7 +18,7 @@ from dutycycle_alerter.store.database import open_database
 from dutycycle_alerter.store.lease import Lease, Term
 from dutycycle_alerter.store.lock import StoreLock
 from dutycycle_alerter.store.reader import StoreReader
-from dutycycle_alerter.views import Standing
+from dutycycle_alerter.views import Standing, WatchCounts
 
 _SHORTEST = 2.0
 """Wall seconds of the shortest lease, at any time scale: a machine that stalls for less loses none."""
@@ -44,6 +44,7 @@ class Alerter:
             self._lock.release()
             raise
         self._scheduler = Scheduler()
+        self._evaluator: Evaluator | None = None
         alone = self._lock.held
         database_clock = DatabaseClock(self._database)
         self.clock: Callable[[], float] = clock if alone else database_clock
@@ -76,6 +77,11 @@ class Alerter:
         """Whether it evaluates, or another does."""
         return self._leadership.standing()
 
+    def watches(self) -> Mapping[str, WatchCounts]:
+        """How the watches of the schedulers fare, while it evaluates."""
+        evaluator = self._evaluator
+        return evaluator.watches() if evaluator is not None and self.standing().leads else {}
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -85,7 +91,7 @@ class Alerter:
         self._close()
 
     def _begin(self, term: Term) -> Evaluator:
-        return Evaluator(
+        self._evaluator = Evaluator(
             self._settings,
             term,
             self.clock,
@@ -93,6 +99,7 @@ class Alerter:
             lost=lambda: self._scheduler.soon("lease"),
             replay=self._replay,
         )
+        return self._evaluator
 
     def _close(self) -> None:
         self._database.close()

@@ -5,7 +5,7 @@ transaction.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -23,7 +23,7 @@ from dutycycle_alerter.store import fleet_ledger, incidents, ledger
 from dutycycle_alerter.store.database import set_meta
 from dutycycle_alerter.store.status import WATERMARK, save_status
 from dutycycle_alerter.store.transactions import Transactions
-from dutycycle_alerter.views import NotEvaluable, Status, TargetStatus
+from dutycycle_alerter.views import NotEvaluable, Status, TargetStatus, WatchCounts
 from dutycycle_alerter.workloads import Nobody, Workloads
 
 FIGURES_WITHIN = 3600.0
@@ -134,6 +134,10 @@ class Engine:
             self._reports.committed()
         self._notices.tell(told)
         self._reached("done")
+
+    def watches(self) -> Mapping[str, WatchCounts]:
+        """How the watches of the schedulers fare."""
+        return self._workloads.watches()
 
     def close(self) -> None:
         """Let go of the schedulers' connections."""

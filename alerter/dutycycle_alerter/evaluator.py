@@ -6,7 +6,7 @@ Nothing of a former term is used again: whoever evaluated in between knows bette
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from dutycycle_alerter.engine import Engine
 from dutycycle_alerter.errors import AlerterError, LeaseLostError
@@ -18,6 +18,7 @@ from dutycycle_alerter.sources.scrape import ScrapeSource
 from dutycycle_alerter.store.retention import forget
 from dutycycle_alerter.store.status import mark_replay
 from dutycycle_alerter.store.transactions import Transactions
+from dutycycle_alerter.views import WatchCounts
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,10 @@ class Evaluator:
         except BaseException:
             self._release()
             raise
+
+    def watches(self) -> Mapping[str, WatchCounts]:
+        """How the watches of the schedulers fare."""
+        return self._engine.watches()
 
     def start(self) -> None:
         """Begin at once: a cluster that changed hands has waited long enough."""

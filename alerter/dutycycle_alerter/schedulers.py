@@ -14,7 +14,7 @@ from dutycycle_alerter.rules.report import Final
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.slurm.watching import connect
 from dutycycle_alerter.slurm.word import SlurmWorkloads
-from dutycycle_alerter.views import TargetStatus
+from dutycycle_alerter.views import TargetStatus, WatchCounts
 from dutycycle_alerter.workloads import End, Nobody, Word, Workloads
 
 
@@ -30,6 +30,10 @@ class Member(Protocol):
     """One of several schedulers, over time."""
 
     def ask(self, now: float, incidents: Collection[Incident], ended: Collection[Job]) -> Part:
+        """As of `Workloads`."""
+        ...
+
+    def watches(self) -> Mapping[str, WatchCounts]:
         """As of `Workloads`."""
         ...
 
@@ -72,6 +76,10 @@ class SeveralWorkloads:
     def ask(self, now: float, incidents: Collection[Incident], ended: Collection[Job]) -> SeveralWords:
         """What each of them says."""
         return SeveralWords(tuple(member.ask(now, incidents, ended) for member in self.members))
+
+    def watches(self) -> Mapping[str, WatchCounts]:
+        """Those of all of them."""
+        return {name: counts for member in self.members for name, counts in member.watches().items()}
 
     def close(self) -> None:
         """Let go of all their connections."""

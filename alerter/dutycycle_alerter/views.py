@@ -7,7 +7,7 @@ it is stored, in wall seconds and joules, and is multiplied by `Status.time_scal
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from dutycycle_alerter.fleet_now import FleetAmounts
@@ -114,6 +114,23 @@ class Standing:
     epoch: int | None
     age: float | None
     lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class WatchCounts:
+    """What happened on a watch of a scheduler since its start.
+
+    `failures` are by reason; `relists` are complete lists after the first, `malformed` the objects that could not be
+    read. `silent` is for how many seconds the server was not heard (None where it never was), `waiting` how many
+    workloads' owners are still to be found.
+    """
+
+    events: int = 0
+    relists: int = 0
+    malformed: int = 0
+    failures: Mapping[str, int] = field(default_factory=dict)
+    silent: float | None = None
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from dutycycle_alerter.incidents.model import Incident
 from dutycycle_alerter.model import Evidence, Job
 from dutycycle_alerter.rules.report import Final
 from dutycycle_alerter.slurm.model import FinalFigures
-from dutycycle_alerter.views import TargetStatus
+from dutycycle_alerter.views import TargetStatus, WatchCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,10 @@ class Workloads(Protocol):
         """What they say now. Final figures are asked for of `ended` jobs, and of those of `incidents` that are over."""
         ...
 
+    def watches(self) -> Mapping[str, WatchCounts]:
+        """How their watches fare, by the name of the target; from any thread."""
+        ...
+
     def close(self) -> None:
         """Let go of connections."""
         ...
@@ -100,6 +104,10 @@ class Nobody:
     def ask(self, now: float, incidents: Collection[Incident], ended: Collection[Job]) -> Nobody:  # noqa: ARG002
         """Nothing."""
         return self
+
+    def watches(self) -> Mapping[str, WatchCounts]:
+        """None."""
+        return {}
 
     def claimed(self, evidence: Evidence) -> Evidence:
         """GPUs whose holder the metrics do not tell have none."""

@@ -95,6 +95,7 @@ def running(settings: Settings, *, replay: bool = False) -> Iterator[tuple[Alert
         costs=settings.costs,
         tasks=alerter.tasks,
         standing=alerter.standing,
+        watches=alerter.watches,
         clock=alerter.clock,
         late_after=5 * settings.schedule.pass_interval / settings.time_scale,
     )

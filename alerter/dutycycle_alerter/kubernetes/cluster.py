@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from threading import Event, Lock
 from types import MappingProxyType
 
@@ -20,6 +19,7 @@ from dutycycle_alerter.kubernetes.pods import PodDecoder, gpu_resources
 from dutycycle_alerter.kubernetes.reflector import Pace, Reflector
 from dutycycle_alerter.kubernetes.tables import NodeTable, PodTable
 from dutycycle_alerter.settings.kubernetes import KubernetesCluster
+from dutycycle_alerter.views import WatchCounts
 
 REMEMBER = 3600.0
 """Seconds for which pods are remembered after their end, so that it can be told."""
@@ -31,22 +31,6 @@ _DENIED_NODES = 600.0
 _JOIN = 2.0
 
 _PODS, _NODES = "PodList", "NodeList"
-
-
-@dataclass(frozen=True, slots=True)
-class Counters:
-    """What happened since the start, for the alerter's own metrics. `failures` are by reason, of lists, watches and the
-    owners' look-ups (`owner`); `relists` are the complete lists but the first of each reflector. `silent` is for how
-    many seconds the server was not heard (of the reflector that was not for longest; None where one never was),
-    `waiting` how many pods' owners are still to be found.
-    """
-
-    events: int = 0
-    relists: int = 0
-    malformed: int = 0
-    failures: Mapping[str, int] = field(default_factory=dict)
-    silent: float | None = None
-    waiting: int = 0
 
 
 class Cluster:
@@ -138,7 +122,7 @@ class Cluster:
             note="; ".join(filter(None, self._notes())),
         )
 
-    def counters(self) -> Counters:
+    def counters(self) -> WatchCounts:
         """What happened since the start."""
         every = self._every_reflector()
         failures: Counter[str] = Counter()
@@ -148,7 +132,7 @@ class Cluster:
             failures["owner"] = self._lookups.failures
         silent = [reflector.silent_for() for reflector in self._reflectors]
         known = [seconds for seconds in silent if seconds is not None]
-        return Counters(
+        return WatchCounts(
             events=sum(reflector.events for reflector in every),
             relists=sum(max(0, reflector.lists - 1) for reflector in every),
             malformed=sum(table.malformed for table in self._tables) + self._nodes.malformed,

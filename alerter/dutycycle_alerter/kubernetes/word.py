@@ -19,7 +19,7 @@ from dutycycle_alerter.kubernetes.users import user_of
 from dutycycle_alerter.model import Evidence, GpuEvidence, Job, JobEvidence, job_id, workload_of
 from dutycycle_alerter.rules.report import Final
 from dutycycle_alerter.settings import KubernetesCluster, Settings
-from dutycycle_alerter.views import TargetStatus
+from dutycycle_alerter.views import TargetStatus, WatchCounts
 from dutycycle_alerter.workloads import End
 
 _FIRST_ANSWER = 10.0
@@ -39,6 +39,10 @@ class Watch(Protocol):
 
     def snapshot(self) -> Snapshot:
         """What it has told."""
+        ...
+
+    def counters(self) -> WatchCounts:
+        """How the watch fares."""
         ...
 
     def close(self) -> None:
@@ -65,6 +69,10 @@ class KubernetesWorkloads:
             self._asked = True
         snapshot = self._watch.snapshot()
         return KubernetesWord(self._settings, self._all, snapshot, now, self._unclear(snapshot, now))
+
+    def watches(self) -> Mapping[str, WatchCounts]:
+        """Its own."""
+        return {_name(self._settings): self._watch.counters()}
 
     def close(self) -> None:
         """Let go of connections and threads."""
@@ -96,8 +104,9 @@ class KubernetesWord:
     @property
     def targets(self) -> tuple[TargetStatus, ...]:
         """Whether it answers."""
-        name = f"kubernetes {self.settings.cluster}".rstrip()
-        return (TargetStatus(name, "", self.snapshot.read_at, self.snapshot.error, self.snapshot.note),)
+        # By the clock of the pass: the watch goes by this machine's.
+        last = self.now if self.snapshot.fresh else self.snapshot.read_at
+        return (TargetStatus(_name(self.settings), "", last, self.snapshot.error, self.snapshot.note),)
 
     def claimed(self, evidence: Evidence) -> Evidence:
         """GPUs of its nodes whose holder the metrics do not tell are free: those of a pod are told."""
@@ -291,6 +300,11 @@ class KubernetesWord:
             return found
         # A pod that is a job by itself need not be named at each of its GPUs.
         return replace(found, job=replace(found.job, gpus=tuple(replace(gpu, workload="") for gpu in found.job.gpus)))
+
+
+def _name(settings: KubernetesCluster) -> str:
+    """What it is called among the sources."""
+    return f"kubernetes {settings.cluster}".rstrip()
 
 
 def _holds_gpus(pod: Pod) -> bool:

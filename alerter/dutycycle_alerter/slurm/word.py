@@ -22,7 +22,7 @@ from dutycycle_alerter.slurm.memory import KEPT, NOTHING, Memory, learnt, raw_nu
 from dutycycle_alerter.slurm.model import FinalFigures, JobState, SlurmJob, SlurmNode, Snapshot
 from dutycycle_alerter.slurm.watching import Watch
 from dutycycle_alerter.sources.claims import Claims
-from dutycycle_alerter.views import TargetStatus
+from dutycycle_alerter.views import TargetStatus, WatchCounts
 from dutycycle_alerter.workloads import End
 
 
@@ -70,6 +70,10 @@ class SlurmWorkloads:
             ordered=ordered,
             memory=replace(self._memory, numbers={**self._numbers, **self._memory.numbers}),
         )
+
+    def watches(self) -> Mapping[str, WatchCounts]:
+        """None: it is asked at every pass."""
+        return {}
 
     def close(self) -> None:
         """Let go of connections."""

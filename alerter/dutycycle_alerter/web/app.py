@@ -15,7 +15,7 @@ from dutycycle_alerter import __version__
 from dutycycle_alerter.errors import AlerterError
 from dutycycle_alerter.scheduler import TaskRuns
 from dutycycle_alerter.settings import Costs
-from dutycycle_alerter.views import Actions, Reader, Standing
+from dutycycle_alerter.views import Actions, Reader, Standing, WatchCounts
 from dutycycle_alerter.web import api, changes, errors, metrics, pages
 from dutycycle_alerter.web.guard import Guard
 from dutycycle_alerter.web.site import Site, SiteOf
@@ -33,6 +33,7 @@ def create_app(
     late_after: float = 300.0,
     tasks: Callable[[], Mapping[str, TaskRuns]] = dict,
     standing: Callable[[], Standing | None] = lambda: None,
+    watches: Callable[[], Mapping[str, WatchCounts]] = dict,
     clock: Callable[[], float] = time.time,
 ) -> FastAPI:
     """The page and the API.
@@ -40,7 +41,8 @@ def create_app(
     `names` are the configured names under which a proxy serves the site (`web.allowed_hosts`); `hosts` are further
     names that a request may be for, such as the one listened on. IP addresses and localhost are always answered.
     Times of day are shown in `zone` (None: the machine's). A page warns when the last pass is older than `late_after`
-    wall seconds. `tasks` tells how the alerter's periodic work fares, `standing` whether it is this one that evaluates.
+    wall seconds. `tasks` tells how the alerter's periodic work fares, `standing` whether it is this one that evaluates,
+    `watches` what it hears of schedulers.
     """
     names = frozenset(name.lower() for name in names)
     app = FastAPI(
@@ -61,6 +63,7 @@ def create_app(
         names=names,
         tasks=tasks,
         standing=standing,
+        watches=watches,
     )
     app.state.site = site
     errors.install(app, site)

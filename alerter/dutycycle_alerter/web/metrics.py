@@ -15,20 +15,21 @@ from prometheus_client.registry import Collector
 from dutycycle_alerter import __version__
 from dutycycle_alerter.errors import AlerterError
 from dutycycle_alerter.scheduler import TaskRuns
-from dutycycle_alerter.views import Reader, Standing
+from dutycycle_alerter.views import Reader, Standing, WatchCounts
 from dutycycle_alerter.web.site import SiteOf
 
 router = APIRouter()
 
 Tasks = Callable[[], Mapping[str, TaskRuns]]
 Standings = Callable[[], Standing | None]
+Watches = Callable[[], Mapping[str, WatchCounts]]
 
 
 @router.get("/metrics", include_in_schema=False)
 def metrics(request: Request, site: SiteOf) -> Response:
     """In the text format, or OpenMetrics where the scraper asks for it."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(AlerterCollector(site.reader, site.tasks, site.standing))
+    registry.register(AlerterCollector(site.reader, site.tasks, site.standing, site.watches))
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
     return Response(encode(registry), headers={"Content-Type": content_type})
 
@@ -36,10 +37,13 @@ def metrics(request: Request, site: SiteOf) -> Response:
 class AlerterCollector(Collector):
     """What is known at the moment of the scrape. While the store does not answer it says so, and how the tasks fare."""
 
-    def __init__(self, reader: Reader, tasks: Tasks, standing: Standings = lambda: None) -> None:
+    def __init__(
+        self, reader: Reader, tasks: Tasks, standing: Standings = lambda: None, watches: Watches = dict
+    ) -> None:
         self._reader = reader
         self._tasks = tasks
         self._standing = standing
+        self._watches = watches
 
     def describe(self) -> list[Metric]:
         """Nothing: names are fixed, and collecting reads the store."""
@@ -52,6 +56,7 @@ class AlerterCollector(Collector):
         yield build
         yield from self._runs()
         yield from self._lease()
+        yield from self._heard()
         store = GaugeMetricFamily("dutycycle_alerter_store_up", "Whether the store answers.")
         try:
             stored = [*self._sources(), self._incidents()]
@@ -134,6 +139,38 @@ class AlerterCollector(Collector):
         yield epoch
         yield age
         yield lost
+
+    def _heard(self) -> Iterator[Metric]:
+        events = CounterMetricFamily(
+            "dutycycle_alerter_watch_events", "Changes that a scheduler told.", labels=["source"]
+        )
+        relists = CounterMetricFamily(
+            "dutycycle_alerter_watch_relists", "Complete lists that were read anew.", labels=["source"]
+        )
+        malformed = CounterMetricFamily(
+            "dutycycle_alerter_watch_malformed_objects", "Objects that could not be read.", labels=["source"]
+        )
+        failures = CounterMetricFamily(
+            "dutycycle_alerter_watch_failures", "Requests that failed, by reason.", labels=["source", "reason"]
+        )
+        silent = GaugeMetricFamily(
+            "dutycycle_alerter_watch_silent_seconds",
+            "Since the scheduler was last heard; absent before it was.",
+            labels=["source"],
+        )
+        waiting = GaugeMetricFamily(
+            "dutycycle_alerter_watch_unowned_workloads", "Workloads whose owner is looked for.", labels=["source"]
+        )
+        for name, counts in sorted(self._watches().items()):
+            events.add_metric([name], counts.events)
+            relists.add_metric([name], counts.relists)
+            malformed.add_metric([name], counts.malformed)
+            for reason, number in sorted(counts.failures.items()):
+                failures.add_metric([name, reason], number)
+            if counts.silent is not None:
+                silent.add_metric([name], counts.silent)
+            waiting.add_metric([name], counts.waiting)
+        yield from (events, relists, malformed, failures, silent, waiting)
 
     def _incidents(self) -> Metric:
         found = GaugeMetricFamily(

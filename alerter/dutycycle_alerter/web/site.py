@@ -16,7 +16,7 @@ from jinja2 import Environment
 from dutycycle_alerter.errors import AlerterError
 from dutycycle_alerter.scheduler import TaskRuns
 from dutycycle_alerter.settings import Costs
-from dutycycle_alerter.views import Actions, Reader, Standing, Status
+from dutycycle_alerter.views import Actions, Reader, Standing, Status, WatchCounts
 from dutycycle_alerter.web.templating import Show, environment
 
 
@@ -24,7 +24,8 @@ from dutycycle_alerter.web.templating import Show, environment
 class Site:
     """One application's surroundings; `zone` None is the machine's own. `late_after` is how old, in wall seconds, the
     last pass may be before a page warns. `names` are the configured names of the site, as in the browser's address.
-    `tasks` tells how the alerter's periodic work fares, by its name, and `standing` whether it evaluates.
+    `tasks` tells how the alerter's periodic work fares, by its name, `standing` whether it evaluates, and `watches`
+    what it hears of schedulers.
     """
 
     reader: Reader
@@ -36,6 +37,7 @@ class Site:
     names: frozenset[str] = frozenset()
     tasks: Callable[[], Mapping[str, TaskRuns]] = dict
     standing: Callable[[], Standing | None] = lambda: None
+    watches: Callable[[], Mapping[str, WatchCounts]] = dict
     templates: Environment = field(default_factory=environment)
 
     def page(

@@ -13,6 +13,7 @@ from dutycycle_alerter.kubernetes.model import Node, Owner, Pod, Snapshot
 from dutycycle_alerter.kubernetes.word import KubernetesWord, KubernetesWorkloads
 from dutycycle_alerter.model import Evidence, Gpu, JobEvidence, JobKind, job_id
 from dutycycle_alerter.settings import KubernetesCluster, Settings
+from dutycycle_alerter.views import WatchCounts
 from dutycycle_alerter.workloads import End
 from tests.alerter.cases import LATER, START, evidence
 from tests.alerter.devices import device
@@ -62,6 +63,9 @@ class Told:
 
     def snapshot(self) -> Snapshot:
         return self.told
+
+    def counters(self) -> WatchCounts:
+        return WatchCounts(events=7)
 
     def close(self) -> None:
         self.closed = True
@@ -297,11 +301,19 @@ def test_gpus_that_nobody_holds_are_free_on_its_own_nodes_only() -> None:
 # Over time
 
 
+def test_its_last_word_is_told_by_the_clock_of_the_pass() -> None:
+    fresh = word(replace(known(), read_at=LATER - 300.0)).targets[0]
+    silent = word(replace(known(), fresh=False, read_at=LATER - 300.0, error="pods: refused")).targets[0]
+    assert (fresh.last_success, fresh.error) == (LATER, "")
+    assert (silent.last_success, silent.error) == (LATER - 300.0, "pods: refused")
+
+
 def test_the_first_pass_waits_for_the_first_answer_and_no_other_does() -> None:
     watch = Told(known(pod(0)))
     workloads = KubernetesWorkloads(KubernetesCluster(cluster="north"), watch, Settings())
     said = [workloads.ask(LATER, [], []) for _ in range(3)]
     assert watch.waited == [10.0]
     assert [target.url for target in said[0].targets] == ["kubernetes north"]
+    assert workloads.watches() == {"kubernetes north": WatchCounts(events=7)}
     workloads.close()
     assert watch.closed

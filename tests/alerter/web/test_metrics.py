@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dutycycle_alerter.incidents.model import Severity, State
 from dutycycle_alerter.scheduler import TaskRuns
-from dutycycle_alerter.views import NotEvaluable, TargetStatus
+from dutycycle_alerter.views import NotEvaluable, TargetStatus, WatchCounts
 from tests.alerter.conftest import Simulated
 from tests.alerter.web.conftest import Client, Live
 from tests.alerter.web.doubles import NOW, FixedReader, incident, status
@@ -49,6 +49,25 @@ def test_tasks_count_their_runs_and_failures(serve: Serve) -> None:
     assert values(page, "dutycycle_alerter_task_runs_total") == {("pass",): 5, ("scrape",): 0}
     assert values(page, "dutycycle_alerter_task_failures_total") == {("pass",): 2, ("scrape",): 0}
     assert values(page, "dutycycle_alerter_task_duration_seconds") == {("pass",): 0.25}
+
+
+def test_what_is_heard_of_schedulers_is_counted_and_a_silence_is_shown(serve: Serve) -> None:
+    counts = {
+        "kubernetes north": WatchCounts(41, 2, 1, {"expired": 2, "throttled": 3}, 0.5, 7),
+        "kubernetes south": WatchCounts(failures={"refused": 9}),
+    }
+    page = serve(FixedReader(), watches=lambda: counts).page("/metrics")
+    north, south = ("kubernetes north",), ("kubernetes south",)
+    assert values(page, "dutycycle_alerter_watch_events_total") == {north: 41, south: 0}
+    assert values(page, "dutycycle_alerter_watch_relists_total") == {north: 2, south: 0}
+    assert values(page, "dutycycle_alerter_watch_malformed_objects_total") == {north: 1, south: 0}
+    assert values(page, "dutycycle_alerter_watch_failures_total") == {
+        ("expired", *north): 2,
+        ("throttled", *north): 3,
+        ("refused", *south): 9,
+    }
+    assert values(page, "dutycycle_alerter_watch_silent_seconds") == {north: 0.5}
+    assert values(page, "dutycycle_alerter_watch_unowned_workloads") == {north: 7, south: 0}
 
 
 def test_rules_that_lack_evidence_are_counted_by_rule(serve: Serve) -> None:
