@@ -9,6 +9,7 @@ import http.client
 import re
 import socket
 import ssl
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from threading import Lock
@@ -56,9 +57,10 @@ class Access:
 
         `timeout` is in seconds, for its beginning, and for each wait within the body. Redirects are not followed.
         """
-        url, headers = "", {"Accept": accept, "User-Agent": f"dutycycle/{__version__}"}
+        headers = {"Accept": accept, "User-Agent": f"dutycycle/{__version__}"}
         if compressed:
             headers["Accept-Encoding"] = "gzip"
+        begun = time.monotonic()
         try:
             with self._lock:
                 client = self._client
@@ -66,10 +68,15 @@ class Access:
             url = f"{client.configuration.host}{path}{'?' if query else ''}{urlencode(query)}"
             answer = client.call_api("GET", url, headers, _request_timeout=(min(_CONNECT, timeout), timeout))
         except (ApiException, HTTPError, OSError, http.client.HTTPException, ValueError) as error:
-            raise self.failed(path, error, timeout) from error
+            late = time.monotonic() - begun >= timeout
+            raise self.failed(path, TimeoutError() if late else error, timeout) from error
         except ApiError as error:
             raise ApiError(f"{self.shown}: {error}", error.failure) from error
         response: urllib3.BaseHTTPResponse = answer.response
+        if time.monotonic() - begun >= timeout:
+            # Headers that were cut off look complete.
+            response.close()
+            raise self.failed(path, TimeoutError(), timeout)
         return response
 
     def failed(self, path: str, error: Exception, timeout: float) -> ApiError:

@@ -28,6 +28,8 @@ LONGEST_LINE = 8 * 2**20
 _MOST_OF_ERROR = 64 * 1024
 _MESSAGE = 300
 _LONGEST_PAUSE = 600.0
+_READING = 2.0
+"""Times as long as it may take to begin, a whole answer may take to be read."""
 _BROKEN = (HTTPError, OSError, http.client.HTTPException, ValueError)
 
 
@@ -56,7 +58,7 @@ class Transport(Protocol):
 
 
 class Client:
-    """One API server. Thread-safe. `timeout` is in seconds, for a whole answer to begin and to be read."""
+    """One API server. Thread-safe. `timeout` is in seconds, for an answer to begin, and to go on."""
 
     def __init__(self, transport: Transport, timeout: float, *, most_bytes: int = MOST_BYTES) -> None:
         self._transport = transport
@@ -67,19 +69,24 @@ class Client:
     def get(self, path: str, query: Mapping[str, str] | None = None, *, accept: str = JSON) -> bytes:
         """The body of an answer 200. Raises ApiError."""
         response = self._transport.request(path, query or {}, accept=accept, timeout=self._timeout)
+        deadline = time.monotonic() + _READING * self._timeout
         try:
-            # Half a page of a slow server is no failure: it may take as long again to be read.
-            with cut_off(2 * self._timeout, response.shutdown):
+            with cut_off(deadline - time.monotonic(), response.shutdown):
                 if response.status != 200:
                     self._refuse(path, response)
-                return _whole(response, self._most)
+                body = _whole(response, self._most)
+            if time.monotonic() >= deadline:
+                # A body without a length ends where the connection does, also where it was cut off.
+                raise TimeoutError
         except _BROKEN as error:
-            raise self._transport.failed(path, error, self._timeout) from error
+            late = time.monotonic() >= deadline
+            raise self._transport.failed(path, TimeoutError() if late else error, _READING * self._timeout) from error
         except _TooLargeError:
             message = f"{self.shown}: {path}: the answer is larger than {self._most / 2**20:g} MiB"
             raise ApiError(message, Failure.GARBAGE) from None
         finally:
             response.close()
+        return body
 
     def watch(self, path: str, query: Mapping[str, str], silence: float, longest: float) -> Stream:
         """A watch that the server has begun. Raises ApiError. Without a whole line for `silence` seconds it fails, and

@@ -150,11 +150,13 @@ def decode_event(line: bytes) -> Event:
 
 
 def decode_status(body: bytes | Raw) -> Status:
-    """A server's explanation; an empty one where the body is none."""
+    """A server's explanation; a plain one where the body is a line of text, an empty one where it is neither."""
     try:
         return _STATUS.decode(body)
     except BROKEN:
-        return Status()
+        text = bytes(body)[:_LONGEST_TEXT].decode(errors="replace").strip()
+        plain = text.isascii() and text.isprintable() and not text.startswith(("{", "[", "<"))
+        return Status(message=text if plain else "")
 
 
 def identify(body: bytes | Raw) -> Seen[None]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from typing import Annotated
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from dutycycle_alerter.kubernetes.model import Pod
 from dutycycle_alerter.kubernetes.objects import (
@@ -73,7 +74,7 @@ class _State(Struct, gc=False):
 
 class _ContainerStatus(Struct, gc=False):
     state: _State | None = None
-    restartCount: int = 0  # noqa: N815
+    restartCount: Annotated[int, Meta(ge=0, le=2**31)] = 0  # noqa: N815
 
 
 class _Condition(Struct, gc=False):

@@ -23,6 +23,8 @@ def parse_quantity(text: str | float) -> float:
 
     API servers write quantities as texts; a number is what others may write.
     """
+    if isinstance(text, int) and text > _MOST:
+        raise ValueError("no amount of anything")
     if isinstance(text, str):
         found = _QUANTITY.fullmatch(text)
         if found is None:

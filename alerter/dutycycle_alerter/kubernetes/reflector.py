@@ -80,7 +80,7 @@ class Reflector:
         self._watches_failed = 0
         self._complete = False
         self._open = self._missed = False
-        self._error = "not listed yet"
+        self._error = f"{client.shown}: {what}: not listed yet"
         self._failure: Failure | None = None
         self._heard = self._closed = self._settled = 0.0
         self._heard_at: float | None = None
