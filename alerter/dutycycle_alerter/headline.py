@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dutycycle_alerter.figures import gibibytes
 from dutycycle_alerter.incidents.model import Incident, Severity
+from dutycycle_alerter.model import workload_of
 
 _SAYS = {
     # rule: (what one GPU does, what several do)
@@ -56,6 +57,13 @@ def _of_device(incident: Incident) -> str:
 def subject_name(incident: Incident) -> str:
     """What it is about, for people: `Job`, `GPU` or `Node`."""
     return {"job": "Job", "gpu": "GPU", "node": "Node"}[incident.about]
+
+
+def shown_subject(incident: Incident) -> str:
+    """Its subject without the uid at the end of a Kubernetes object, which tells people nothing."""
+    workload = workload_of(incident.subject, incident.cluster)
+    is_object = incident.scheduler == "k8s" and workload.count("/") > 2
+    return incident.subject.rpartition("/")[0] if is_object else incident.subject
 
 
 def rule_name(rule: str) -> str:

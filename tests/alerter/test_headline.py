@@ -2,7 +2,7 @@
 
 import pytest
 
-from dutycycle_alerter.headline import headline
+from dutycycle_alerter.headline import headline, shown_subject
 from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.settings import Rules
 from tests.alerter.web.doubles import incident
@@ -38,3 +38,18 @@ def test_headline(rule: str, concerned: int, whole: int, text: str) -> None:
 @pytest.mark.parametrize("rule", [*Rules.ORDER, *Rules.REPORTS])
 def test_every_rule_has_words_of_its_own(rule: str) -> None:
     assert "show" not in headline(incident(rule=rule))
+
+
+@pytest.mark.parametrize(
+    ("subject", "scheduler", "cluster", "shown"),
+    [
+        ("k8s/ml/pytorchjob/bert/0f3c", "k8s", "", "k8s/ml/pytorchjob/bert"),
+        ("north/k8s/ml/pytorchjob/bert/0f3c", "k8s", "north", "north/k8s/ml/pytorchjob/bert"),
+        ("k8s/ml/notebook-0/0f3c", "k8s", "", "k8s/ml/notebook-0"),
+        ("k8s/ml/notebook-0", "k8s", "", "k8s/ml/notebook-0"),
+        ("slurm/120_3", "slurm", "", "slurm/120_3"),
+        ("gpu/GPU-1", "", "", "gpu/GPU-1"),
+    ],
+)
+def test_people_are_not_shown_uids(subject: str, scheduler: str, cluster: str, shown: str) -> None:
+    assert shown_subject(incident(subject=subject, scheduler=scheduler, cluster=cluster)) == shown

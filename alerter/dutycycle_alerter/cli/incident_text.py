@@ -12,7 +12,7 @@ from rich.text import Text
 
 from dutycycle_alerter import figures
 from dutycycle_alerter.cli.tables import QUIET, SEVERITY_STYLE, outside, places
-from dutycycle_alerter.headline import headline, rule_name, subject_name
+from dutycycle_alerter.headline import headline, rule_name, shown_subject, subject_name
 from dutycycle_alerter.incidents.model import Event, Incident
 from dutycycle_alerter.incidents.reasons import reasons
 from dutycycle_alerter.printable import NAME_LIMIT, printable
@@ -76,7 +76,7 @@ def _state(incident: Incident, moment: Moment) -> str:
 
 
 def _job(incident: Incident) -> str:
-    said = printable(incident.subject, NAME_LIMIT)
+    said = printable(shown_subject(incident), NAME_LIMIT)
     if incident.user:
         said += f" of {printable(incident.user, NAME_LIMIT)}"
     for label in ("account", "partition", "namespace", "cluster"):

@@ -24,7 +24,7 @@ from dutycycle_alerter.cli.tables import (
     table,
 )
 from dutycycle_alerter.errors import IncidentNotFoundError
-from dutycycle_alerter.headline import headline
+from dutycycle_alerter.headline import headline, shown_subject
 from dutycycle_alerter.incidents.model import Incident, Severity
 from dutycycle_alerter.settings import Rules
 from dutycycle_alerter.views import IncidentFilter, Reader, Status
@@ -97,7 +97,7 @@ def incidents(
             _what(incident),
             lines(
                 outside(incident.user or ("unknown user" if incident.about == "job" else "operators")),
-                outside(incident.subject, QUIET),
+                outside(shown_subject(incident), QUIET),
             ),
             places(incident),
             since(incident, status),

@@ -9,7 +9,7 @@ from typing import Protocol
 import click
 
 from dutycycle_alerter import figures
-from dutycycle_alerter.headline import headline, rule_name
+from dutycycle_alerter.headline import headline, rule_name, shown_subject
 from dutycycle_alerter.incidents.model import Event, EventKind, Incident, Severity
 from dutycycle_alerter.printable import NAME_LIMIT, printable
 from dutycycle_alerter.views import Status, TargetStatus
@@ -103,7 +103,7 @@ def _said(incident: Incident, event: Event, time_scale: float) -> str:
 
 
 def _whose(incident: Incident) -> str:
-    subject = printable(incident.subject, NAME_LIMIT)
+    subject = printable(shown_subject(incident), NAME_LIMIT)
     return f"{printable(incident.user, NAME_LIMIT)}, {subject}" if incident.user else subject
 
 

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from dutycycle_alerter import figures
-from dutycycle_alerter.headline import headline, rule_name, subject_name
+from dutycycle_alerter.headline import headline, rule_name, shown_subject, subject_name
 from dutycycle_alerter.incidents.reasons import reasons
 from dutycycle_alerter.printable import NAME_LIMIT, printable
 from dutycycle_alerter.scale import format_duration
@@ -82,6 +82,7 @@ def environment() -> Environment:
         rule_name=rule_name,
         headline=headline,
         subject_name=subject_name,
+        shown_subject=shown_subject,
         reasons=reasons,
         places=figures.gpu_places,
     )
