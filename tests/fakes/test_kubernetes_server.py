@@ -2,76 +2,26 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import socket
 import ssl
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.fakes.kubelet.api import certificate
-from tests.fakes.kubernetes import Clock, KubernetesServer, ManualClock, Rule, node, owner, pod, workload
+from tests.fakes.kubernetes import Clock, KubernetesServer, ManualClock, Rule, owner, pod, workload
+from tests.fakes.kubernetes.client import Client, events, until
 from tests.required import lacking
-
-PATIENCE = 30.0
 
 
 @pytest.fixture
 def server() -> Iterator[KubernetesServer]:
     with KubernetesServer() as running:
         yield running
-
-
-class Client:
-    """One connection."""
-
-    def __init__(
-        self, server: KubernetesServer, token: str | None = "admin", context: ssl.SSLContext | None = None
-    ) -> None:
-        host = server.url.partition("//")[2]
-        if context is None:
-            self.connection = http.client.HTTPConnection(host, timeout=PATIENCE)
-        else:
-            self.connection = http.client.HTTPSConnection(host, timeout=PATIENCE, context=context)
-        self.headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-
-    def ask(self, path: str, method: str = "GET", body: Any = None, **headers: str) -> http.client.HTTPResponse:
-        sent = None if body is None else json.dumps(body)
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        self.connection.request(method, path, sent, {**self.headers, **named})
-        return self.connection.getresponse()
-
-    def json(self, path: str, method: str = "GET", body: Any = None, **headers: str) -> tuple[int, Any]:
-        answer = self.ask(path, method, body, **headers)
-        return answer.status, json.loads(answer.read())
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.connection.close()
-
-
-def events(answer: http.client.HTTPResponse, count: int) -> list[tuple[str, str]]:
-    found = []
-    for _ in range(count):
-        line = json.loads(answer.readline())
-        found.append((line["type"], line["object"]["metadata"].get("name", "")))
-    return found
-
-
-def until(holds: Callable[[], bool]) -> None:
-    waited = threading.Event()
-    for _ in range(int(PATIENCE / 0.01)):
-        if holds():
-            return
-        waited.wait(0.01)
-    pytest.fail("it never came to hold")
 
 
 def test_what_is_put_patched_and_deleted_is_seen_by_who_watches(server: KubernetesServer) -> None:
@@ -270,140 +220,6 @@ def test_time_that_goes_faster() -> None:
         assert client.json("/api/v1/pods?resourceVersion=999999")[0] == 504
 
 
-def spoiled(server: KubernetesServer, path: str = "/api/v1/pods") -> tuple[int, bytes]:
-    with Client(server) as client:
-        answer = client.ask(path)
-        return answer.status, answer.read()
-
-
-@pytest.mark.parametrize(("code", "reason"), [(500, "InternalError"), (403, "Forbidden"), (503, "ServiceUnavailable")])
-def test_errors_on_demand(server: KubernetesServer, code: int, reason: str) -> None:
-    with server.inject("error", code=code) as fault:
-        answered, body = spoiled(server)
-        assert (answered, json.loads(body)["reason"]) == (code, reason)
-    assert fault.count == 1
-    assert spoiled(server)[0] == 200
-
-
-@pytest.mark.parametrize("plain", [None, False])
-def test_throttling_says_when_to_come_again(server: KubernetesServer, plain: bool | None) -> None:
-    """In plain text as the flow control of a real server, or with a Status as its storage."""
-    with server.inject("error", code=429, retry_after=3, plain=plain), Client(server) as client:
-        answer = client.ask("/api/v1/pods")
-        assert (answer.status, answer.headers["Retry-After"]) == (429, "3")
-        body = answer.read()
-    if plain is None:
-        assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
-        assert body == b"Too many requests, please try again later.\n"
-    else:
-        assert json.loads(body)["details"] == {"retryAfterSeconds": 3}
-        assert json.loads(body)["reason"] == "TooManyRequests"
-
-
-def test_a_fault_is_for_some_requests_and_for_some_times(server: KubernetesServer) -> None:
-    fault = server.inject("error", path="^/api/v1/pods$", verb="list", times=2)
-    found = [spoiled(server, path)[0] for path in ("/api/v1/nodes", "/api/v1/pods", "/api/v1/pods", "/api/v1/pods")]
-    assert found == [200, 500, 500, 200]
-    assert fault.count == 2
-
-
-def test_garbage_and_an_endless_line_in_place_of_a_list(server: KubernetesServer) -> None:
-    with server.inject("garbage"):
-        code, body = spoiled(server)
-        assert code == 200
-        with pytest.raises(ValueError, match=r"decode|Expecting"):
-            json.loads(body)
-    with server.inject("long", size=2 << 20):
-        assert len(spoiled(server)[1]) > 2 << 20
-
-
-def test_an_answer_of_ones_own_and_one_that_is_no_http(server: KubernetesServer) -> None:
-    with server.inject("garbage", body=b"[1]"):
-        assert spoiled(server) == (200, b"[1]")
-    with server.inject("raw", body=b"\0\1\r\n\r\n"), pytest.raises(http.client.BadStatusLine):
-        spoiled(server)
-
-
-def test_a_connection_that_is_closed_before_an_answer(server: KubernetesServer) -> None:
-    with server.inject("close"), pytest.raises(http.client.RemoteDisconnected):
-        spoiled(server)
-
-
-def test_a_server_that_never_answers(server: KubernetesServer) -> None:
-    """It closes the connection when that is over."""
-    with Client(server) as client:
-        fault = server.inject("hang")
-        client.connection.request("GET", "/api/v1/pods", headers=client.headers)
-        until(lambda: fault.count == 1)
-        assert client.connection.sock is not None
-        client.connection.sock.settimeout(0.1)
-        with pytest.raises(TimeoutError):
-            client.connection.sock.recv(1)
-        fault.remove()
-        client.connection.sock.settimeout(PATIENCE)
-        assert client.connection.sock.recv(1) == b""
-
-
-def test_a_server_that_sends_a_byte_now_and_then(server: KubernetesServer) -> None:
-    with server.inject("drip") as fault, Client(server) as client:
-        answer = client.ask("/api/v1/pods")
-        assert answer.read(3) == b"   "
-        fault.remove()
-        with pytest.raises(http.client.IncompleteRead):
-            answer.read()
-
-
-@pytest.mark.parametrize("action", ["end", "cut", "half-line", "expire", "garbage-line", "long-line"])
-def test_a_watch_that_goes_wrong_while_it_runs(server: KubernetesServer, action: str) -> None:
-    server.put(pod("a"))
-    with Client(server) as client:
-        answer = client.ask("/api/v1/pods?watch=true")
-        assert events(answer, 1) == [("ADDED", "a")]
-        fault = server.inject(action, verb="watch", size=3 << 20, times=1)
-        try:
-            rest, whole = answer.read(), True
-        except http.client.IncompleteRead as cut:
-            rest, whole = cut.partial, False
-    assert fault.count == 1
-    assert whole is (action not in ("cut", "half-line"))
-    if action in ("end", "cut"):
-        assert rest == b""
-    elif action == "expire":
-        assert json.loads(rest)["object"]["reason"] == "Expired"
-    elif action == "long-line":
-        assert rest.count(b"\n") == 1
-        assert len(rest) > 3 << 20
-    else:
-        assert rest.endswith(b"\n") is (action == "garbage-line")
-        with pytest.raises(ValueError, match=r"decode|delimiter|Expecting|Unterminated"):
-            json.loads(rest)
-
-
-def test_a_watch_breaks_after_as_many_lines_as_was_said(server: KubernetesServer) -> None:
-    server.inject("end", after=3)
-    with Client(server) as client:
-        answer = client.ask("/api/v1/pods?watch=true")
-        for number in range(3):
-            server.put(pod(f"p{number}"))
-        assert len(answer.read().splitlines()) == 3
-
-
-def test_a_silent_watch_says_everything_afterwards(server: KubernetesServer) -> None:
-    with Client(server) as client:
-        answer = client.ask("/api/v1/pods?watch=true")
-        until(lambda: server.watching == 1)
-        with server.inject("silent") as fault:
-            server.put(pod("a"))
-            server.put(pod("b"))
-            until(lambda: fault.count == 1)
-        assert events(answer, 2) == [("ADDED", "a"), ("ADDED", "b")]
-
-
-def test_a_fault_that_does_not_exist() -> None:
-    with pytest.raises(ValueError, match="explode"):
-        KubernetesServer().inject("explode")
-
-
 def test_several_watchers_keep_up(server: KubernetesServer) -> None:
     """Each sees every change of a fleet in order, each event encoded once for all of them."""
     for number in range(50):
@@ -432,15 +248,3 @@ def test_five_thousand_pods_in_pages(server: KubernetesServer) -> None:
             token = page["metadata"].get("continue")
             path = f"/api/v1/pods?limit=500&continue={token}" if token else ""
     assert names == [f"p{number:04}" for number in range(5000)]
-
-
-def test_a_body_that_is_no_request_leaves_it_serving(server: KubernetesServer) -> None:
-    for raw in (
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" * 20,
-        b"GET",
-        b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n",
-    ):
-        with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as raw_client:
-            raw_client.sendall(raw)
-    server.put(node("gpu-node-a"))
-    assert spoiled(server, "/api/v1/nodes")[0] == 200
