@@ -280,7 +280,8 @@ class Cluster:
             sharing = "auto" if node == SHARED_NODE else "no"
             self._write(
                 f"nodes/{node}/prolog.conf",
-                f"directory={own}/prolog\nnvidia={own}/gpus\nmap={own}/gpus.map\nsharing={sharing}\n",
+                f"directory={own}/prolog\nnvidia={own}/gpus\nmap={own}/gpus.map\nsharing={sharing}\n"
+                f"mountinfo={own}/mountinfo\ndevices={own}/dev\n",
             )
         for what in ("prolog", "epilog"):
             script = ROOT / f"manifests/slurm/{what}.d/dutycycle.sh"
