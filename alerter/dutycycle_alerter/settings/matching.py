@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from operator import attrgetter
@@ -11,6 +12,8 @@ from pydantic import BeforeValidator
 
 from dutycycle_alerter.model import Job, JobKind, workload_of
 from dutycycle_alerter.settings.types import Section
+
+_WILD = re.compile(r"[*?\[]")
 
 ANY = "*"
 """The pattern of what is not asked for: it matches also what is not known."""
@@ -128,4 +131,7 @@ def has_label(labels: Mapping[str, str], patterns: str | tuple[str, ...]) -> boo
 
 def _has(labels: Mapping[str, str], wanted: str) -> bool:
     name, _, pattern = wanted.partition("=")
+    if not _WILD.search(name):
+        # Most names are no patterns, and a pass asks this of every pod.
+        return name in labels and fnmatchcase(labels[name], pattern)
     return any(fnmatchcase(label, name) and fnmatchcase(value, pattern) for label, value in labels.items())
