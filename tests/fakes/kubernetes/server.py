@@ -47,6 +47,8 @@ class Request:
     verb: str
     user: str | None
     at: float
+    target: str
+    """Path and query as they were sent."""
 
 
 class KubernetesServer:
@@ -134,7 +136,8 @@ class KubernetesServer:
 
     def _note(self, call: Call, asked: Any, user: User | None) -> None:
         who = user.name if user is not None else None
-        self.requests.append(Request(call.method, asked.path, asked.query, asked.verb, who, self.clock.now()))
+        moment = self.clock.now()
+        self.requests.append(Request(call.method, asked.path, asked.query, asked.verb, who, moment, call.url))
 
     def _fault(self, asked: Any) -> Reply | Fault | None:
         fault = self.faults.for_request(asked)

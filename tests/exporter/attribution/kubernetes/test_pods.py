@@ -212,7 +212,7 @@ def test_an_api_server_that_refuses_is_counted_and_uids_come_from_cgroups(
 ) -> None:
     pace = Pace(interval=0.05, timeout=0.3, api_timeout=0.3, refresh=0.2, patience=0.5)
     with FakeKubelet(socket_path, holding("a", A), DAEMON), FakeApiServer() as api:
-        api.status = status
+        api.inject("error", code=status)
         with asking(socket_path, api, pace=pace) as pods:
             eventually(lambda: held(pods, a=["u-a"]))
             assert held(pods) == {"k8s/ml/a/u-a": A}
@@ -224,13 +224,13 @@ def test_an_api_server_that_is_away_for_a_while(socket_path: Path) -> None:
     """The allocation waits for its names, and has them for good from then on."""
     with FakeKubelet(socket_path, holding("a", A), DAEMON), FakeApiServer() as api:
         api.add("a", "u-a")
-        api.raw = b"nonsense"
+        fault = api.inject("raw", body=b"nonsense")
         with asking(socket_path, api) as pods:
             assert eventually(pods.take_failures).keys() == {(API, "protocol")}
             assert held(pods) == {}
-            api.raw = None
+            fault.remove()
             assert eventually(lambda: held(pods)) == {"k8s/ml/a/u-a": A}
-            api.hang = True
+            api.inject("hang")
             eventually(lambda: (API, "timeout") in pods.take_failures())
             assert held(pods) == {"k8s/ml/a/u-a": A}
 
@@ -239,7 +239,7 @@ def test_the_api_server_is_not_asked_while_no_pod_holds_a_device(socket_path: Pa
     with FakeKubelet(socket_path, DAEMON) as kubelet, FakeApiServer() as api:
         with asking(socket_path, api):
             eventually(lambda: len(kubelet.calls) > 10)
-        assert api.requests == []
+        assert api.targets == []
 
 
 def test_only_this_nodes_pods_are_asked_for(socket_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_only_this_nodes_pods_are_asked_for(socket_path: Path) -> None:
         api.add("a", "u-a")
         with asking(socket_path, api) as pods:
             eventually(lambda: held(pods))
-        assert set(api.requests) == {"/api/v1/pods?fieldSelector=spec.nodeName%3Dgpu-real-0&resourceVersion=0"}
+        assert set(api.targets) == {"/api/v1/pods?fieldSelector=spec.nodeName%3Dgpu-real-0&resourceVersion=0"}
 
 
 def test_questions_to_an_api_server_that_fails_come_ever_less_often(socket_path: Path) -> None:
@@ -256,10 +256,9 @@ def test_questions_to_an_api_server_that_fails_come_ever_less_often(socket_path:
         server = ApiServer(api.url, socket_path.parent.parent / "token")
         pods = KubernetesPods(node=NODE, socket=socket_path, selection=SELECTION, api=server)
         pods._ask_kubelet()
-        api.status = 500
-        assert [pods._ask_api().least for _ in range(8)] == [2, 4, 8, 16, 32, 60, 60, 60]
+        with api.inject("error", code=500):
+            assert [pods._ask_api().least for _ in range(8)] == [2, 4, 8, 16, 32, 60, 60, 60]
         # It answers, and does not know the pod yet.
-        api.status = None
         assert pods._ask_api() == Pause(30, 0)
         api.add("a", "u-a")
         assert pods._ask_api() == Pause(1, 30)
@@ -271,6 +270,7 @@ def test_a_claims_devices_are_those_that_its_driver_publishes(version: str, sock
     uuid = {"attributes": {"uuid": {"string": B}}}
     device = {"name": "gpu-1", "basic": uuid} if version == "v1beta1" else {"name": "gpu-1", **uuid}
     slices = {"spec": {"nodeName": NODE, "driver": "gpu.nvidia.com", "pool": {"name": NODE}, "devices": [device]}}
+    kind = {"apiVersion": f"resource.k8s.io/{version}", "kind": "ResourceSlice"}
     gpus = (GpuReading(A, 0, "H200", minor=0), GpuReading(B, 1, "H200", minor=2), GpuReading(C, 2, "H200", minor=1))
     with FakeKubelet(socket_path, pod("a", claims=[claim("gpu-1")])), FakeApiServer(versions=(version,)) as api:
         api.add("a", "u-a")
@@ -279,7 +279,7 @@ def test_a_claims_devices_are_those_that_its_driver_publishes(version: str, sock
             assert pods.allocations(gpus, {}) == ()
             failures = pods.take_failures()
             assert failures.keys() == {(KUBELET, "unknown_device")}
-            api.slices.append(slices)
+            api.put({**kind, "metadata": {"name": "s"}, **slices})
             [only] = eventually(lambda: pods.allocations(gpus, {}))
             assert (only.device, only.workload.id) == (B, "k8s/ml/a/u-a")
 
