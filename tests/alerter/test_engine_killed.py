@@ -10,6 +10,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from dutycycle_alerter.engine import STEPS
 from dutycycle_alerter.incidents.model import EventKind, Incident, Resolution, State
 from dutycycle_alerter.store.database import open_database
@@ -29,7 +31,7 @@ from dutycycle_alerter.sources.scrape import ScrapeSource
 from dutycycle_alerter.store import incidents
 from dutycycle_alerter.store.database import open_database
 
-path, clock_url, target, step = sys.argv[1:]
+url, clock_url, target, step = sys.argv[1:]
 changed = False
 save = incidents.save_all
 
@@ -50,7 +52,7 @@ def reached(now_at):
 
 now = [float(urllib.request.urlopen(clock_url).read())]
 settings = Settings.model_validate({"source": {"targets": [target], "interval": "1m"}}).scaled()
-database = open_database(f"sqlite:///{path}", time_scale=1)
+database = open_database(url, time_scale=1)
 source = ScrapeSource(settings, database, lambda: now[0])
 engine = Engine(settings, source, database, lambda: now[0], reached=reached)
 source.restore()
@@ -90,10 +92,10 @@ class World:
 
 
 def test_killed_again_and_again_no_incident_is_lost_or_doubled_and_usage_adds_up(tmp_path: Path) -> None:
-    path, world, chance = tmp_path / "store.sqlite3", World(), random.Random()
+    url, world, chance = f"sqlite:///{tmp_path / 'store.sqlite3'}", World(), random.Random()
     with serving(world.exporter.page, world.tick) as (target, clock):
         for kill in range(KILLS + 1):
-            with start(path, clock, target, "none") as alerter:
+            with start(url, clock, target, "none") as alerter:
                 assert alerter.stdout is not None
                 # The moment is any: within a scrape, a pass, a commit, or the first steps after a start.
                 for _ in range(chance.randrange(3, 120) if kill < KILLS else 100):
@@ -101,35 +103,39 @@ def test_killed_again_and_again_no_incident_is_lost_or_doubled_and_usage_adds_up
                     assert line, "the alerter ended by itself"
                 time.sleep(0.02 * chance.random())
                 alerter.kill()
-    check_store(path, world)
+    check_store(url, world)
 
 
-def test_killed_at_each_step_of_a_pass_no_incident_is_lost_or_doubled_and_usage_adds_up(tmp_path: Path) -> None:
-    """Where the step comes after incidents were folded, in passes that change one: three times, so that some are
+@pytest.mark.parametrize(("store", "turns"), [("sqlite", 3), ("postgresql", 1)])
+def test_killed_at_each_step_of_a_pass_no_incident_is_lost_or_doubled_and_usage_adds_up(
+    request: pytest.FixtureRequest, tmp_path: Path, store: str, turns: int
+) -> None:
+    """Where the step comes after incidents were folded, in passes that change one: several times, so that some are
     openings and some ends.
     """
-    path, world = tmp_path / "store.sqlite3", World()
+    url = f"sqlite:///{tmp_path / 'store.sqlite3'}" if store == "sqlite" else request.getfixturevalue("postgres_url")
+    world = World()
     with serving(world.exporter.page, world.tick) as (target, clock):
-        for step in 3 * STEPS:
-            with start(path, clock, target, step) as alerter:
+        for step in turns * STEPS:
+            with start(url, clock, target, step) as alerter:
                 assert alerter.wait(300) == -signal.SIGKILL
-        with start(path, clock, target, "none") as alerter:
+        with start(url, clock, target, "none") as alerter:
             assert alerter.stdout is not None
             for _ in range(100):
                 assert alerter.stdout.readline()
             alerter.kill()
-    check_store(path, world)
+    check_store(url, world)
 
 
-def start(path: Path, clock: str, target: str, step: str) -> subprocess.Popen[str]:
+def start(url: str, clock: str, target: str, step: str) -> subprocess.Popen[str]:
     """An alerter that says when it has passed, and kills itself when a pass has reached the step."""
-    command = [sys.executable, "-c", ALERTER, str(path), clock, target, step]
+    command = [sys.executable, "-c", ALERTER, url, clock, target, step]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def check_store(path: Path, world: World) -> None:
+def check_store(url: str, world: World) -> None:
     """What must hold whenever and however often the alerter was killed."""
-    database = open_database(f"sqlite:///{path}", time_scale=1)
+    database = open_database(url, time_scale=1)
     reader = StoreReader(database)
     found = list(reader.incidents(IncidentFilter(), limit=1000)[0])
 

@@ -49,13 +49,15 @@ def program(name: str) -> str:
 class PostgresServer:
     """A server with data of its own; a context manager. What it says is in `log`.
 
-    `durable` lets it wait for the disk, as in production. `settings` are for postgresql.conf, as NAME=VALUE.
+    It does not wait for the disk: what a process has written outlives a kill -9 of it, only not a power cut. `settings`
+    are for postgresql.conf, as NAME=VALUE.
     """
 
-    def __init__(self, *, durable: bool = False, settings: Sequence[str] = ()) -> None:
+    def __init__(self, *, settings: Sequence[str] = ()) -> None:
         self._programs = {name: program(name) for name in ("initdb", "postgres")}
         self._settings = [
-            *([] if durable else ["fsync=off", "full_page_writes=off"]),
+            "fsync=off",
+            "full_page_writes=off",
             "shared_buffers=32MB",
             "max_connections=60",
             "autovacuum=off",

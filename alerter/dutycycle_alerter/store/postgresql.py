@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import psycopg
 import sqlalchemy as sa
 from psycopg.pq import TransactionStatus
-from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, DisconnectionError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from dutycycle_alerter.errors import StoreError
@@ -122,21 +122,25 @@ def transaction_number(connection: sa.Connection) -> str:
 
 
 def was_committed(engine: sa.Engine, transaction: str) -> bool | None:
-    """What became of a transaction whose end nobody saw; None where the server does not say.
+    """What became of a transaction whose end nobody saw; None where the server does not say in time.
 
     A server that is being started again is waited for.
     """
+    query = sa.text("SELECT pg_xact_status(CAST(:number AS xid8))")
     deadline = time.monotonic() + IDLE_LIMIT
     while time.monotonic() < deadline:
         try:
             with engine.connect() as connection:
-                query = sa.text("SELECT pg_xact_status(CAST(:number AS xid8))")
                 status = connection.execute(query, {"number": transaction}).scalar()
-            if status != "in progress":
-                return None if status is None else bool(status == "committed")
+        except DBAPIError as error:
+            if isinstance(error.orig, psycopg.errors.InvalidParameterValue):
+                return False  # a server that died forgets the numbers of those of whom nothing had reached its log
         except SQLAlchemyError:
             pass
-        time.sleep(0.2)
+        else:
+            if status != "in progress":
+                return None if status is None else bool(status == "committed")
+        time.sleep(0.1)
     return None
 
 
