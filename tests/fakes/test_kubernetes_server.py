@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.kubelet.api import certificate
-from tests.fakes.kubernetes import Clock, KubernetesServer, ManualClock, Rule, owner, pod, workload
+from tests.fakes.kubernetes import Clock, KubernetesServer, ManualClock, Rule, claim, owner, pod, workload
 from tests.fakes.kubernetes.client import Client, events, until
 from tests.required import lacking
 
@@ -66,12 +66,18 @@ def test_no_thread_and_no_socket_outlives_it() -> None:
     assert set(threading.enumerate()) <= before
 
 
-def test_a_watch_whose_client_hangs_up_ends(server: KubernetesServer) -> None:
-    with Client(server) as client:
-        answer = client.ask("/api/v1/pods?watch=true")
-        until(lambda: server.watching == 1)
-        answer.close()
-    until(lambda: server.watching == 0)
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_watch_whose_client_hangs_up_ends(secure: bool, tmp_path: Path) -> None:
+    made = certificate(tmp_path) if secure else None
+    if secure and made is None:
+        lacking("openssl")
+    context = ssl.create_default_context(cafile=str(made[0])) if made is not None else None
+    with KubernetesServer(tls=made) as server:
+        with Client(server, context=context) as client:
+            answer = client.ask("/api/v1/pods?watch=true")
+            until(lambda: server.watching == 1)
+            answer.close()
+        until(lambda: server.watching == 0)
 
 
 def test_it_refuses_connections_while_stopped_and_knows_everything_after(server: KubernetesServer) -> None:
@@ -169,6 +175,31 @@ def test_pages_show_one_moment_whatever_happens_between_them(server: KubernetesS
     assert seen[5]["status"]["phase"] == "Running"
 
 
+def test_pages_of_what_is_selected_do_not_say_how_much_is_left(server: KubernetesServer) -> None:
+    for number in range(6):
+        server.put(pod(f"p{number}", labels={"odd": str(number % 2)}, node=f"gpu-node-{number % 2}"))
+    with Client(server) as client:
+        _, page = client.json("/api/v1/pods?limit=2")
+        assert page["metadata"]["remainingItemCount"] == 4
+        for selector in ("labelSelector=odd%3D1", "fieldSelector=spec.nodeName%3Dgpu-node-1"):
+            _, page = client.json(f"/api/v1/pods?limit=2&{selector}")
+            assert "remainingItemCount" not in page["metadata"]
+            _, rest = client.json(f"/api/v1/pods?limit=2&{selector}&continue={page['metadata']['continue']}")
+            names = [one["metadata"]["name"] for one in (*page["items"], *rest["items"])]
+            assert names == ["p1", "p3", "p5"]
+            assert "continue" not in rest["metadata"]
+
+
+def test_claims_and_the_pods_that_hold_them(server: KubernetesServer) -> None:
+    held = server.put(pod("a", gpus=0, claims=("gpus",)))
+    server.put(claim("gpus", "gpu-0", "gpu-1", pods=(held,)))
+    with Client(server) as client:
+        _, found = client.json("/apis/resource.k8s.io/v1/namespaces/ml/resourceclaims/gpus")
+    assert [result["device"] for result in found["status"]["allocation"]["devices"]["results"]] == ["gpu-0", "gpu-1"]
+    assert found["status"]["reservedFor"][0]["uid"] == held["metadata"]["uid"]
+    assert held["spec"]["resourceClaims"] == [{"name": "gpus", "resourceClaimName": "gpus"}]
+
+
 def test_a_compacted_history_expires_watches_and_pages(server: KubernetesServer) -> None:
     for number in range(4):
         server.put(pod(f"p{number}"))
@@ -212,6 +243,23 @@ def test_time_that_is_moved_by_hand() -> None:
         assert json.loads(answer.readline())["object"]["metadata"] == {"resourceVersion": str(server.revision)}
         clock.advance(100.0)
         assert [json.loads(line)["type"] for line in answer.read().splitlines()] == ["BOOKMARK"] * 2
+
+
+def test_what_happens_after_the_end_of_a_watch_is_not_told_however_late_it_wakes() -> None:
+    clock = ManualClock()
+    with KubernetesServer(clock=clock) as server, Client(server) as client:
+        answer = client.ask("/api/v1/pods?watch=true&timeoutSeconds=5&allowWatchBookmarks=true")
+        until(lambda: server.watching == 1)
+        with server.store.lock:
+            clock.advance(3.5)
+            server.put(pod("a"))
+            clock.advance(10.0)
+            server.put(pod("b"))
+        lines = [json.loads(line) for line in answer.read().splitlines()]
+    told = [(line["type"], line["object"]["metadata"].get("name")) for line in lines]
+    assert told == [("BOOKMARK", None), ("ADDED", "a"), ("BOOKMARK", None)]
+    versions = [int(line["object"]["metadata"]["resourceVersion"]) for line in lines]
+    assert versions == [server.revision - 2, server.revision - 1, server.revision - 1]
 
 
 def test_time_that_goes_faster() -> None:

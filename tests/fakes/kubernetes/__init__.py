@@ -8,13 +8,14 @@
 
 Objects: `put`, `patch`, `delete`, `get`, `objects(kind)`, `revision`; `reset()` takes all away. Kinds are named "Pod",
 or "Job.batch" where two groups have one of that name. Writes of clients over HTTP are checked and defaulted as by a
-real server; those of the Python API are kept as they are. No controller, scheduler or garbage collector runs: what
-they would do a test does.
+real server, and need their namespace (`namespaces=`: "default", "kube-system", "ml"); those of the Python API are kept
+as they are. No controller, scheduler or garbage collector runs: what they would do a test does.
 
 Kinds from the start: BUILTIN in `kinds`. `install("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs")` adds one,
 `uninstall("PyTorchJob")` takes it away; a group without kinds is a 404 in plain text, as one that never was.
 
-Builders: `pod`, `container`, `node`, `workload` (any owner), `owner` (a reference to an object, for `owners=`).
+Builders: `pod`, `container`, `node`, `workload` (any owner), `owner` (a reference to an object, for `owners=`),
+`claim` (a ResourceClaim; a pod names it with `claims=`).
 
 Users: `add_user(name, token, Rule(verbs, resources, groups, namespaces), ...)`, `remove_user(token)`. Without a token
 anonymous (403), with an unknown one 401; `anonymous=False` makes both 401.
@@ -36,7 +37,7 @@ ends them all. `stop()` and `start()`: connections are refused meanwhile; port a
 """
 
 from .access import ALL, Rule, User
-from .builders import container, node, owner, pod, workload
+from .builders import claim, container, node, owner, pod, workload
 from .clock import Clock, ManualClock
 from .faults import Fault
 from .kinds import BUILTIN, Kind
@@ -53,6 +54,7 @@ __all__ = [
     "Request",
     "Rule",
     "User",
+    "claim",
     "container",
     "node",
     "owner",

@@ -111,6 +111,39 @@ def container(name: str, gpus: int = 0, resource: str = GPU) -> dict[str, Any]:
     return {"name": name, "image": "registry.example/train:1", "resources": resources}
 
 
+def claim(
+    name: str,
+    *devices: str,
+    namespace: str = "ml",
+    uid: str | None = None,
+    driver: str = "gpu.nvidia.com",
+    device_class: str = "gpu.nvidia.com",
+    pool: str = "gpu-node-a",
+    pods: tuple[Object, ...] = (),
+    owners: tuple[dict[str, Any], ...] = (),
+    created: str = _STARTED,
+) -> Object:
+    """A ResourceClaim (resource.k8s.io/v1) of as many devices as are named; allocated and held by `pods` if any are.
+
+    `pool` is the pool of the devices, which a driver names after its node.
+    """
+    exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": max(1, len(devices))}
+    status: dict[str, Any] = {}
+    if pods:
+        results = [{"request": "gpu", "driver": driver, "pool": pool, "device": device} for device in devices]
+        status["allocation"] = {"devices": {"results": results}}
+        status["reservedFor"] = [
+            {"resource": "pods", "name": one["metadata"]["name"], "uid": one["metadata"]["uid"]} for one in pods
+        ]
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": _metadata(name, namespace, uid, owners, None, None, created),
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
+        "status": status,
+    }
+
+
 def node(name: str, gpus: int = 8, *, resource: str = GPU, labels: dict[str, str] | None = None) -> Object:
     amounts = {"cpu": "64", "memory": "500Gi", "pods": "110", resource: str(gpus)}
     metadata = {"name": name, "uid": new_uid(), "labels": {"kubernetes.io/hostname": name, **(labels or {})}}

@@ -61,7 +61,7 @@ class KubernetesServer:
         clock: Clock | None = None,
         history: int = 10_000,
         anonymous: bool = True,
-        namespaces: tuple[str, ...] = ("default", "kube-system"),
+        namespaces: tuple[str, ...] = ("default", "kube-system", "ml"),
     ) -> None:
         self.clock = clock or Clock()
         self.registry = Registry()
