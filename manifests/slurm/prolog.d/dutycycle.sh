@@ -78,14 +78,11 @@ fi
 
 # The Kubernetes pod that slurmd runs in: the kubelet gives its containers files that lie below the pod's uid.
 pod_uid=
+a_mount='/pods/([0-9A-Za-z-]+)/(etc-hosts|containers/[^[:space:]]+) (/etc/hosts|/dev/termination-log) '
 find_pod() {
-    local source target rest
-    while read -r rest rest rest source target rest; do
-        [[ $target == /etc/hosts || $target == /dev/termination-log ]] || continue
-        [[ $source =~ /pods/([0-9A-Za-z-]+)/(etc-hosts|containers/) && ${#BASH_REMATCH[1]} -le 64 ]] || continue
-        pod_uid=${BASH_REMATCH[1]}
-        return
-    done 2>/dev/null < "$mountinfo"
+    local mounts=
+    IFS= read -r -d '' mounts 2>/dev/null < "$mountinfo"
+    [[ $mounts =~ $a_mount && ${#BASH_REMATCH[1]} -le 64 ]] && pod_uid=${BASH_REMATCH[1]}
 }
 
 # Whether the pod has the GPU: the driver may tell of all of the machine's, but a container has device files of its own
