@@ -13,11 +13,12 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import yaml
 from annotated_types import Ge, Gt, Le, MaxLen
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, PlainSerializer, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
 from dutycycle_alerter import settings
+from dutycycle_alerter.scale import write_duration
 from tools.markdown import code, heading, paragraph, table
 
 _SOURCE = "alerter/dutycycle_alerter/settings"
@@ -165,9 +166,20 @@ def _optional(hint: Any) -> type[BaseModel] | None:
 def _type(hint: Any, field: FieldInfo) -> str:
     optional = NoneType in get_args(hint)
     core = next(arg for arg in get_args(hint) if arg is not NoneType) if optional else hint
-    named = next((name for known, name in _NAMED.items() if core == known), None)
-    words = [named] if named else [_plain(core), *_bounds(field)]
+    named = next((name for known, name in _NAMED.items() if core == known or _narrows(core, known)), None)
+    counted = "characters" if _is_text(core) else "entries"
+    words = [named] if named else [_plain(core), *_bounds(field, counted)]
     return ", ".join([*words, "or nothing"] if optional else words)
+
+
+def _is_text(hint: Any) -> bool:
+    return (get_args(hint)[0] if get_origin(hint) is Annotated else hint) in (str, SecretStr)
+
+
+def _narrows(hint: Any, known: Any) -> bool:
+    """Whether a hint is a known one with more to be checked."""
+    parts, wanted = get_args(hint), get_args(known)
+    return get_origin(hint) is get_origin(known) is Annotated and parts[: len(wanted)] == wanted
 
 
 _PLAIN = {
@@ -195,7 +207,7 @@ def _plain(hint: Any) -> str:
     return _PLAIN[core]
 
 
-def _bounds(field: FieldInfo) -> Iterator[str]:
+def _bounds(field: FieldInfo, counted: str) -> Iterator[str]:
     for rule in field.metadata:
         match rule:
             case Gt(gt=bound):
@@ -205,13 +217,17 @@ def _bounds(field: FieldInfo) -> Iterator[str]:
             case Le(le=bound):
                 yield f"at most {bound}"
             case MaxLen(max_length=bound):
-                yield f"at most {bound} characters"
+                yield f"at most {bound} {counted}"
 
 
 def _default(field: FieldInfo, values: BaseModel | None, name: str) -> str | None:
     if values is not None:
         return _scalar(values.model_dump(mode="json")[name])
-    return None if field.is_required() else _scalar(to_jsonable_python(field.default))
+    if field.is_required():
+        return None
+    # The model itself, not one of its instances, writes 30 where it means 30s.
+    is_duration = any(isinstance(rule, PlainSerializer) and rule.func is write_duration for rule in field.metadata)
+    return write_duration(field.default) if is_duration else _scalar(to_jsonable_python(field.default))
 
 
 def _scalar(value: object) -> str:
