@@ -52,7 +52,8 @@ class Api:
         if target.verb == "watch":
             return self._watch(kind, target, wanted, gone)
         if target.verb == "list":
-            return reply(200, listing.listed(self.store, self.clock, kind, target, partial=wanted.partial), wanted)
+            body = listing.listed(self.store, self.clock, kind, target, gone, partial=wanted.partial)
+            return reply(200, body, wanted)
         return self._get(kind, target, wanted)
 
     def _get(self, kind: Kind, target: Target, wanted: Form) -> Reply:

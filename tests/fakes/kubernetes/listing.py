@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from . import selectors
@@ -67,8 +68,8 @@ def _inside(namespace: str) -> selectors.Selects:
     return lambda stored: stored.namespace == namespace
 
 
-def listed(store: Store, clock: Clock, kind: Kind, target: Target, *, partial: bool) -> bytes:
-    """The body of a list."""
+def listed(store: Store, clock: Clock, kind: Kind, target: Target, gone: Callable[[], bool], *, partial: bool) -> bytes:
+    """The body of a list. `gone` says that its client is, and that there is nothing to wait for."""
     query = target.query
     match = query.get("resourceVersionMatch", "")
     causes = []
@@ -89,7 +90,7 @@ def listed(store: Store, clock: Clock, kind: Kind, target: Target, *, partial: b
         limit = 0
     with store.lock:
         if asked:
-            _reach(store, clock, kind, asked)
+            _reach(store, clock, kind, asked, gone)
         as_of = store.revision
         if asked and (match == "Exact" or (not match and limit)):
             as_of = asked
@@ -135,12 +136,12 @@ def _prefix(target: Target, kind: Kind) -> str:
     return f"{target.namespace}/" if kind.namespaced and target.namespace else ""
 
 
-def _reach(store: Store, clock: Clock, kind: Kind, asked: int) -> None:
+def _reach(store: Store, clock: Clock, kind: Kind, asked: int, gone: Callable[[], bool]) -> None:
     """Waits a while for a resource version that has not been reached."""
     until = clock.now() + _PATIENCE
     changed = store.collection(kind).changed
     while store.revision < asked:
-        if clock.now() >= until:
+        if clock.now() >= until or gone():
             raise too_large(asked, store.revision)
         clock.wait(changed, until)
 

@@ -12,6 +12,9 @@ from .kinds import Kind
 
 Object = dict[str, Any]
 
+_ENCODING = threading.Lock()
+"""Two watchers that are told of one change at once wait for one encoding of it."""
+
 
 def encode(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
@@ -91,11 +94,12 @@ class Change:
         if not before and not after:
             return None
         told = ("MODIFIED" if before else "ADDED") if after else "DELETED"
-        found = self._lines.get((told, partial))
-        if found is None:
-            stored = self.new if after else self._leaving()
-            assert stored is not None
-            found = self._lines[told, partial] = event(told, stored.partial if partial else stored.whole)
+        with _ENCODING:
+            found = self._lines.get((told, partial))
+            if found is None:
+                stored = self.new if after else self._leaving()
+                assert stored is not None
+                found = self._lines[told, partial] = event(told, stored.partial if partial else stored.whole)
         return found
 
     def _leaving(self) -> Stored | None:
