@@ -1,0 +1,102 @@
+"""Which of several alerters evaluates: on every page, in the API, in the metrics, and for whoever asks for health."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from dutycycle_alerter.views import Evaluating, Standing, Status
+from tests.alerter.web.conftest import Client
+from tests.alerter.web.doubles import NOW, FixedReader, status
+from tests.alerter.web.test_metrics import values
+
+Serve = Callable[..., Client]
+
+LEADS = Standing(replica="b", shared=True, leads=True, epoch=7, age=1.5, lost=2)
+FOLLOWS = Standing(replica="b", shared=True, leads=False, epoch=7, age=None, lost=0)
+ALONE = Standing(replica="b", shared=False, leads=True, epoch=7, age=1.5, lost=0)
+HELD = Evaluating("a", 7, NOW + 30)
+OVER = Evaluating("a", 7, NOW - 30)
+
+
+def served(serve: Serve, standing: Standing | None, shown: Status) -> Client:
+    return serve(FixedReader(shown=shown), standing=lambda: standing)
+
+
+@pytest.mark.parametrize(
+    ("standing", "evaluating", "said"),
+    [
+        pytest.param(LEADS, Evaluating("b", 7, NOW + 30), "b, which serves this, evaluates", id="this one"),
+        pytest.param(FOLLOWS, HELD, "a evaluates; b serves this", id="another"),
+        pytest.param(FOLLOWS, OVER, "No alerter evaluates; b serves this", id="nobody since a while"),
+        pytest.param(FOLLOWS, None, "No alerter evaluates; b serves this", id="nobody ever"),
+        pytest.param(ALONE, Evaluating("b", 7, NOW + 30), "", id="no other can"),
+        pytest.param(None, None, "", id="a page without an alerter"),
+    ],
+)
+def test_pages_and_health_say_who_evaluates_where_it_may_be_another(
+    serve: Serve, standing: Standing | None, evaluating: Evaluating | None, said: str
+) -> None:
+    client = served(serve, standing, status(evaluating=evaluating))
+    assert client.page("/-/ready") == "\n".join(filter(None, ["ready", said])) + "\n"
+    for path in ("/", "/users", "/gpus"):
+        page = client.page(path)
+        assert said in page
+        assert ("evaluates" in page) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("last_pass", "said"),
+    [(NOW - 20, ""), (NOW - 900, "the last pass is 900 s old\n"), (None, "no pass yet\n")],
+)
+def test_a_follower_whose_leader_is_late_says_so_and_still_answers(
+    serve: Serve, last_pass: float | None, said: str
+) -> None:
+    client = served(serve, FOLLOWS, status(evaluating=HELD, last_pass=last_pass))
+    assert client.page("/-/ready") == f"ready\na evaluates; b serves this\n{said}"
+    assert client.get("/-/healthy").status == 200
+
+
+def test_a_replicas_name_is_text(serve: Serve) -> None:
+    name = "<script>alert(1)</script>"
+    client = served(serve, FOLLOWS, status(evaluating=Evaluating(name, 7, NOW + 30)))
+    assert "<script>alert" not in client.page("/")
+
+
+def test_the_api_tells_the_lease(serve: Serve) -> None:
+    client = served(serve, FOLLOWS, status(evaluating=HELD))
+    told = client.get("/api/v1/status").json()["evaluating"]
+    assert (told["replica"], told["epoch"]) == ("a", 7)
+    assert served(serve, FOLLOWS, status()).get("/api/v1/status").json()["evaluating"] is None
+
+
+@pytest.mark.parametrize(
+    ("standing", "leader", "epoch", "age", "lost"),
+    [
+        pytest.param(LEADS, [1], [7], [1.5], [2], id="leads"),
+        pytest.param(FOLLOWS, [0], [7], [], [0], id="follows"),
+        pytest.param(ALONE, [1], [7], [1.5], [0], id="alone"),
+        pytest.param(Standing("b", True, False, None, None, 0), [0], [], [], [0], id="has not looked yet"),
+        pytest.param(None, [], [], [], [], id="no alerter"),
+    ],
+)
+def test_each_replicas_metrics_tell_its_own_part(
+    serve: Serve,
+    standing: Standing | None,
+    leader: list[float],
+    epoch: list[float],
+    age: list[float],
+    lost: list[float],
+) -> None:
+    """Also while the store does not answer: that is when it matters most."""
+    for broken in (False, True):
+        client = serve(FixedReader(broken=broken), standing=lambda: standing)
+        page = client.page("/metrics")
+        for name, wanted in (
+            ("dutycycle_alerter_leader", leader),
+            ("dutycycle_alerter_lease_epoch", epoch),
+            ("dutycycle_alerter_lease_age_seconds", age),
+            ("dutycycle_alerter_leases_lost_total", lost),
+        ):
+            assert list(values(page, name).values()) == wanted, name

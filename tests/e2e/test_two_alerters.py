@@ -1,0 +1,228 @@
+"""Two alerters as they run in production, on one real PostgreSQL: one evaluates, both answer, and whatever happens to
+the one that evaluates the other goes on, with the same incident and nothing counted twice.
+
+The clock of one of them is five minutes ahead, and its way to the database can be cut.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from dutycycle_alerter.incidents.model import EventKind
+from dutycycle_alerter.store.reader import StoreReader, open_reader
+from dutycycle_alerter.views import IncidentFilter
+from tests.alerter.exporters import FakeExporter, serving
+from tests.alerter.test_engine_killed import check_history
+from tests.e2e.site import Process, free_port, wait_for
+from tests.postgres.proxy import Proxy
+from tests.postgres.server import PostgresServer
+
+TIME_SCALE = 240.0
+PASS = 2.0
+"""Wall seconds between passes; leases are two seconds long, which is the shortest."""
+
+AHEAD = 300.0
+PATIENCE = 90.0
+
+SERVE = """
+import faulthandler, signal, sys, time
+faulthandler.register(signal.SIGUSR1)
+true, ahead = time.time, float(sys.argv.pop(1))
+time.time = lambda: true() + ahead
+from dutycycle_alerter.cli import main
+main()
+"""
+
+
+class Replica(Process):
+    """`dutycycle serve` on a machine whose clock is `ahead` seconds ahead."""
+
+    def __init__(self, name: str, directory: Path, database: str, target: str, *, ahead: float = 0.0) -> None:
+        self.url = f"http://127.0.0.1:{free_port()}"
+        config = directory / f"{name}.yaml"
+        settings = {
+            "replica": name,
+            "database": database,
+            "time_scale": TIME_SCALE,
+            "source": {"targets": [target], "interval": "2m", "resolution": "2m"},
+            "schedule": {"pass_interval": f"{PASS * TIME_SCALE:g}s"},
+            "web": {"listen_address": self.url.removeprefix("http://")},
+        }
+        config.write_text(yaml.safe_dump(settings))
+        command = [sys.executable, "-c", SERVE, str(ahead), "serve", "--config", str(config), "--log-level", "info"]
+        super().__init__(name, command, directory, {})
+
+    def page(self, path: str) -> str:
+        with urllib3.PoolManager(retries=False, timeout=60.0) as pool:
+            return pool.request("GET", self.url + path).data.decode()
+
+    def status(self) -> dict[str, Any]:
+        with urllib3.PoolManager(retries=False, timeout=60.0) as pool:
+            found: dict[str, Any] = pool.request("GET", f"{self.url}/api/v1/status").json()
+        return found
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        for family in text_string_to_metric_families(self.page("/metrics")):
+            for sample in family.samples:
+                if sample.name == name and labels.items() <= sample.labels.items():
+                    return sample.value
+        return None
+
+    def leads(self) -> bool:
+        return self.metric("dutycycle_alerter_leader") == 1
+
+    def follows(self) -> bool:
+        return self.metric("dutycycle_alerter_leader") == 0
+
+
+class Cluster:
+    """The two, and what anybody can see of them in the store."""
+
+    def __init__(self, a: Replica, b: Replica, store: StoreReader) -> None:
+        self.a, self.b, self.store = a, b, store
+        self.epoch = 0
+
+    def after(self, what: str, leader: Replica) -> None:
+        """Wait until the leader has had a pass in a term of its own, and check that it is the only one."""
+        began = time.monotonic()
+
+        def evaluates() -> bool:
+            status = self.store.status()
+            evaluating = status.evaluating
+            return (
+                evaluating is not None
+                and evaluating.replica == leader.name
+                and evaluating.epoch > self.epoch
+                and evaluating.expires_at > status.now
+            )
+
+        wait_for(evaluates, f"{leader.name} takes over after {what}", within=PATIENCE)
+        status = self.store.status()
+        assert status.evaluating is not None
+        self.epoch, since = status.evaluating.epoch, status.last_pass or 0.0
+        wait_for(lambda: (self.store.status().last_pass or 0.0) > since, f"{leader.name} has a pass", within=PATIENCE)
+        print(f"{what}: {leader.name} has had a pass after {time.monotonic() - began:.1f} s (a pass is {PASS:g} s)")
+        wait_for(leader.leads, f"{leader.name} says so", within=PATIENCE)
+
+    def wait_for_follower(self, follower: Replica) -> None:
+        """It answers, from the store, and does nothing else."""
+        wait_for(follower.follows, f"{follower.name} follows", within=PATIENCE)
+        known = wait_for(lambda: follower.status()["evaluating"], f"{follower.name} reads the store", within=PATIENCE)
+        assert known["replica"] != follower.name
+        assert f"{known['replica']} evaluates; {follower.name} serves this" in follower.page("/")
+        assert f"{known['replica']} evaluates" in follower.page("/-/ready")
+        scrapes = follower.metric("dutycycle_alerter_task_runs_total", task="scrape")
+        assert follower.metric("dutycycle_alerter_task_runs_total", task="scrape") == scrapes
+
+
+@contextmanager
+def cluster(directory: Path, postgres: PostgresServer, url: str, target: str) -> Iterator[tuple[Cluster, Proxy]]:
+    store = open_reader(url)
+    with closing(store), Proxy(postgres.port) as proxy:
+        a = Replica("a", directory, url, target)
+        b = Replica("b", directory, url.replace(f":{postgres.port}/", f":{proxy.port}/"), target, ahead=AHEAD)
+        failed = True
+        try:
+            yield Cluster(a, b, store), proxy
+            failed = False
+        finally:
+            for replica in (a, b):
+                if replica.alive:
+                    os.kill(replica.pid, signal.SIGCONT)
+                    if failed:  # where each of its threads is
+                        os.kill(replica.pid, signal.SIGUSR1)
+                        time.sleep(0.5)
+                replica.kill()
+                if failed:
+                    sys.stderr.write(f"--- {replica.name}\n{replica.log()[-12000:]}\n")
+
+
+@pytest.mark.timeout(600)
+def test_whatever_happens_to_the_one_that_evaluates_the_other_goes_on(
+    tmp_path: Path, postgres: PostgresServer, postgres_url: str
+) -> None:
+    exporter = FakeExporter("gpu01", 2, time_scale=TIME_SCALE)
+    exporter.allocate("slurm/1", 0, start=time.time() - 3600)
+    ran_until: float | None = None
+
+    def page() -> str:
+        nonlocal ran_until
+        now = time.monotonic()
+        exporter.run(0.0 if ran_until is None else now - ran_until, 0.0)
+        ran_until = now
+        return exporter.page()
+
+    with serving(page) as (target,), cluster(tmp_path, postgres, postgres_url, target) as (both, proxy):
+        a, b, began = both.a, both.b, time.time()
+        a.start()
+        both.after("the start", a)
+        b.start()
+        both.wait_for_follower(b)
+        incident = wait_for(lambda: b.page("/").count("slurm/1") or None, "the incident is shown", within=PATIENCE)
+        assert incident
+        check_that_people_can_act(both)
+
+        a.stop()
+        both.after("a clean stop", b)
+        a.start()
+        both.wait_for_follower(a)
+
+        proxy.refuse()
+        both.after("connections that are refused", a)
+        assert b.follows(), "it knows without the database"
+        proxy.heal()
+        both.wait_for_follower(b)
+
+        os.kill(a.pid, signal.SIGSTOP)
+        both.after("a pause", b)
+        os.kill(a.pid, signal.SIGCONT)
+        both.wait_for_follower(a)
+        assert a.metric("dutycycle_alerter_leases_lost_total") == 1
+
+        proxy.hang()
+        both.after("connections that hang", a)
+        wait_for(b.follows, "b knows without the database", within=PATIENCE)
+        proxy.heal()
+        both.wait_for_follower(b)
+        assert b.metric("dutycycle_alerter_leases_lost_total") == 2
+
+        a.kill()
+        both.after("a kill", b)
+        check_what_is_left(both.store, exporter, began)
+
+
+def check_that_people_can_act(both: Cluster) -> None:
+    """On the page of the replica that follows, whose clock is wrong."""
+    with urllib3.PoolManager(retries=False, timeout=60.0) as pool:
+        found = pool.request("GET", f"{both.b.url}/api/v1/incidents").json()["incidents"]
+    assert [(item["subject"], item["rule"], item["state"]) for item in found] == [("slurm/1", "idle", "open")]
+    both.store.acknowledge(found[0]["id"], actor="carol")
+    assert "acknowledged" in both.b.page(f"/incidents/{found[0]['id']}")
+
+
+def check_what_is_left(store: StoreReader, exporter: FakeExporter, began: float) -> None:
+    """One incident with one history, in the time of the database; and all of the usage, once."""
+    found, total = store.incidents(IncidentFilter())
+    assert total == 1
+    events = store.events(found[0].id)
+    kinds = [event.kind for event in events]
+    check_history(found[0], kinds)
+    assert kinds.count(EventKind.ACKNOWLEDGED) == 1
+    assert all(began - 1 <= event.at <= time.time() + 1 for event in events)
+    assert began <= (store.status().last_pass or 0) <= time.time() + 1
+    (user,) = store.users(since=0, until=1e12)
+    true = exporter.allocations["slurm/1", 0].counters["allocated"]
+    # What the last pass has not seen yet.
+    assert true - 2 * PASS <= user.allocated / TIME_SCALE <= true + 0.01
