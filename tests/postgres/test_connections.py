@@ -34,8 +34,9 @@ def own_server() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in {"READ_LIMIT": 0.5, "WRITE_LIMIT": 0.5, "LOCK_WAIT": 0.25, "_ANSWER_LIMIT": 0.5}.items():
-        monkeypatch.setattr(postgresql, name, seconds)
+    for name in ("READ_LIMIT", "WRITE_LIMIT", "_ANSWER_LIMIT", "_THERE_LIMIT"):
+        monkeypatch.setattr(postgresql, name, 0.5)
+    monkeypatch.setattr(postgresql, "LOCK_WAIT", 0.25)
 
 
 def name_of(url: str) -> str:

@@ -30,7 +30,12 @@ IDLE_LIMIT = 30.0
 """Seconds after which the server ends a transaction in which nothing is asked: its process is stopped or lost."""
 
 _ANSWER_LIMIT = 5.0
-"""Seconds beyond those limits until a server that says nothing at all is given up; also for whether it is there."""
+"""Seconds beyond those limits until a server that says nothing at all is given up."""
+
+_THERE_LIMIT = 3.0
+"""Seconds until a connection that was not used for a while counts as lost: with those of the next one less than a
+scraper of the alerter's own metrics waits.
+"""
 
 _WRITERS = 0x64_75_74_79_63_79_63_6C
 """The lock's number: "dutycycl"."""
@@ -39,7 +44,7 @@ _ALONE = f"SELECT pg_advisory_xact_lock({_WRITERS})"
 
 _OPTIONS: dict[str, str | int] = {
     "application_name": "dutycycle",
-    "connect_timeout": 5,
+    "connect_timeout": 4,
     "keepalives": 1,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -156,7 +161,7 @@ def _connect(_dialect: sa.Dialect, _record: ConnectionPoolEntry, arguments: list
 
 def _check(connection: PatientConnection, _record: ConnectionPoolEntry, _proxy: object) -> None:
     # SQLAlchemy's own pre-ping would wait for a server that is stopped.
-    connection.patience = _ANSWER_LIMIT
+    connection.patience = _THERE_LIMIT
     try:
         connection.execute("")
         if connection.info.transaction_status != TransactionStatus.IDLE:
