@@ -128,8 +128,8 @@ class Accounts:
         starts = {workload: allocation.start for workload, allocation in present.items()}
         before = now if self._previous is None else self._previous
         for tenure in device.tenures.hand_over(starts, before, now, displaced):
-            for workload in tenure.holders:
-                device.owned[workload].allocated += device.share(tenure) * tenure.length
+            for owned in device.holders(tenure):
+                owned.allocated += device.share(tenure) * tenure.length
 
     def _measure(self, device: _Device, reading: GpuReading | None, ownership: Ownership, now: float) -> None:
         """Credit what was measured. `reading` is None for a device that NVML does not show: its allocations go on."""

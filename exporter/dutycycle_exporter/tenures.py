@@ -45,7 +45,7 @@ class Tenures:
 
         Nobody saw the ends of those who hold it no more. Where the start of a new one is known it was then, else right
         after they were seen last. But the `displaced` are still there: they held it until the first new one began, and
-        hold it again from the end of the last on.
+        hold it again from the end of the last on, be it until the next one's beginning.
         """
         new = {holder: start for holder, start in starts.items() if holder not in self._holders}
         begin = {
@@ -59,6 +59,8 @@ class Tenures:
             for holder in self._holders
         ]
         held += [(holder, start, now) for holder, start in begin.items()]
+        if not any(holder in starts for holder in self._holders):
+            held += [(holder, end, given_up) for holder in displaced if holder in self._displaced]
         cuts = sorted({before, now, *(cut for _, *times in held for cut in times)})
         found = [
             Tenure(a, b, tuple(sorted(holder for holder, since, until in held if since <= a and b <= until)))

@@ -75,6 +75,7 @@ def test_tenures_since_the_snapshot_before(snapshots, expected):
         pytest.param([({"J": None}, "P"), ({"P": None}, "")], [(0, 10, "P")], id="back from the end of the last on"),
         pytest.param([({"J": None}, "P"), ({"P": T - 500}, "")], [(0, 10, "P")], id="back, its start being known"),
         pytest.param([({"J": None}, "P"), ({"K": T + 4}, "P")], [(0, 4, "J"), (4, 10, "K")], id="from one to the next"),
+        pytest.param([({"J": None}, "P"), ({"K": None}, "P")], [(0, 10, "P")], id="back between two"),
         pytest.param([({"J": None}, "P"), ({}, "")], [(0, 10, "")], id="over with the job"),
         pytest.param([({"J": None}, "P"), ({}, ""), ({"P": None}, "")], [(0, 10, "")], id="over, and another begins"),
     ],
@@ -145,4 +146,18 @@ def test_tenures_lie_end_to_end_and_are_held_by_those_who_were_seen(snapshots):
         assert all(tenure.holders == tuple(sorted(set(tenure.holders))) for tenure in found)
         seen = set(starts) | set(snapshots[number - 1] if number else ())
         assert {holder for tenure in found for holder in tenure.holders} <= seen
+        end = now
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("JK"), st.none() | st.floats(-5, 105).map(T.__add__)), max_size=10))
+def test_a_pod_and_the_jobs_that_displace_it_leave_no_moment_to_nobody(snapshots):
+    """And at none do the pod and a job hold the GPU together."""
+    tenures, end = Tenures(), T
+    tenures.hand_over({"P": None}, T, T)
+    for number, jobs in enumerate(snapshots, start=1):
+        now = T + 10 * number
+        found = tenures.hand_over(jobs or {"P": None}, end, now, {"P"} if jobs else ())
+        assert sum(tenure.length for tenure in found) == pytest.approx(now - end)
+        assert all(tenure.holders for tenure in found), "the GPU was somebody's all the time"
+        assert not any("P" in tenure.holders and len(tenure.holders) > 1 for tenure in found)
         end = now
