@@ -26,6 +26,8 @@ _PAGES = 10_000
 _LARGEST_PAGE = 8_000
 _PATIENCE = 3
 """Failures of a watch in a row after which all is listed anew: its place may be what the server cannot bear."""
+_SHORT = 1.0
+"""Seconds that a watch lasts at least that is what it should be."""
 _GRACE = 5.0
 """Seconds within which one watch follows the other without a doubt about what is in between."""
 
@@ -127,6 +129,8 @@ class Reflector:
         """Why the table may not be what is there now; empty where it is."""
         if self._error:
             return self._error
+        if self._stop.is_set():
+            return f"{self._client.shown}: {self._what}: no longer watched"
         now = time.monotonic()
         if now - self._heard > self._pace.silence:
             return f"{self._client.shown}: {self._what}: silent for {now - self._heard:.0f} s; it is asked anew"
@@ -226,14 +230,15 @@ class Reflector:
             "timeoutSeconds": str(max(1, round(lasting))),
         }
         silence = self._pace.silence
-        told = self.events
+        lines = 0
         try:
             stream = self._client.watch(self._path, query, silence, lasting + 2 * silence)
             begun = self._opened(stream)
             for line in stream.lines():
                 if line:
                     self._take(line)
-            self._ended(told, time.monotonic() - begun)
+                    lines += 1
+            self._ended(lines, time.monotonic() - begun)
         except ApiError:
             self._watches_failed += 1
             if self._watches_failed >= _PATIENCE:
@@ -276,11 +281,13 @@ class Reflector:
         self._in_a_row = self._watches_failed = 0
         self._hear()
 
-    def _ended(self, told: int, lasted: float) -> None:
-        """The server ended a watch. One that says nothing and ends at once would be begun again without end."""
-        if told == self.events and lasted < min(1.0, self._pace.watch / 2):
-            self._error = f"{self._client.shown}: {self._path}: the watch ends as soon as it has begun"
-            raise ApiError(self._error, Failure.CUT)
+    def _ended(self, lines: int, lasted: float) -> None:
+        """The server ended a watch. One that ends as soon as it has begun is not begun again without a pause."""
+        if lasted < _SHORT and not lines:
+            message = f"{self._client.shown}: {self._path}: the watch ends as soon as it has begun"
+            raise ApiError(message, Failure.CUT)
+        if lasted < _SHORT:
+            self._stop.wait(self._pace.first_pause)
         self._in_a_row = self._watches_failed = 0
 
     def _hear(self) -> None:

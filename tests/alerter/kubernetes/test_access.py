@@ -123,13 +123,13 @@ def test_a_password_in_the_servers_url_is_not_shown(tmp_path: Path) -> None:
     assert failure(found).failure is Failure.UNREACHABLE
 
 
-def config(context: dict[str, str], user: dict[str, str] | None = None, **cluster: str) -> str:
+def config(context: dict[str, str], cluster: dict[str, str], **user: str) -> str:
     return json.dumps(
         {
             "current-context": "x",
             "contexts": [{"name": "x", "context": context}],
             "clusters": [{"name": "c", "cluster": cluster}],
-            "users": [{"name": "me", "user": user or {}}],
+            "users": [{"name": "me", "user": user}],
         }
     )
 
@@ -145,11 +145,11 @@ MINE = {"user": "me", "cluster": "c"}
         ("- [", "not YAML, in line 1"),
         ("{}", "Expected"),
         ("just text", "not a kubeconfig"),
-        (config(MINE).replace('"current-context": "x"', '"current-context": "y"'), "Expected object with name y"),
-        (config({"user": "me"}, {"token": SECRET}), "Expected key cluster"),
-        (config(MINE, server="https://x", **{"certificate-authority-data": f"{SECRET}!"}), "not a kubeconfig"),
-        (config(MINE, server="ftp://x"), "no URL"),
-        (config(MINE, server="https://x", **{"certificate-authority": "/no/such"}), "File does not exist: /no/such"),
+        (config(MINE, {}).replace('"current-context": "x"', '"current-context": "y"'), "Expected object with name y"),
+        (config({"user": "me"}, {}, token=SECRET), "Expected key cluster"),
+        (config(MINE, {"server": "https://x", "certificate-authority-data": f"{SECRET}!"}), "not a kubeconfig"),
+        (config(MINE, {"server": "ftp://x"}), "no URL"),
+        (config(MINE, {"server": "https://x", "certificate-authority": "/no/such"}), "File does not exist: /no/such"),
     ],
 )
 def test_a_kubeconfig_that_cannot_be_used(tmp_path: Path, content: str | None, problem: str) -> None:

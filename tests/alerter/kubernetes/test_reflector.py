@@ -1,0 +1,280 @@
+"""A list and watch step by step: which request follows which answer, and what is fresh in between."""
+
+from __future__ import annotations
+
+import json
+import queue
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dutycycle_alerter.kubernetes.client import refused
+from dutycycle_alerter.kubernetes.failures import ApiError, Failure
+from dutycycle_alerter.kubernetes.objects import Status
+from dutycycle_alerter.kubernetes.pods import PodDecoder, gpu_resources
+from dutycycle_alerter.kubernetes.reflector import Pace, Reflector
+from dutycycle_alerter.kubernetes.tables import PodTable
+from tests.alerter.kubernetes.watched import QUICK, until
+from tests.fakes.kubernetes import builders
+
+EXPIRED = b'{"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}'
+CALM = replace(QUICK, silence=60.0, settle=0.0, first_pause=0.001, longest_pause=0.002)
+
+
+def page(*uids: str, version: str = "10", more: str = "", **fields: Any) -> bytes:
+    items = [builders.pod(uid, uid=uid) for uid in uids]
+    metadata = {"resourceVersion": version, "continue": more}
+    return json.dumps({"kind": "PodList", "metadata": metadata, "items": items, **fields}).encode()
+
+
+def event(told: str, uid: str, version: str) -> bytes:
+    content = builders.pod(uid, uid=uid)
+    content["metadata"]["resourceVersion"] = version
+    return json.dumps({"type": told, "object": content}).encode()
+
+
+def bookmark(version: str) -> bytes:
+    content = {"kind": "Pod", "metadata": {"resourceVersion": version}, "spec": {"containers": None}, "status": {}}
+    return json.dumps({"type": "BOOKMARK", "object": content}).encode()
+
+
+class Lines:
+    """A watch that tells these lines, and then ends, fails, or stays."""
+
+    def __init__(self, told: Iterable[bytes], end: Exception | None, over: queue.SimpleQueue[None]) -> None:
+        self._told = told
+        self._end = end
+        self._over = over
+
+    def lines(self) -> Iterator[bytes]:
+        yield from self._told
+        if isinstance(self._end, EOFError):
+            return
+        if self._end is not None:
+            raise self._end
+        self._over.get()
+
+    def cut(self) -> None:
+        self._over.put(None)
+
+
+class Script:
+    """A client whose answers are told beforehand: bytes for a list; lines and an end for a watch; an error for either.
+    The last watch stays.
+    """
+
+    shown = "Kubernetes"
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[dict[str, str]] = []
+        self.renewed = 0
+        self.told = False
+        self._over: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def get(self, path: str, query: Mapping[str, str]) -> bytes:
+        found = self._next(query)
+        assert isinstance(found, bytes), f"a list was asked for, and a watch expected: {query}"
+        return found
+
+    def watch(self, path: str, query: Mapping[str, str], silence: float, longest: float) -> Lines:
+        if not self.answers:
+            self.asked.append(dict(query))
+            self.told = True
+            return Lines((), None, self._over)
+        found = self._next(query)
+        assert isinstance(found, tuple), f"a watch was asked for, and a list expected: {query}"
+        return Lines(found[:-1], found[-1], self._over)
+
+    def renew(self) -> None:
+        self.renewed += 1
+
+    def _next(self, query: Mapping[str, str]) -> Any:
+        self.asked.append(dict(query))
+        found = self.answers.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+class Run:
+    """A reflector that follows a script to its end."""
+
+    def __init__(self, *answers: Any, pace: Pace = CALM, **fields: Any) -> None:
+        self.script = Script(*answers)
+        self.table = PodTable(PodDecoder(gpu_resources("nvidia.com/gpu")), lambda _: None, 3600.0)
+        self.reflector = Reflector(
+            self.script,  # type: ignore[arg-type]
+            "/api/v1/pods",
+            {},
+            kind="PodList",
+            what="pods",
+            table=self.table,
+            pace=pace,
+            **fields,
+        )
+
+    def __enter__(self) -> Run:
+        self.reflector.start()
+        until(lambda: self.script.told and not self.reflector.problem())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.reflector.close(30)
+
+    def versions(self) -> list[str]:
+        """What was asked for, in order: the resource versions of watches, the pages of lists."""
+        return [
+            f"watch {query['resourceVersion']}" if "watch" in query else f"list {query.get('continue', '')}"
+            for query in self.script.asked
+        ]
+
+    def pods(self) -> dict[str, bool]:
+        """Whether each is gone."""
+        return {uid: pod.gone for uid, pod in self.table.pods().items()}
+
+
+ENDED = EOFError()
+
+
+def test_pages_are_put_together_and_watched_from_the_first() -> None:
+    """Whatever the server did with later pages, no change is missed."""
+    with Run(page("a", more="x"), page("b", more="y", version="11"), page("c", version="12")) as run:
+        assert run.versions() == ["list ", "list x", "list y", "watch 10"]
+        assert run.pods() == {"a": False, "b": False, "c": False}
+        assert [query.get("limit") for query in run.script.asked[:3]] == ["3", "3", "3"]
+        assert run.script.asked[3]["allowWatchBookmarks"] == "true"
+        assert 30 <= int(run.script.asked[3]["timeoutSeconds"]) <= 45
+
+
+def test_a_watch_that_ends_goes_on_from_its_last_event_or_bookmark() -> None:
+    with Run(page("a"), (event("ADDED", "b", "12"), ENDED), (bookmark("17"), ENDED), (bookmark(""), ENDED)) as run:
+        assert run.versions() == ["list ", "watch 10", "watch 12", "watch 17", "watch 17"]
+        assert not run.reflector.failures
+        assert run.reflector.lists == 1
+
+
+@pytest.mark.parametrize(
+    "expired",
+    [(EXPIRED, ENDED), (event("ADDED", "b", "12"), EXPIRED, ENDED), refused("there", 410, Status())],
+    ids=["at once", "later", "without a watch"],
+)
+def test_a_place_that_expired_is_listed_anew(expired: Any) -> None:
+    with Run(page("a"), expired, page("c", version="20")) as run:
+        assert run.versions()[2:] == ["list ", "watch 20"]
+        assert run.pods() == {"a": True, "c": False} | ({"b": True} if "b" in run.pods() else {})
+        assert run.reflector.failures == {"expired": 1}
+
+
+def test_pages_that_expire_begin_again_with_larger_ones() -> None:
+    with Run(page("a", more="x"), refused("there", 410, Status()), page("b"), pace=replace(CALM, page=500)) as run:
+        assert run.versions() == ["list ", "list x", "list ", "watch 10"]
+        assert [query.get("limit") for query in run.script.asked[:3]] == ["500", "500", "2000"]
+        assert run.pods() == {"b": False}
+
+
+def test_nothing_is_gone_by_half_a_list() -> None:
+    cut = ApiError("cut off", Failure.CUT)
+    run = Run(page("a", "b"), (EXPIRED, ENDED), page("a", more="x"), cut, page("a", "b", version="30"))
+    with run:
+        assert run.pods() == {"a": False, "b": False}
+        assert run.versions()[-2:] == ["list ", "watch 30"]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b"<html>",
+        page("c", kind="NodeList"),
+        page("c", version=""),
+        page("c", items=5),
+        json.dumps({"kind": "PodList", "metadata": {"resourceVersion": "5"}}).encode(),
+    ],
+)
+def test_what_is_no_list_takes_nothing_away(odd: bytes) -> None:
+    with Run(page("a"), (EXPIRED, ENDED), odd, page("a", version="30")) as run:
+        assert run.pods() == {"a": False}
+        assert run.reflector.failures == {"expired": 1, "garbage": 1}
+
+
+def test_pages_that_go_in_a_circle() -> None:
+    with Run(page("a", more="x"), page("b", more="x"), page("a")) as run:
+        assert run.reflector.failures == {"garbage": 1}
+
+
+@pytest.mark.parametrize("line", [b"{", b"5", b'{"type": "PATCHED", "object": {}}', b'{"type": "ADDED"}', b"\xff"])
+def test_a_line_that_is_no_event_goes_on_from_before(line: bytes) -> None:
+    with Run(page("a"), (event("ADDED", "b", "12"), line, ENDED), (event("ADDED", "c", "13"), ENDED)) as run:
+        assert run.versions() == ["list ", "watch 10", "watch 12", "watch 13"]
+        assert run.reflector.failures == {"garbage": 1}
+        assert set(run.pods()) == {"a", "b", "c"}
+
+
+def test_a_malformed_object_is_passed_over() -> None:
+    odd = b'{"type": "MODIFIED", "object": {"metadata": {"uid": "a", "resourceVersion": "12"}, "spec": 5}}'
+    with Run(page("a"), (odd, ENDED)) as run:
+        assert run.versions() == ["list ", "watch 10", "watch 12"]
+        assert (run.pods(), run.table.malformed) == ({"a": False}, 1)
+
+
+def test_a_place_that_the_server_cannot_bear_is_given_up() -> None:
+    """A real server answers 500 to a resource version that it cannot read."""
+    no = refused("there", 500, Status())
+    with Run(page("a"), no, no, no, page("a", version="20")) as run:
+        assert run.versions() == ["list ", "watch 10", "watch 10", "watch 10", "list ", "watch 20"]
+
+
+def test_a_silent_watch_is_followed_by_a_list() -> None:
+    """A server that begins watches and says nothing would look well after each."""
+    with Run(page("a"), ApiError("silent", Failure.SILENT), page("a", version="20")) as run:
+        assert run.versions() == ["list ", "watch 10", "list ", "watch 20"]
+
+
+def test_a_watch_that_ends_at_once_is_a_failure() -> None:
+    """Else it would be begun again without end."""
+    with Run(page("a"), (ENDED,), (ENDED,), pace=replace(CALM, first_pause=0.01)) as run:
+        assert run.reflector.failures == {"cut": 2}
+
+
+@pytest.mark.parametrize("failure", [Failure.UNAUTHORIZED, Failure.TLS, Failure.CREDENTIALS])
+def test_credentials_are_read_again(failure: Failure) -> None:
+    with Run(ApiError("no", failure), page("a")) as run:
+        assert run.script.renewed == 1
+
+
+def test_an_error_of_our_own_does_not_end_the_thread(caplog: pytest.LogCaptureFixture) -> None:
+    with Run(KeyError("oops"), page("a")) as run:
+        assert run.reflector.failures == {"internal": 1}
+    assert "oops" in caplog.text
+
+
+def test_what_was_missed_is_waited_for() -> None:
+    """After a failure the watch is open before its news have come."""
+    run = Run(page("a"), ApiError("cut off", Failure.CUT), pace=replace(CALM, settle=0.3))
+    said: list[str] = []
+    run.reflector.start()
+    until(lambda: said.append(run.reflector.problem()) or (run.script.told and not said[-1]))
+    assert "Kubernetes: pods: connected again, what was missed is still coming" in said
+    run.reflector.close(30)
+
+
+def test_silence_is_noticed_before_the_request_fails() -> None:
+    with Run(page("a"), pace=replace(CALM, silence=0.2)) as run:
+        until(lambda: "silent for" in run.reflector.problem())
+        assert run.pods() == {"a": False}
+
+
+def test_pauses_grow_and_are_not_alike() -> None:
+    run = Run(pace=Pace(first_pause=1.0, longest_pause=30.0))
+    fail = run.reflector._failed
+    pauses = [fail(ApiError("no", Failure.SERVER)) for _ in range(8)]
+    for pause, most in zip(pauses, [1, 2, 4, 8, 16, 30, 30, 30], strict=True):
+        assert most / 2 <= pause <= most
+    asked = [fail(ApiError("no", Failure.THROTTLED, retry_after=60.0)) for _ in range(5)]
+    assert all(60 <= pause <= 66 for pause in asked)
+    assert len(set(pauses) | set(asked)) == 13
+    denied = Run(denied_pause=600.0).reflector
+    assert denied._failed(ApiError("no", Failure.FORBIDDEN)) == 600.0
+    assert denied.denied
