@@ -128,12 +128,16 @@ def test_a_watch_that_goes_wrong_while_it_runs(server: KubernetesServer, action:
 
 
 def test_a_watch_breaks_after_as_many_lines_as_was_said(server: KubernetesServer) -> None:
-    server.inject("end", after=3)
-    with Client(server) as client:
+    """Neither before nor after, though many are due at once."""
+    server.put(pod("p0"))
+    with server.inject("end", after=3) as fault, Client(server) as client:
         answer = client.ask("/api/v1/pods?watch=true")
-        for number in range(3):
-            server.put(pod(f"p{number}"))
-        assert len(answer.read().splitlines()) == 3
+        assert events(answer, 1) == [("ADDED", "p0")]
+        with server.store.lock:
+            for number in range(1, 10):
+                server.put(pod(f"p{number}"))
+        assert [json.loads(line)["object"]["metadata"]["name"] for line in answer.read().splitlines()] == ["p1", "p2"]
+    assert fault.count == 1
 
 
 def test_a_silent_watch_says_everything_afterwards(server: KubernetesServer) -> None:

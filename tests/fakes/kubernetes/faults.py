@@ -26,7 +26,7 @@ class Fault:
     `garbage` answers 200 with `body`, which is no JSON if none is given, `long` 200 with one line of `size` bytes.
     `raw` sends `body` for the whole answer, head and all, and drops the connection.
 
-    Of watches that run, once `after` of their lines were sent:
+    Of watches that run, once `after` of their lines were sent (what is there at their beginning is sent as a whole):
     `end` ends them properly, `cut` drops the connection, `half-line` drops it in the middle of a line, `silent` sends
     nothing more while it lasts, `expire` says 410 and ends, `garbage-line` sends `body` for a line and ends,
     `long-line` sends a line of `size` bytes and ends.
@@ -98,6 +98,16 @@ class Faults:
 
     def for_watch(self, target: Target, told: int) -> Fault | None:
         return self._take(target, FOR_WATCHES, told)
+
+    def room(self, target: Target, told: int) -> int | None:
+        """How many lines a watch may still send before the next fault has its turn; None where none waits for it."""
+        with self._lock:
+            waiting = [
+                fault.after - told
+                for fault in self._active
+                if fault.action in FOR_WATCHES and fault.after > told and fault.concerns(target)
+            ]
+        return min(waiting, default=None)
 
     def _take(self, target: Target, actions: tuple[str, ...], told: int) -> Fault | None:
         with self._lock:

@@ -167,6 +167,7 @@ class Watch:
                 pending = self._collection.since(self._position)
                 ready = [change for change in pending if change.at < due]
                 if fault is None and ready:
+                    ready = ready[: self._faults.room(self._target, self.told)]
                     self._position += len(ready)
                     return ready
                 if fault is None and self._clock.now() >= due:
