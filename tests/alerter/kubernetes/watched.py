@@ -38,9 +38,8 @@ def kubeconfig(directory: Path, server: str, user: dict[str, Any] | None = None,
 @contextmanager
 def watched(directory: Path, server: KubernetesServer, *, pace: Pace = QUICK, **settings: Any) -> Iterator[Cluster]:
     """Watches the server; nothing is waited for."""
-    keywords: dict[str, Any] = {
-        name: settings.pop(name) for name in ("per_second", "remember", "time_scale") if name in settings
-    }
+    own = ("per_second", "remember", "time_scale")
+    keywords: dict[str, Any] = {name: settings.pop(name) for name in own if name in settings}
     path = settings.pop("kubeconfig", None) or kubeconfig(directory, server.url)
     found = KubernetesCluster(kubeconfig=path, **({"timeout": 0.6, "nodes": False} | settings))
     cluster = Cluster(found, pace=pace, **({"per_second": 1000.0} | keywords))
