@@ -50,9 +50,15 @@ class Evaluator:
             with store.write() as connection:
                 mark_replay(connection)
         workloads = connected(settings)
-        self._source: ScrapeSource | PrometheusSource = (
-            ScrapeSource(settings, store, clock) if settings.prometheus is None else PrometheusSource(settings, store)
-        )
+        self._source: ScrapeSource | PrometheusSource
+        try:
+            if settings.prometheus is None:
+                self._source = ScrapeSource(settings, store, clock)
+            else:
+                self._source = PrometheusSource(settings, store)
+        except BaseException:
+            workloads.close()
+            raise
         self._engine = Engine(settings, self._source, store, clock, workloads=workloads)
         try:
             self._source.restore()

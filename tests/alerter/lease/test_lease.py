@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from dutycycle_alerter.errors import LeaseLostError
-from dutycycle_alerter.store.database import Database, get_meta, set_meta
+from dutycycle_alerter.errors import LeaseLostError, StoreError
+from dutycycle_alerter.store.database import Database, get_meta, open_database, set_meta
 from dutycycle_alerter.store.lease import Lease, Term, load_evaluating
 from dutycycle_alerter.store.schema import lease as table
 from tests.fakes.clock import FakeClock
@@ -166,3 +166,28 @@ def test_a_database_whose_clock_was_set_back_is_not_without_evaluator_for_that_l
     with database.write() as connection:
         connection.execute(sa.update(table).values(expires_at=table.c.expires_at + 0.2 * LONG))
     assert taken(other).epoch == 2
+
+
+def test_who_stops_in_the_middle_of_a_transaction_is_ended_by_the_database(postgres_url: str) -> None:
+    """As a process does that is paused while it holds the lease's row."""
+    database, other = open_database(postgres_url), open_database(postgres_url)
+    a, b = Lease(database, "a", 0.3, monotonic=FakeClock()), Lease(other, "b", 0.3)
+    term = taken(a)
+    took_over: list[Term] = []
+
+    def write() -> None:
+        with term.write() as connection:
+            set_meta(connection, "x", "paused")
+            while not took_over:
+                if b.look()[1] and (next_term := b.take()) is not None:
+                    took_over.append(next_term)
+
+    with pytest.raises(StoreError, match="idle-in-transaction"):
+        write()
+    assert took_over[0].epoch == 2
+    with other.read() as connection:
+        assert get_meta(connection, "x") is None
+    with pytest.raises(LeaseLostError):
+        term.renew()
+    database.close()
+    other.close()
