@@ -89,10 +89,8 @@ def quietly(cluster: Any, server: Connection, rate: float, seconds: float) -> No
     server.send(("change", rate, seconds))
     server.recv()
     cpu, told = time.process_time() - used, cluster.counters().events - events
-    print(
-        f"\n{told / seconds:.0f} changes a second for {seconds:.0f} s: {100 * cpu / seconds:.2f} % of a core, ", end=""
-    )
-    print(f"{1e6 * cpu / told:.0f} us each")
+    share, each = 100 * cpu / seconds, 1e6 * cpu / told
+    print(f"\n{told / seconds:.0f} changes a second for {seconds:.0f} s: {share:.2f} % of a core, {each:.0f} us each")
 
 
 def watched(cluster: Any, server: Connection, rate: float, seconds: float, pods: int) -> list[float]:
