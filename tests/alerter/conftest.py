@@ -35,6 +35,12 @@ def store_file(simulated: Simulated, tmp_path: Path) -> Path:
     return Path(shutil.copy(simulated.path, tmp_path / "store.sqlite3"))
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """Where an alerter's store is to be, for what must hold on either database: an SQLite file, or a URL."""
+    return tmp_path / "store.sqlite3" if request.param == "sqlite" else str(request.getfixturevalue("postgres_url"))
+
+
 @pytest.fixture
 def real_runs() -> Path:
     """Recordings of real runs, which are kept beside the repository and not in it."""

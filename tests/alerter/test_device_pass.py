@@ -1,7 +1,6 @@
 """Passes over exporters that tell of faults, leaks, heat and lost GPUs: the right incidents, and no others."""
 
-import sqlite3
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from dutycycle_alerter.incidents.model import EventKind, Incident, Resolution, Severity, State
 from dutycycle_alerter.views import IncidentFilter
 from tests.alerter.exporters import GIB, FakeExporter
-from tests.alerter.rig import Page, Rig, refusing, running
+from tests.alerter.rig import Page, Rig, Store, refusing, running
 
 MINUTE = 60.0
 HOUR = 3600.0
@@ -17,6 +16,7 @@ HOUR = 3600.0
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
+    """For what the kind of database cannot change."""
     return tmp_path / "store.sqlite3"
 
 
@@ -30,8 +30,8 @@ def node(name: str = "gpu01", gpus: int = 2) -> FakeExporter:
     return made
 
 
-def run(path: Path, *pages: FakeExporter | Page) -> AbstractContextManager[Rig]:
-    return running(path, *pages, interval=MINUTE)
+def run(store: Store, *pages: FakeExporter | Page) -> AbstractContextManager[Rig]:
+    return running(store, *pages, interval=MINUTE)
 
 
 def work(rig: Rig, seconds: float) -> None:
@@ -60,10 +60,10 @@ def test_healthy_gpus_have_no_incidents(path: Path) -> None:
         assert incidents(rig) == {}
 
 
-def test_an_xid_opens_an_incident_at_once_and_names_who_holds_the_gpu(path: Path) -> None:
+def test_an_xid_opens_an_incident_at_once_and_names_who_holds_the_gpu(store: Store) -> None:
     exporter = node()
     exporter.allocate("slurm/7", 0)
-    with run(path, exporter) as rig:
+    with run(store, exporter) as rig:
         work(rig, 5 * MINUTE)
         exporter.devices[0].xids[95] = rig.clock() + 10
         work(rig, MINUTE)
@@ -245,10 +245,10 @@ def test_a_node_that_left_the_fleet_loses_its_incidents_after_a_day(path: Path) 
         assert {one.resolution for one in incidents(rig).values()} == {Resolution.LOST}
 
 
-def test_what_a_person_closed_opens_again_only_for_something_new(path: Path) -> None:
+def test_what_a_person_closed_opens_again_only_for_something_new(store: Store) -> None:
     exporter = node()
     one = exporter.devices[0]
-    with run(path, exporter) as rig:
+    with run(store, exporter) as rig:
         work(rig, 2 * MINUTE)
         one.xids[48] = rig.clock()
         work(rig, MINUTE)
@@ -268,16 +268,10 @@ def test_what_a_person_closed_opens_again_only_for_something_new(path: Path) -> 
         assert incidents(rig)[GPU, "gpu_fault"].id == 3
 
 
-def contents(rig: Rig) -> dict[str, list[tuple[object, ...]]]:
-    with closing(sqlite3.connect(rig.path)) as connection:
-        names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        return {name: connection.execute(f'SELECT * FROM "{name}"').fetchall() for name in names}
-
-
-def test_a_second_pass_on_the_same_evidence_changes_nothing(path: Path) -> None:
+def test_a_second_pass_on_the_same_evidence_changes_nothing(store: Store) -> None:
     exporter = node()
     one = exporter.devices[0]
-    with run(path, exporter) as rig:
+    with run(store, exporter) as rig:
         work(rig, 5 * MINUTE)
         one.xids[48], one.memory_used, exporter.expected = rig.clock(), 20 * GIB, 3
         work(rig, 20 * MINUTE)
@@ -286,24 +280,24 @@ def test_a_second_pass_on_the_same_evidence_changes_nothing(path: Path) -> None:
             if ending:
                 one.memory_used, exporter.expected = 0.5 * GIB, 2
                 work(rig, 2 * MINUTE)
-            before = contents(rig)
+            before = rig.contents()
             rig.run_pass()
             rig.run_pass()
-            assert contents(rig) == before
+            assert rig.contents() == before
 
 
-def test_a_pass_that_fails_changes_nothing_and_the_next_makes_up_for_it(path: Path) -> None:
+def test_a_pass_that_fails_changes_nothing_and_the_next_makes_up_for_it(store: Store) -> None:
     from dutycycle_alerter.errors import StoreError
 
     exporter = node()
-    with run(path, exporter) as rig:
+    with run(store, exporter) as rig:
         work(rig, 2 * MINUTE)
         exporter.devices[0].remap_failed = 1
         rig.step()
-        before = contents(rig)
-        with refusing(path, "incident_event"), pytest.raises(StoreError, match="disk is full"):
+        before = rig.contents()
+        with refusing(store, "incident_event"), pytest.raises(StoreError, match="disk is full"):
             rig.run_pass()
-        assert contents(rig) == before
+        assert rig.contents() == before
         rig.run_pass()
         assert events(rig, incidents(rig)[GPU, "gpu_fault"]) == [EventKind.OPENED]
 

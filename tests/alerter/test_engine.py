@@ -1,17 +1,18 @@
 """Passes over real evidence and a real store: all of a pass happens, or nothing, and what happened happens once."""
 
-import sqlite3
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.incidents.model import EventKind, Incident, Resolution, State
+from dutycycle_alerter.store.schema import gpu_counter, gpu_series
 from dutycycle_alerter.views import IncidentFilter, NotEvaluable, TargetStatus
 from tests.alerter.exporters import FakeExporter
-from tests.alerter.rig import Page, Rig, refusing, running
+from tests.alerter.rig import Page, Rig, Store, refusing, running
 
 START = 1_750_000_000.0
 MINUTE = 60.0
@@ -20,6 +21,7 @@ HOUR = 3600.0
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
+    """For what the kind of database cannot change."""
     return tmp_path / "store.sqlite3"
 
 
@@ -31,9 +33,9 @@ def node(*workloads: str) -> FakeExporter:
     return made
 
 
-def run(path: Path, *pages: FakeExporter | Page) -> AbstractContextManager[Rig]:
+def run(store: Store, *pages: FakeExporter | Page) -> AbstractContextManager[Rig]:
     """Scrapes are a minute apart here: fewer of them show the same."""
-    return running(path, *pages, interval=MINUTE)
+    return running(store, *pages, interval=MINUTE)
 
 
 def work(rig: Rig, seconds: float, utilization: float | dict[str, float | None], *, passes: bool = True) -> None:
@@ -57,18 +59,11 @@ def allocated(rig: Rig) -> dict[str, float]:
     return {usage.user: usage.allocated for usage in rig.reader.users(since=0, until=1e12)}
 
 
-def contents(rig: Rig, *but: str) -> dict[str, list[tuple[object, ...]]]:
-    """Everything in the store, by table."""
-    with closing(sqlite3.connect(rig.path)) as connection:
-        names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        return {name: connection.execute(f'SELECT * FROM "{name}"').fetchall() for name in names if name not in but}
-
-
 # From evidence to an incident and back
 
 
-def test_an_idle_job_opens_one_incident_that_resolves_when_it_works(path: Path) -> None:
-    with run(path, node("slurm/1", "slurm/2")) as rig:
+def test_an_idle_job_opens_one_incident_that_resolves_when_it_works(store: Store) -> None:
+    with run(store, node("slurm/1", "slurm/2")) as rig:
         rig.exporters[0].allocations["slurm/2", 1].labels["user"] = "bob"
         rig.exporters[0].allocations["slurm/1", 0].processes = 0
         work(rig, 50 * MINUTE, {"slurm/1": 0.0, "slurm/2": 0.9})
@@ -87,8 +82,8 @@ def test_an_idle_job_opens_one_incident_that_resolves_when_it_works(path: Path) 
         }
 
 
-def test_a_job_that_ends_resolves_its_incident_as_ended(path: Path) -> None:
-    with run(path, node("slurm/1")) as rig:
+def test_a_job_that_ends_resolves_its_incident_as_ended(store: Store) -> None:
+    with run(store, node("slurm/1")) as rig:
         work(rig, 50 * MINUTE, 0.0)
         assert incidents(rig)[0].state is State.OPEN
         ended = rig.clock()
@@ -124,10 +119,10 @@ def test_a_second_pass_on_the_same_evidence_changes_nothing(path: Path) -> None:
                 rig.exporters[0].end("slurm/1")
             work(rig, 50 * MINUTE, 0.9 if state == "working" else 0.0, passes=state != "working")
             rig.run_pass()
-            before = contents(rig)
+            before = rig.contents()
             rig.run_pass()
             rig.run_pass()
-            assert contents(rig) == before, state
+            assert rig.contents() == before, state
 
 
 # A store that fails in the middle of a pass
@@ -142,35 +137,36 @@ def test_a_second_pass_on_the_same_evidence_changes_nothing(path: Path) -> None:
         ("meta", "UPDATE"),
     ],
 )
-def test_a_pass_that_fails_changes_nothing_and_the_next_makes_up_for_it(path: Path, table: str, action: str) -> None:
-    with run(path, node("slurm/1")) as rig:
+def test_a_pass_that_fails_changes_nothing_and_the_next_makes_up_for_it(store: Store, table: str, action: str) -> None:
+    with run(store, node("slurm/1")) as rig:
         work(rig, 8 * MINUTE, 0.0)
         work(rig, 42 * MINUTE, 0.0, passes=False)
         if table == "usage_hour":
             work(rig, HOUR, 0.0, passes=False)  # the next hour has no row yet
-        before = contents(rig)
+        before = rig.contents()
         consumed = rig.clock() - START - MINUTE
-        with refusing(path, table, action):
+        with refusing(store, table, action):
             for _ in range(3):
                 with pytest.raises(StoreError, match="disk is full"):
                     rig.run_pass()
-        assert contents(rig) == before
+        assert rig.contents() == before
         rig.run_pass()
         assert allocated(rig) == {"alice": pytest.approx(consumed)}
-        assert events(rig) == [EventKind.OPENED]
-        assert incidents(rig)[0].opened_at == rig.clock()
+        (item,) = incidents(rig)
+        assert events(rig, item.id) == [EventKind.OPENED]
+        assert item.opened_at == rig.clock()
 
 
 @pytest.mark.parametrize(("table", "action"), [("incident", "UPDATE"), ("incident_event", "INSERT")])
-def test_a_resolution_that_fails_is_made_up_for(path: Path, table: str, action: str) -> None:
-    with run(path, node("slurm/1")) as rig:
+def test_a_resolution_that_fails_is_made_up_for(store: Store, table: str, action: str) -> None:
+    with run(store, node("slurm/1")) as rig:
         work(rig, 50 * MINUTE, 0.0)
         rig.exporters[0].end("slurm/1")
         rig.step(5, 0.0)
-        before = contents(rig)
-        with refusing(path, table, action), pytest.raises(StoreError, match="disk is full"):
+        before = rig.contents()
+        with refusing(store, table, action), pytest.raises(StoreError, match="disk is full"):
             rig.run_pass()
-        assert contents(rig) == before
+        assert rig.contents() == before
         rig.run_pass()
         assert incidents(rig)[0].resolution is Resolution.ENDED
         assert events(rig) == [EventKind.OPENED, EventKind.RESOLVED]
@@ -179,14 +175,14 @@ def test_a_resolution_that_fails_is_made_up_for(path: Path, table: str, action: 
 # Incidents whose job nobody knows
 
 
-def test_an_incident_of_an_unknown_job_is_lost_after_a_day(path: Path) -> None:
-    with run(path, node("slurm/1")) as rig:
+def test_an_incident_of_an_unknown_job_is_lost_after_a_day(store: Store) -> None:
+    with run(store, node("slurm/1")) as rig:
         work(rig, 50 * MINUTE, 0.0)
         known = incidents(rig)[0].known_at
         # The machine was rebuilt: neither the job nor its counters exist any more.
-        with closing(sqlite3.connect(path)) as connection, connection:
-            connection.execute("DELETE FROM gpu_counter")
-            connection.execute("DELETE FROM gpu_series")
+        with rig.database.write() as connection:
+            connection.execute(sa.delete(gpu_counter))
+            connection.execute(sa.delete(gpu_series))
         rig.exporters[0].forget("slurm/1")
         rig.source = rig.started()
         rig.clock.now = known + 24 * HOUR - 1

@@ -127,7 +127,7 @@ def _later(seconds: float) -> Callable[[Rig], None]:
 def _untold(rig: Rig) -> None:
     """A start that no exporter tells is when the job was first seen: here after the alerter forgot its counters."""
     rig.source.close()
-    with closing(sqlite3.connect(rig.path)) as connection, connection:
+    with closing(sqlite3.connect(rig.url.removeprefix("sqlite:///"))) as connection, connection:
         connection.execute("DELETE FROM gpu_counter")
         connection.execute("DELETE FROM gpu_series")
     for item in rig.exporters[0].allocations.values():
