@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.store import postgresql
 from dutycycle_alerter.store.database import connect, get_meta, translated
 from dutycycle_alerter.store.migrating import head, revision_of, revisions
 from dutycycle_alerter.store.schema import event, fleet_hour, incident, metadata, usage_hour
@@ -61,7 +62,10 @@ def check_store(url: str, settings: Settings | None, *, now: float) -> tuple[str
 
 def _checks(connection: sa.Connection, settings: Settings | None, now: float) -> Iterator[Check]:
     server = connection.dialect.name == "postgresql"
-    yield _version(connection, server=server)
+    version = _version(connection, server=server)
+    yield version
+    if version.standing is not Standing.OK:
+        return
     yield _encoding(connection, server=server)
     yield _writable(connection, server=server)
     tables = _tables(connection)
@@ -88,7 +92,10 @@ def _version(connection: sa.Connection, *, server: bool) -> Check:
         )
     version = connection.exec_driver_sql("SHOW server_version").scalar_one()
     encrypted = connection.exec_driver_sql("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").scalar()
-    return Check("server", f"PostgreSQL {version}, {'encrypted' if encrypted else 'not encrypted'}")
+    found = f"PostgreSQL {version}, {'encrypted' if encrypted else 'not encrypted'}"
+    if int(connection.exec_driver_sql("SHOW server_version_num").scalar_one()) < postgresql.OLDEST:
+        return Check("server", found, Standing.FAILED, f"{postgresql.OLDEST // 10_000} or newer is needed")
+    return Check("server", found)
 
 
 def _encoding(connection: sa.Connection, *, server: bool) -> Check:
@@ -135,6 +142,13 @@ def _rights(connection: sa.Connection) -> Check:
         for table in metadata.tables
         for right in _RIGHTS
         if not connection.execute(query, {"table": table, "right": right}).scalar_one()
+    ]
+    sequences = "SELECT sequencename FROM pg_sequences WHERE schemaname = current_schema()"
+    usage = sa.text("SELECT has_sequence_privilege(CAST(:name AS text), 'USAGE')")
+    lacking += [
+        f"USAGE on {name}"
+        for name in connection.exec_driver_sql(sequences).scalars().all()
+        if not connection.execute(usage, {"name": name}).scalar_one()
     ]
     if lacking:
         shown = ", ".join(lacking[:3]) + (f" and {len(lacking) - 3} more" if len(lacking) > 3 else "")

@@ -37,6 +37,9 @@ _THERE_LIMIT = 3.0
 scraper of the alerter's own metrics waits.
 """
 
+OLDEST = 130_000
+"""The oldest version of the server that can be asked what became of a transaction, as it writes versions."""
+
 _WRITERS = 0x64_75_74_79_63_79_63_6C
 """The lock's number: "dutycycl"."""
 
@@ -104,7 +107,12 @@ def create_engine(url: sa.URL) -> sa.Engine:
 
 
 def check_server(connection: sa.Connection, name: str) -> None:
-    """Raises StoreError where the database cannot hold every name there is."""
+    """Raises StoreError where the server is too old, or the database cannot hold every name there is."""
+    version = int(connection.exec_driver_sql("SHOW server_version_num").scalar_one())
+    if version < OLDEST:
+        raise StoreError(
+            f"database {name}: PostgreSQL {version // 10_000} is too old: {OLDEST // 10_000} or newer is needed"
+        )
     encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
     if encoding != "UTF8":
         raise StoreError(

@@ -11,8 +11,9 @@ from alembic import command
 from click.testing import CliRunner, Result
 
 from dutycycle_alerter.cli.db import db
-from dutycycle_alerter.errors import ConfigError
+from dutycycle_alerter.errors import ConfigError, StoreError
 from dutycycle_alerter.incidents.model import Resolution, State
+from dutycycle_alerter.store import postgresql
 from dutycycle_alerter.store.database import connect, get_meta, open_database
 from dutycycle_alerter.store.migrating import configuration, head
 from tests.alerter.store.test_incidents import NOW, add, incident
@@ -141,18 +142,26 @@ def test_rights_that_are_missing_are_named(postgres: PostgresServer, postgres_ur
     name = postgres_url.rpartition("/")[2]
     postgres.execute("DROP ROLE IF EXISTS reader")
     postgres.execute("CREATE ROLE reader LOGIN PASSWORD 'reads'")
-    grants = (
-        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO reader",
-        "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader",
-    )
     url = postgres.url(name, user="reader", password="reads")
-    postgres.execute(grants[1], database=name)
-    assert set(failed(url)) == {"rights"}
-    postgres.execute(grants[0], database=name)
+    for grant in ("SELECT", "INSERT, UPDATE, DELETE"):
+        postgres.execute(f"GRANT {grant} ON ALL TABLES IN SCHEMA public TO reader", database=name)
+        assert set(failed(url)) == {"rights"}
+    postgres.execute("GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO reader", database=name)
     code, checks = checked(url)
     assert (code, checks["rights"]["standing"]) == (0, "warning")
+    # With those, an alerter works.
+    database = open_database(url, time_scale=1)
+    add(database, incident())
+    database.close()
     postgres.execute("DROP OWNED BY reader", database=name)
     postgres.execute("DROP ROLE reader")
+
+
+def test_a_server_that_is_too_old_is_refused(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgresql, "OLDEST", 990_000)
+    assert failed(postgres_url) == {"server": "99 or newer is needed"}
+    with pytest.raises(StoreError, match="too old: 99 or newer"):
+        open_database(postgres_url)
 
 
 @pytest.mark.parametrize(
