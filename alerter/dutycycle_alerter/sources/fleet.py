@@ -106,7 +106,10 @@ class Fleet:
 
     def evidence(self, at: float) -> Evidence:
         """Every job that is known, also those that have just ended; every GPU and node."""
-        return Evidence(self.jobs(at), self.devices.gpus(at), self.devices.nodes(at))
+        jobs, latest = self.jobs(at), self._latest(at)
+        # What came in since the pass began is counted too: who goes on from the store must not count it again.
+        newest = max((t.newest for t in self.series.values() if t.newest <= latest), default=at)
+        return Evidence(jobs, self.devices.gpus(at), self.devices.nodes(at), accounted_until=max(at, newest))
 
     def jobs(self, at: float) -> list[JobEvidence]:
         """Every job that is known, also those that have just ended."""

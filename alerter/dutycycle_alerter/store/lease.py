@@ -8,6 +8,7 @@ is over (`idle_in_transaction_session_timeout`), so that another can have it.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -19,7 +20,10 @@ from dutycycle_alerter.store.clock import DatabaseClock, database_time
 from dutycycle_alerter.store.database import Database
 from dutycycle_alerter.store.postgresql import IDLE_LIMIT
 from dutycycle_alerter.store.schema import lease
+from dutycycle_alerter.store.silent import end_silent
 from dutycycle_alerter.views import Evaluating
+
+log = logging.getLogger(__name__)
 
 NAME = "evaluator"
 _MINE = sa.and_(lease.c.name == NAME, lease.c.epoch == sa.bindparam("of_epoch"), lease.c.holder == sa.bindparam("me"))
@@ -66,6 +70,7 @@ class Lease:
 
     def take(self) -> Term | None:
         """Begin a term where the lease is over or was released; None where somebody has it. Raises StoreError."""
+        self._end_silent()
         begun = self._monotonic()
         values = {"holder": self.holder, "length": self.length, "expires_at": database_time() + self.length}
         with self._database.write(alone=False) as connection:
@@ -79,6 +84,13 @@ class Lease:
                 epoch = 1
                 connection.execute(sa.insert(lease).values(name=NAME, epoch=epoch, **values))
         return Term(self._database, self.holder, self.length, epoch, begun, self._clock, self._monotonic)
+
+    def _end_silent(self) -> None:
+        """Whoever had it, and stopped while holding its row, must not keep it for good."""
+        with self._database.write(alone=False) as connection:
+            ended = end_silent(connection, self.length)
+        if ended:
+            log.warning("%d sessions were ended that held the lease and were silent for %g s", ended, self.length)
 
 
 class Term:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import sqlalchemy as sa
 
@@ -168,8 +170,9 @@ def test_a_database_whose_clock_was_set_back_is_not_without_evaluator_for_that_l
     assert taken(other).epoch == 2
 
 
-def test_who_stops_in_the_middle_of_a_transaction_is_ended_by_the_database(postgres_url: str) -> None:
-    """As a process does that is paused while it holds the lease's row."""
+@pytest.mark.parametrize("sending", [False, True], ids=["between statements", "within one"])
+def test_who_stops_in_the_middle_of_a_transaction_is_ended_by_the_database(postgres_url: str, sending: bool) -> None:
+    """As a process does that is paused, or cut off, while it holds the lease's row."""
     database, other = open_database(postgres_url), open_database(postgres_url)
     a, b = Lease(database, "a", 0.3, monotonic=FakeClock()), Lease(other, "b", 0.3)
     term = taken(a)
@@ -178,11 +181,16 @@ def test_who_stops_in_the_middle_of_a_transaction_is_ended_by_the_database(postg
     def write() -> None:
         with term.write() as connection:
             set_meta(connection, "x", "paused")
+            if sending:
+                raw = connection.connection.driver_connection
+                assert raw is not None
+                # The first bytes of a statement of a thousand.
+                os.write(raw.fileno(), b"Q" + (1000).to_bytes(4, "big") + b"SELECT")
             while not took_over:
                 if b.look()[1] and (next_term := b.take()) is not None:
                     took_over.append(next_term)
 
-    with pytest.raises(StoreError, match="idle-in-transaction"):
+    with pytest.raises(StoreError, match="terminating connection" if sending else "idle-in-transaction"):
         write()
     assert took_over[0].epoch == 2
     with other.read() as connection:

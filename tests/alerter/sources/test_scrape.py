@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dutycycle_alerter.engine import Engine
 from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.views import TargetStatus
 from tests.alerter.exporters import FakeExporter
@@ -364,3 +365,17 @@ def test_a_silent_exporter_is_not_asked_again_before_it_has_answered_and_holds_u
             if rig.source.targets()[0].last_success is not None:
                 break
         assert rig.source.targets()[0].node == "gpu02"
+
+
+def test_what_is_scraped_while_a_pass_begins_is_counted_once_also_by_who_goes_on_from_the_store(path: Path) -> None:
+    with running(path, exporter()) as rig:
+        rig.step(8)
+        began = rig.clock()
+        rig.step(1)  # the schedulers took a while to answer
+        Engine(rig.settings, rig.source, rig.database, lambda: began).run_pass()
+        rig.restart()
+        rig.step(4)
+        rig.run_pass()
+        (user,) = rig.reader.users(since=0, until=1e12)
+        counters = [item.counters["allocated"] for item in rig.exporters[0].allocations.values()]
+        assert user.allocated == pytest.approx(sum(counters) - len(counters) * rig.interval)
