@@ -12,8 +12,8 @@ from urllib.parse import parse_qs
 
 from benchmarks.cluster.fleet import IDLE_POWER, MEMORY, MODEL, POWER_LIMIT, Fleet, Gpu, Job
 from dutycycle_alerter.settings import Settings
-from dutycycle_alerter.sources.prometheus import queries
-from dutycycle_alerter.sources.prometheus.queries import Query
+from dutycycle_alerter.sources.prometheus import queries, selectors
+from dutycycle_alerter.sources.prometheus.selectors import Query
 
 _SPAN = re.compile(r"\[(\d+)ms:(\d+)ms\]")
 _EMPTY = {"gone", "missing", "twice", "xid", "recovery_action", "remap_failed", "gap_30to600", "gap_ge600"}
@@ -51,7 +51,7 @@ class Answers:
         usage = self._spans.get(timeless)
         if usage is None:
             return None
-        if usage.labels == queries.OWNER:
+        if usage.labels == selectors.OWNER:
             return gzip.compress(self._body(usage, at), compresslevel=1)
         [(span, step)] = _SPAN.findall(query)
         times = range(int(at - int(span) / 1000) + 1, int(at) + 1)
@@ -68,18 +68,18 @@ class Answers:
             return _vector(['{"scale":"1"}'], [float(len(self._fleet.nodes))], at)
         if name == "replays":
             return _vector(["{}"], [0.0], at)
-        if name == "owner" or of == queries.JOB:
+        if name == "owner" or of == selectors.JOB:
             values = [self._of_job(name, job) for job in self._fleet.jobs]
             return _vector(self._metrics("jobs", of), values, at)
         if of == ("node",):
             value = 3.0 if name == "answers" else 8.0
             return _vector(self._metrics("nodes", of), [value] * len(self._fleet.nodes), at)
-        if of == queries.HOST:
+        if of == selectors.HOST:
             values = [_of_host(name, job) * seconds for _, job in self._fleet.hosts]
             return _vector(self._metrics("hosts", of), values, at)
         if name.startswith("free"):
             return _vector(self._metrics("free", of), [1.0] * len(self._fleet.free), at)
-        if of == queries.DEVICE:
+        if of == selectors.DEVICE:
             known = {"memory_total": MEMORY, "power_limit": POWER_LIMIT, "link_bytes": 1e9 * seconds}
             return _vector(self._metrics("gpus", of), [known.get(name, 0.1)] * len(self._fleet.gpus), at)
         values = [_of_key(name, gpu, job) * seconds for gpu, job in self._fleet.held]

@@ -14,7 +14,7 @@ from dutycycle_alerter.model import Evidence, JobKind
 from dutycycle_alerter.promql.client import Client
 from dutycycle_alerter.settings import KindMatch, Prometheus, Settings
 from dutycycle_alerter.sources.prometheus import PrometheusSource
-from dutycycle_alerter.sources.prometheus.queries import reads_labels, windows
+from dutycycle_alerter.sources.prometheus.scope import reads_labels, windows
 from dutycycle_alerter.store.database import open_database, set_meta
 from dutycycle_alerter.store.status import WATERMARK
 

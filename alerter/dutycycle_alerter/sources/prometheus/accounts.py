@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from dutycycle_alerter.model import Consumption
 from dutycycle_alerter.promql.answers import Matrix, Vector
 from dutycycle_alerter.sources.prometheus.identity import JobKey
-from dutycycle_alerter.sources.prometheus.queries import Query
+from dutycycle_alerter.sources.prometheus.selectors import Query
 
 LAG = 2
 """Scrape intervals until a sample of an engine that scrapes by itself is there: it carries the time at which its scrape

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from dutycycle_alerter.errors import SourceError
 from dutycycle_alerter.promql.answers import Matrix, Vector
-from dutycycle_alerter.sources.prometheus.queries import Query
+from dutycycle_alerter.sources.prometheus.selectors import Query
 
 AT_ONCE = 4
 """Queries that the engine has to answer at the same time."""

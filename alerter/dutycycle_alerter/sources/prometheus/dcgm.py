@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.claims import UNOWNED
-from dutycycle_alerter.sources.prometheus.queries import (
-    ABSENT,
+from dutycycle_alerter.sources.prometheus.scope import ABSENT, windows
+from dutycycle_alerter.sources.prometheus.selectors import (
     ACCOUNT,
     DEVICE,
     HOLDING,
@@ -24,7 +24,6 @@ from dutycycle_alerter.sources.prometheus.queries import (
     by,
     duration,
     on,
-    windows,
 )
 
 PRESENCE = "DCGM_FI_DEV_FB_USED"

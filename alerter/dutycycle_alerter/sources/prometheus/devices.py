@@ -11,7 +11,7 @@ from dutycycle_alerter.model import DeviceWindow, Gpu, GpuEvidence, NodeEvidence
 from dutycycle_alerter.sources.claims import UNOWNED
 from dutycycle_alerter.sources.prometheus.columns import Cells, cells
 from dutycycle_alerter.sources.prometheus.identity import Device, Sight
-from dutycycle_alerter.sources.prometheus.queries import Windows
+from dutycycle_alerter.sources.prometheus.scope import Windows
 from dutycycle_alerter.sources.prometheus.tables import Tables
 
 _NOTHING: Mapping[Device, tuple[Gpu, float]] = {}

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from dutycycle_alerter.model import Gpu, job_id
 from dutycycle_alerter.promql.answers import Vector
 from dutycycle_alerter.settings import WINDOWS
-from dutycycle_alerter.sources.prometheus.queries import ABSENT, ABSENT_SCRAPES, Query
+from dutycycle_alerter.sources.prometheus.scope import ABSENT, ABSENT_SCRAPES
+from dutycycle_alerter.sources.prometheus.selectors import Query
 
 JobKey = tuple[str, str]
 """Cluster and workload."""

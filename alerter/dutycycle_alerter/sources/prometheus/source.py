@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from math import isfinite
 
 from dutycycle_alerter.errors import SourceError
 from dutycycle_alerter.model import Evidence, JobEvidence, WindowEvidence
@@ -20,8 +19,7 @@ from dutycycle_alerter.promql.answers import Vector
 from dutycycle_alerter.promql.client import Client
 from dutycycle_alerter.settings import Prometheus, Settings
 from dutycycle_alerter.sources.claims import is_unowned
-from dutycycle_alerter.sources.devices import RISE
-from dutycycle_alerter.sources.prometheus import accounts, dcgm, queries
+from dutycycle_alerter.sources.prometheus import accounts, dcgm, queries, scope
 from dutycycle_alerter.sources.prometheus.accounts import Growth, Parked
 from dutycycle_alerter.sources.prometheus.asking import Deadline, Engine, Fold, ask
 from dutycycle_alerter.sources.prometheus.collecting import no_collection
@@ -29,20 +27,18 @@ from dutycycle_alerter.sources.prometheus.columns import cells
 from dutycycle_alerter.sources.prometheus.devices import DeviceEvidence
 from dutycycle_alerter.sources.prometheus.identity import Answers, Identity, Known
 from dutycycle_alerter.sources.prometheus.jobs import describe
+from dutycycle_alerter.sources.prometheus.learned import Learned
 from dutycycle_alerter.sources.prometheus.loading import Loading
-from dutycycle_alerter.sources.prometheus.queries import Query
+from dutycycle_alerter.sources.prometheus.selectors import OWNER, Query
 from dutycycle_alerter.sources.prometheus.tables import Tables
 from dutycycle_alerter.sources.prometheus.windows import Windows
-from dutycycle_alerter.store.database import get_meta, set_meta
+from dutycycle_alerter.store.database import get_meta
 from dutycycle_alerter.store.ledger import HOUR
 from dutycycle_alerter.store.status import WATERMARK
 from dutycycle_alerter.store.transactions import Transactions
 from dutycycle_alerter.views import TargetStatus
 
 log = logging.getLogger(__name__)
-
-LEARNED = "learned"
-"""Key of what GPUs without work draw and hold, by model: a full cluster has none to learn it from after a restart."""
 
 
 @dataclass(slots=True)
@@ -65,14 +61,13 @@ class PrometheusSource:
         self._client = Client(self._section) if engine is None else None
         self._engine: Engine = engine or self._client  # type: ignore[assignment]  # one of them is there
         self._catalogue = dcgm if self._section.metrics == "dcgm" else queries
-        self._shards = queries.shards(self._section)
-        self._lengths = queries.windows(settings)
+        self._shards = scope.shards(self._section)
+        self._lengths = scope.windows(settings)
         self._evidence_queries = [q for shard in self._shards for q in self._catalogue.evidence(settings, shard=shard)]
         self._identity = Identity(self._section.scrape_interval, settings.time_scale)
         self._loading = Loading()
         self._parked = Parked()
-        self._learned: dict[str, dict[str, float]] = {"idle_power": {}, "memory_baseline": {}}
-        self._saved = self._lasting()
+        self._learned = Learned(database)
         self._last_success: float | None = None
         self._error = ""
         self._noted = ""
@@ -80,12 +75,8 @@ class PrometheusSource:
 
     def restore(self) -> None:
         """Go on with what was learned before a restart. Raises StoreError."""
-        with self._database.read() as connection:
-            known = get_meta(connection, LEARNED) or {}
         with self._lock:
-            for name, values in self._learned.items():
-                values.update(known.get(name, {}))
-            self._saved = self._lasting()
+            self._learned.restore()
 
     @contextmanager
     def evidence(self, at: float) -> Iterator[Evidence]:
@@ -106,8 +97,7 @@ class PrometheusSource:
             yield read.evidence
             self._identity.committed(read.jobs)
             self._parked = read.parked
-            if self._saved != self._lasting():
-                self.housekeeping()
+            self._learned.keep_lasting()
 
     def targets(self) -> tuple[TargetStatus, ...]:
         """The state of the engine."""
@@ -122,10 +112,7 @@ class PrometheusSource:
     def housekeeping(self) -> None:
         """Keep what was learned. Raises StoreError."""
         with self._lock:
-            if any(self._learned.values()):
-                with self._database.write() as connection:
-                    set_meta(connection, LEARNED, self._learned)
-            self._saved = self._lasting()
+            self._learned.keep()
 
     def close(self) -> None:
         """Keep what was learned, and close the connections. Raises StoreError."""
@@ -134,10 +121,6 @@ class PrometheusSource:
         finally:
             if self._client is not None:
                 self._client.close()
-
-    def _lasting(self) -> tuple[set[str], dict[str, float]]:
-        """What is kept at once when it changes: that a model's idle power is known, and the baselines."""
-        return set(self._learned["idle_power"]), dict(self._learned["memory_baseline"])
 
     def _failed(self, error: str) -> None:
         if error != self._error:
@@ -149,7 +132,7 @@ class PrometheusSource:
         answers = self._ask_identity(at, 0.0 if since is None else at - since, deadline)
         self._check(answers)
         jobs = self._identity.update(answers, at)
-        tables = Tables(at, jobs, self._identity.free, self._learned)
+        tables = Tables(at, jobs, self._identity.free, self._learned.values)
         failed = ask(self._engine, self._evidence_queries, at, self._fold(tables), deadline=deadline)
         for query, error in failed.items():
             if not query.window and not query.optional:
@@ -174,7 +157,7 @@ class PrometheusSource:
 
     def _ask_identity(self, at: float, since: float, deadline: Deadline) -> Answers:
         answers = Answers()
-        back = queries.lookback(self._settings, since)
+        back = scope.lookback(self._settings, since)
         asked = [q for shard in self._shards for q in self._catalogue.identity(self._settings, back=back, shard=shard)]
         for error in ask(self._engine, asked, at, answers.fold, deadline=deadline, all_needed=True).values():
             # Some of the allocations would pass for all of them.
@@ -200,21 +183,13 @@ class PrometheusSource:
         self._noted = noted
 
     def _fold(self, tables: Tables) -> Fold:
-        lowest: dict[tuple[str, str], float] = {}
-        before = {name: dict(values) for name, values in self._learned.items()}
+        self._learned.begin()
 
         def fold(query: Query, answer: Vector) -> None:
-            if not query.optional:
+            if query.optional:
+                self._learned.fold(query, answer)
+            else:
                 tables.fold(query, answer)
-                return
-            for (model,), value in zip(answer.keys, answer.values.tolist(), strict=True):
-                if isfinite(value):
-                    # Of several shards the lowest.
-                    least = lowest[query.name, model] = min(value, lowest.get((query.name, model), value))
-                    known = before[query.name].get(model, least)
-                    # A leaking GPU may be the only free one of its model: what is held there is not what should be.
-                    most = known if query.name == "memory_baseline" else RISE * known
-                    self._learned[query.name][model] = min(least, most)
 
         return fold
 
@@ -234,7 +209,7 @@ class PrometheusSource:
                         growth.add(query.name, matrix, start, end, parked)
                         continue
                     vector = self._engine.instant(query.text, at=end, labels=query.labels, within=deadline.left())
-                    if query.labels == queries.OWNER:
+                    if query.labels == OWNER:
                         growth.own(query, vector)
                     else:
                         growth.take(query.name, vector, start, end)

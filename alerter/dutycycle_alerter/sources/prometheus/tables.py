@@ -13,7 +13,7 @@ from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.promql.answers import Vector
 from dutycycle_alerter.sources.prometheus.columns import Cells, Column, Rows, cells
 from dutycycle_alerter.sources.prometheus.identity import Device, Known
-from dutycycle_alerter.sources.prometheus.queries import DEVICE, HOST, KEY, Query
+from dutycycle_alerter.sources.prometheus.selectors import DEVICE, HOST, KEY, Query
 
 Places = NDArray[np.int64]
 

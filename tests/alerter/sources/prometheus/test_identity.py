@@ -10,7 +10,7 @@ import pytest
 
 from dutycycle_alerter.promql.answers import Vector
 from dutycycle_alerter.sources.prometheus.identity import Answers, Identity, Known
-from dutycycle_alerter.sources.prometheus.queries import HOLDING, JOB, KEY, OWNER, Query
+from dutycycle_alerter.sources.prometheus.selectors import HOLDING, JOB, KEY, OWNER, Query
 
 INTERVAL, DAY = 15.0, 86400.0
 AT = 1_700_000_000.0

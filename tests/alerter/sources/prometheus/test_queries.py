@@ -14,11 +14,11 @@ from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.promql.answers import Vector
 from dutycycle_alerter.promql.client import Client
 from dutycycle_alerter.settings import Settings
-from dutycycle_alerter.sources.prometheus import queries
+from dutycycle_alerter.sources.prometheus import queries, scope, selectors
 from dutycycle_alerter.sources.prometheus.devices import DeviceEvidence
 from dutycycle_alerter.sources.prometheus.identity import Sight
-from dutycycle_alerter.sources.prometheus.queries import Query
 from dutycycle_alerter.sources.prometheus.recorded import COPIED, copy_of
+from dutycycle_alerter.sources.prometheus.selectors import Query
 from dutycycle_alerter.sources.prometheus.tables import Tables
 from dutycycle_exporter import contract
 from tests.alerter.sources.prometheus.conftest import Story
@@ -37,7 +37,7 @@ def every(found: Settings) -> list[Query]:
     assert found.prometheus is not None
     return [
         query
-        for shard in queries.shards(found.prometheus)
+        for shard in scope.shards(found.prometheus)
         for query in (
             *queries.identity(found, back=1800, shard=shard),
             *queries.evidence(found, shard=shard),
@@ -47,15 +47,15 @@ def every(found: Settings) -> list[Query]:
 
 
 def test_rules_read_a_day_only_where_there_are_serving_jobs() -> None:
-    assert queries.windows(settings()).every == (900, 1800, 7200)
-    assert queries.windows(settings(SERVING)).every == (900, 1800, 7200, 86400)
+    assert scope.windows(settings()).every == (900, 1800, 7200)
+    assert scope.windows(settings(SERVING)).every == (900, 1800, 7200, 86400)
 
 
 def test_rules_read_a_day_where_jobs_may_say_that_they_serve() -> None:
     """Also a backtest's reading."""
     told = Settings.model_validate({"prometheus": {}, "policies": {"opt_out": {"kinds": [{"partition": "serve"}]}}})
-    assert queries.windows(told).every == (900, 1800, 7200, 86400)
-    assert queries.windows(reading(told)).every == (900, 1800, 7200, 86400)
+    assert scope.windows(told).every == (900, 1800, 7200, 86400)
+    assert scope.windows(reading(told)).every == (900, 1800, 7200, 86400)
 
 
 LABELLED: list[dict[str, Any]] = [
@@ -92,13 +92,13 @@ def test_gpus_are_watched_for_the_longest_window_of_their_rules(leaked: str, thr
     tables = Tables(10_000.0, [], {("n1", "G0", ""): gpu})
     tables.fold(asked, Vector([("n1",)], np.array([1.0])))
     sights = {"n1": Sight(fresh=True, steady=True, visible=1, expected=1)}
-    tables.fold(Query("memory", "", queries.DEVICE), Vector([("n1", "G0", "")], np.array([1.0])))
-    (item,) = DeviceEvidence(tables, sights, queries.windows(found)).gpus()
+    tables.fold(Query("memory", "", selectors.DEVICE), Vector([("n1", "G0", "")], np.array([1.0])))
+    (item,) = DeviceEvidence(tables, sights, scope.windows(found)).gpus()
     assert item.watched_from == 10_000.0 - window
 
 
 def test_windows_are_wall_time() -> None:
-    assert queries.windows(settings(time_scale=60)).every == (15, 30, 120)
+    assert scope.windows(settings(time_scale=60)).every == (15, 30, 120)
     assert all("[15000ms]" in q.text for q in every(settings(time_scale=60)) if q.name == "busy" and q.window == 15)
 
 

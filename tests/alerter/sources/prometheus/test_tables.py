@@ -14,7 +14,8 @@ from dutycycle_alerter.sources.prometheus.columns import Rows, cells
 from dutycycle_alerter.sources.prometheus.devices import DeviceEvidence
 from dutycycle_alerter.sources.prometheus.identity import Held, Known, Sight
 from dutycycle_alerter.sources.prometheus.loading import Loading
-from dutycycle_alerter.sources.prometheus.queries import DEVICE, HOST, KEY, Query, windows
+from dutycycle_alerter.sources.prometheus.scope import windows
+from dutycycle_alerter.sources.prometheus.selectors import DEVICE, HOST, KEY, Query
 from dutycycle_alerter.sources.prometheus.tables import Tables
 from dutycycle_alerter.sources.prometheus.windows import Windows
 
