@@ -68,10 +68,8 @@ def main() -> None:
             print(f"\n{asked.pods:,} pods of {size / 1000:.1f} kB listed in {listed:.2f} s, {cpu:.2f} s of CPU")
             cluster.wait_synced(600)
             known = _resident()
-            per = (known - loaded) * 1000 / asked.pods
-            print(
-                f"with their owners                    {known:7.1f} MB: {per:.1f} kB a pod, the last page's rest included"
-            )
+            each = (known - loaded) * 1000 / asked.pods
+            print(f"with their owners                    {known:7.1f} MB: {each:.1f} kB a pod")
             quietly(cluster, here, asked.rate, asked.seconds)
             lags = watched(cluster, here, asked.rate, asked.seconds, asked.pods)
             print(f"after all                            {_resident():7.1f} MB, at most {_peak():.1f}")

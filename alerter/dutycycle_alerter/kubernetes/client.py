@@ -143,6 +143,7 @@ class Stream:
     def lines(self) -> Iterator[bytes]:
         """Whole lines, until the server ends it. Raises ApiError where it ends otherwise."""
         rest, whole_at = bytearray(), time.monotonic()
+        last = whole_at + self._longest
         try:
             with cut_off(self._longest, self._response.shutdown):
                 while data := self._response.read1(65536):
@@ -158,6 +159,8 @@ class Stream:
                         self._fail(Failure.GARBAGE, f"a line is longer than {LONGEST_LINE // 2**20} MiB")
                     elif time.monotonic() - whole_at > self._silence:
                         self._fail(Failure.SILENT, f"no whole line for {round(self._silence, 2):g} s")
+            if time.monotonic() >= last:
+                self._fail(Failure.CUT, "the watch did not end when it should")
             if rest.strip():
                 self._fail(Failure.CUT, "the watch ended within a line")
         except _BROKEN as error:

@@ -125,10 +125,9 @@ class PodTable:
         with self._lock:
             if told == DELETED:
                 last = pod or self._pods.get(uid)
-                if uid in self._buried:
-                    self._buried.discard(uid)
-                elif last is not None:
+                if last is not None:
                     self._remove(last)
+                self._buried.discard(uid)
             elif pod is not None:
                 self._put(pod)
             else:

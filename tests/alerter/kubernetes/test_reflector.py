@@ -253,10 +253,9 @@ def test_an_error_of_our_own_does_not_end_the_thread(caplog: pytest.LogCaptureFi
 def test_what_was_missed_is_waited_for() -> None:
     """After a failure the watch is open before its news have come."""
     run = Run(page("a"), ApiError("cut off", Failure.CUT), pace=replace(CALM, settle=0.3))
-    said: list[str] = []
     run.reflector.start()
-    until(lambda: said.append(run.reflector.problem()) or (run.script.told and not said[-1]))
-    assert "Kubernetes: pods: connected again, what was missed is still coming" in said
+    until(lambda: "connected again, what was missed is still coming" in run.reflector.problem())
+    until(lambda: not run.reflector.problem())
     run.reflector.close(30)
 
 

@@ -135,6 +135,8 @@ def test_what_is_over_is_forgotten_once_and_for_all() -> None:
     pods.change("DELETED", pod("done", phase="Succeeded", started=None))
     assert pods.states() == {"runs": "Running"}
     assert pods.found == ["done", "runs", "gone"]
+    pods.list(pod("runs"))
+    assert not pods.table._buried
 
 
 def test_what_is_over_is_remembered_for_a_while() -> None:
