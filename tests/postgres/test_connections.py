@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from dutycycle_alerter.errors import StoreError
-from dutycycle_alerter.store import postgresql
+from dutycycle_alerter.store import patient, postgresql
 from dutycycle_alerter.store.database import Database, get_meta, open_database, set_meta
 from tests.postgres.server import PASSWORD, USER, PostgresServer
 
@@ -34,8 +34,9 @@ def own_server() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("READ_LIMIT", "WRITE_LIMIT", "_ANSWER_LIMIT", "_THERE_LIMIT"):
+    for name in ("READ_LIMIT", "WRITE_LIMIT", "_ANSWER_LIMIT"):
         monkeypatch.setattr(postgresql, name, 0.5)
+    monkeypatch.setattr(patient, "THERE_LIMIT", 0.5)
     monkeypatch.setattr(postgresql, "LOCK_WAIT", 0.25)
 
 
@@ -80,7 +81,7 @@ def test_a_transaction_whose_connection_is_ended_is_an_error_and_leaves_nothing(
     assert value(database, "one") is None
 
 
-def broken(connection: postgresql.PatientConnection, *, committed: bool) -> None:
+def broken(connection: patient.PatientConnection, *, committed: bool) -> None:
     """The connection breaks as the commit is on its way: the server had it, or it did not."""
     if committed:
         psycopg.Connection.commit(connection)
@@ -93,7 +94,7 @@ def test_a_commit_whose_answer_is_lost_is_asked_after(
     database: Database, monkeypatch: pytest.MonkeyPatch, committed: bool
 ) -> None:
     """Or what was committed would be written once more."""
-    monkeypatch.setattr(postgresql.PatientConnection, "commit", lambda self: broken(self, committed=committed))
+    monkeypatch.setattr(patient.PatientConnection, "commit", lambda self: broken(self, committed=committed))
     if committed:
         keep(database, "one", 1)
     else:
@@ -106,7 +107,7 @@ def test_a_commit_whose_answer_is_lost_is_asked_after(
 def test_where_nobody_can_say_what_became_of_a_commit_the_error_says_so(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgresql.PatientConnection, "commit", lambda self: broken(self, committed=True))
+    monkeypatch.setattr(patient.PatientConnection, "commit", lambda self: broken(self, committed=True))
     monkeypatch.setattr(postgresql, "was_committed", lambda *_: None)
     with pytest.raises(StoreError, match="whether the last change was kept is not known"):
         keep(database, "one", 1)

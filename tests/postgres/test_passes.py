@@ -15,7 +15,7 @@ from dutycycle_alerter.engine import STEPS, Engine
 from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.scrape import ScrapeSource
-from dutycycle_alerter.store import incidents, postgresql
+from dutycycle_alerter.store import incidents, patient, postgresql
 from dutycycle_alerter.store.database import Database, open_database
 from dutycycle_alerter.store.reader import StoreReader
 from dutycycle_alerter.views import IncidentFilter
@@ -56,9 +56,9 @@ class Passes:
             return save_all(*arguments)  # type: ignore[arg-type]
 
         monkeypatch.setattr(incidents, "save_all", saving)
-        commit = postgresql.PatientConnection.commit
+        commit = patient.PatientConnection.commit
 
-        def committing(connection: postgresql.PatientConnection) -> None:
+        def committing(connection: patient.PatientConnection) -> None:
             if self._due(COMMITS[0]):
                 commit(connection)
             if self._due(*COMMITS):
@@ -67,7 +67,7 @@ class Passes:
                 raise psycopg.OperationalError("server closed the connection unexpectedly")
             commit(connection)
 
-        monkeypatch.setattr(postgresql.PatientConnection, "commit", committing)
+        monkeypatch.setattr(patient.PatientConnection, "commit", committing)
         self._passing = False
 
     def minute(self) -> bool:

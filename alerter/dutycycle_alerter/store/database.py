@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import psycopg
 import sqlalchemy as sa
 from alembic.util.exc import CommandError
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
@@ -15,6 +14,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.store import postgresql, schema, sqlite
 from dutycycle_alerter.store.migrating import migrate
+from dutycycle_alerter.store.reasons import reason_of
 from dutycycle_alerter.store.url import parse_url, show_url
 
 
@@ -169,8 +169,6 @@ def translated(name: str) -> Iterator[None]:
     """Errors of the database within, as StoreError that names it."""
     try:
         yield
-    except (SQLAlchemyError, CommandError, psycopg.Error, UnicodeEncodeError) as error:
+    except (SQLAlchemyError, CommandError, UnicodeEncodeError) as error:
         # The statement and its values may carry names of people: the driver's own message is enough.
-        reason = getattr(error, "orig", None) or error
-        said = postgresql.explain(reason) if isinstance(reason, psycopg.Error) else reason
-        raise StoreError(f"database {name}: {said}") from error
+        raise StoreError(f"database {name}: {reason_of(getattr(error, 'orig', None) or error)}") from error

@@ -8,14 +8,9 @@ lock is ended by the server, and what it wrote is undone.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
-from typing import Any, TypeVar
 
-import psycopg
 import sqlalchemy as sa
-from psycopg.pq import TransactionStatus
-from sqlalchemy.exc import DBAPIError, DisconnectionError, SQLAlchemyError
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.store.types import to_json
@@ -31,11 +26,6 @@ IDLE_LIMIT = 30.0
 
 _ANSWER_LIMIT = 5.0
 """Seconds beyond those limits until a server that says nothing at all is given up."""
-
-_THERE_LIMIT = 3.0
-"""Seconds until a connection that was not used for a while counts as lost: with those of the next one less than a
-scraper of the alerter's own metrics waits.
-"""
 
 OLDEST = 130_000
 """The oldest version of the server that can be asked what became of a transaction, as it writes versions."""
@@ -54,40 +44,14 @@ _OPTIONS: dict[str, str | int] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 20_000,
 }
+_NO_SUCH_NUMBER = "22023"
 _RECYCLED_AFTER = 1800
-_Result = TypeVar("_Result")
-
-
-class PatientConnection(psycopg.Connection[Any]):
-    """Gives a server up that does not answer within `patience` seconds; None waits without end.
-
-    The server's own limits do not help where it is stopped, or where its machine is gone without a word.
-    """
-
-    patience: float | None = _ANSWER_LIMIT
-
-    def wait(self, gen: Generator[Any, Any, _Result], *arguments: Any, **options: Any) -> _Result:
-        """Run one exchange with the server."""
-        return super().wait(self._limited(gen), *arguments, **options)
-
-    def _limited(self, gen: Generator[Any, Any, _Result]) -> Generator[Any, Any, _Result]:
-        began = time.monotonic()
-        try:
-            wanted = next(gen)
-            while True:
-                # Nothing is ready ten times a second while the server is silent.
-                ready = yield wanted
-                if not ready and self.patience is not None and time.monotonic() - began > self.patience:
-                    self.pgconn.finish()
-                    raise psycopg.OperationalError(f"the server does not answer within {self.patience:g} s")
-                wanted = gen.send(ready)
-        except StopIteration as finished:
-            result: _Result = finished.value
-            return result
 
 
 def create_engine(url: sa.URL) -> sa.Engine:
     """An engine whose connections are as they should be. What the URL's query says goes before."""
+    from dutycycle_alerter.store import patient  # noqa: PLC0415 - psycopg takes half a second to import, and 10 MB
+
     chosen = {name: value for name, value in _OPTIONS.items() if name not in url.query}
     engine = sa.create_engine(
         url,
@@ -100,8 +64,8 @@ def create_engine(url: sa.URL) -> sa.Engine:
         pool_recycle=_RECYCLED_AFTER,
         pool_use_lifo=True,
     )
-    sa.event.listen(engine, "do_connect", _connect)
-    sa.event.listen(engine, "checkout", _check)
+    sa.event.listen(engine, "do_connect", patient.connect)
+    sa.event.listen(engine, "checkout", patient.check)
     sa.event.listen(engine, "begin", _begin)
     return engine
 
@@ -123,7 +87,7 @@ def check_server(connection: sa.Connection, name: str) -> None:
 
 def lock_to_migrate(connection: sa.Connection) -> None:
     """Alone with the tables until the transaction's end, however long that takes."""
-    _raw(connection).patience = None
+    _wait_for_answers(connection, None)
     connection.exec_driver_sql("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")
     connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
     connection.exec_driver_sql(_ALONE)
@@ -146,7 +110,7 @@ def was_committed(engine: sa.Engine, transaction: str) -> bool | None:
             with engine.connect() as connection:
                 status = connection.execute(query, {"number": transaction}).scalar()
         except DBAPIError as error:
-            if isinstance(error.orig, psycopg.errors.InvalidParameterValue):
+            if getattr(error.orig, "sqlstate", None) == _NO_SUCH_NUMBER:
                 return False  # a server that died forgets the numbers of those of whom nothing had reached its log
         except SQLAlchemyError:
             pass
@@ -157,32 +121,11 @@ def was_committed(engine: sa.Engine, transaction: str) -> bool | None:
     return None
 
 
-def explain(error: psycopg.Error) -> str:
-    """The driver's message on one line, without the details: those repeat rows' values."""
-    primary = error.diag.message_primary
-    return " ".join((primary or str(error)).split()) or type(error).__name__
-
-
-def _connect(_dialect: sa.Dialect, _record: ConnectionPoolEntry, arguments: list[Any], options: dict[str, Any]) -> Any:
-    return PatientConnection.connect(*arguments, **options)
-
-
-def _check(connection: PatientConnection, _record: ConnectionPoolEntry, _proxy: object) -> None:
-    # SQLAlchemy's own pre-ping would wait for a server that is stopped.
-    connection.patience = _THERE_LIMIT
-    try:
-        connection.execute("")
-        if connection.info.transaction_status != TransactionStatus.IDLE:
-            connection.rollback()
-    except psycopg.Error as error:
-        raise DisconnectionError(explain(error)) from error
-
-
 def _begin(connection: sa.Connection) -> None:
     options = connection.get_execution_options()
     writes, alone = options.get("immediate", False), options.get("alone", True)
     limit = WRITE_LIMIT if writes else READ_LIMIT
-    _raw(connection).patience = limit + _ANSWER_LIMIT
+    _wait_for_answers(connection, limit + _ANSWER_LIMIT)
     # Of the transaction, not of the session: so they hold behind a pooler, too.
     limits = {
         "statement_timeout": max(limit, LOCK_WAIT),
@@ -195,7 +138,7 @@ def _begin(connection: sa.Connection) -> None:
         connection.exec_driver_sql(_ALONE)
 
 
-def _raw(connection: sa.Connection) -> PatientConnection:
+def _wait_for_answers(connection: sa.Connection, seconds: float | None) -> None:
     raw = connection.connection.driver_connection
-    assert isinstance(raw, PatientConnection)  # noqa: S101 - every connection is made by `_connect`
-    return raw
+    assert raw is not None  # noqa: S101 - it is just in use
+    raw.patience = seconds
