@@ -21,7 +21,7 @@ from dutycycle_alerter.kubernetes.cluster import Cluster
 from dutycycle_alerter.kubernetes.failures import ApiError, Failure
 from dutycycle_alerter.settings.kubernetes import KubernetesCluster
 from tests.alerter import raw_http
-from tests.alerter.kubernetes.watched import QUICK, agrees, kubeconfig, until
+from tests.alerter.kubernetes.watched import CALM, agrees, kubeconfig, until
 from tests.fakes.kubelet.api import certificate
 from tests.fakes.kubernetes import ALL, KubernetesServer, builders
 from tests.required import lacking
@@ -73,7 +73,7 @@ def test_a_pods_own_service_account_whose_token_rotates(tmp_path: Path, monkeypa
         host, port = server.url.removeprefix("https://").split(":")
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
-        own = Cluster(KubernetesCluster(nodes=False), pace=QUICK)
+        own = Cluster(KubernetesCluster(nodes=False), pace=CALM)
         own.start()
         try:
             until(lambda: agrees(own, server))

@@ -12,7 +12,7 @@ from dutycycle_alerter.kubernetes import cluster as clusters
 from dutycycle_alerter.kubernetes import lookups
 from dutycycle_alerter.kubernetes.model import Node, Owner
 from dutycycle_alerter.settings.kubernetes import KubernetesCluster
-from tests.alerter.kubernetes.watched import agrees, kubeconfig, table, until, watched
+from tests.alerter.kubernetes.watched import IMPATIENT, agrees, kubeconfig, table, until, watched
 from tests.fakes.kubernetes import KubernetesServer, Rule, builders
 
 READ_PODS = Rule(("get", "list", "watch"), ("pods",), ("",))
@@ -196,7 +196,7 @@ def test_what_people_write_on_a_job_that_runs_is_read(
 @pytest.mark.parametrize("action", ["silent", "hang"])
 def test_it_ends_also_while_the_server_hangs(server: KubernetesServer, tmp_path: Path, action: str) -> None:
     job(server)
-    with watched(tmp_path, server, nodes=True) as cluster:
+    with watched(tmp_path, server, pace=IMPATIENT, timeout=0.6, nodes=True) as cluster:
         until(lambda: agrees(cluster, server))
         with server.inject(action):
             if action == "hang":

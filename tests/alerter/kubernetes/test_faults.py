@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dutycycle_alerter.kubernetes.cluster import Cluster
-from tests.alerter.kubernetes.watched import agrees, kubeconfig, table, truth, until, watched
+from tests.alerter.kubernetes.watched import CALM, IMPATIENT, agrees, kubeconfig, table, truth, until, watched
 from tests.fakes.kubernetes import KubernetesServer, builders
 
 PODS = "/pods$"
@@ -23,7 +23,7 @@ class Case:
     """A fault of the server's, how it is counted, and what the status says of it.
 
     `again`: it befalls the watch that begins next, so the running one is ended. `noticed`: what is known is not
-    fresh while it lasts.
+    fresh while it lasts. `silent`: it is noticed only after a while.
     """
 
     action: str
@@ -32,6 +32,7 @@ class Case:
     how: dict[str, Any] = field(default_factory=dict)
     again: bool = True
     noticed: bool = True
+    silent: bool = False
 
 
 CASES = {
@@ -40,7 +41,7 @@ CASES = {
     "garbage in a watch": Case("garbage-line", "garbage", "not a watch event", again=False),
     "a line of 64 MiB": Case("long-line", "garbage", "longer than 8 MiB", again=False),
     "expires": Case("expire", "expired", "all is listed anew", again=False),
-    "says nothing more": Case("silent", "silent", "silent for", again=False, noticed=False),
+    "says nothing more": Case("silent", "silent", "silent for", again=False, noticed=False, silent=True),
     "ends every watch at once": Case("end", "cut", "ends as soon as it has begun", again=False, noticed=False),
     "500": Case("error", "server_error", "the server says 500", {"code": 500}),
     "503": Case("error", "server_error", "asked again later", {"code": 503, "retry_after": 0}),
@@ -50,8 +51,8 @@ CASES = {
     "404": Case("error", "not_found", "answered 404", {"code": 404}),
     "410 for a list": Case("error", "expired", "answered 410", {"code": 410}),
     "drops it before an answer": Case("close", "cut", "cut off"),
-    "never answers": Case("hang", "timeout", "no answer within 0.6 s"),
-    "a byte now and then": Case("drip", "timeout", "no answer within"),
+    "never answers": Case("hang", "timeout", "no answer within 0.6 s", silent=True),
+    "a byte now and then": Case("drip", "timeout", "no answer within", silent=True),
     "200 and garbage": Case("garbage", "garbage", "not a"),
     "200 and one long line": Case("long", "garbage", "", {"size": 12 << 20}),
 }
@@ -90,7 +91,8 @@ def nobody_is_gone_falsely(cluster: Cluster, server: KubernetesServer) -> None:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_it_recovers(case: Case, pods: KubernetesServer, tmp_path: Path) -> None:
-    with watched(tmp_path, pods) as cluster:
+    pace, timeout = (IMPATIENT, 0.6) if case.silent else (CALM, 30)
+    with watched(tmp_path, pods, pace=pace, timeout=timeout) as cluster:
         until(lambda: agrees(cluster, pods))
         before = dict(cluster.counters().failures)
         known = table(cluster.snapshot())

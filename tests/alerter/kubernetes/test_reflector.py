@@ -16,11 +16,12 @@ from dutycycle_alerter.kubernetes.objects import Status
 from dutycycle_alerter.kubernetes.pods import PodDecoder, gpu_resources
 from dutycycle_alerter.kubernetes.reflector import Pace, Reflector
 from dutycycle_alerter.kubernetes.tables import PodTable
-from tests.alerter.kubernetes.watched import QUICK, until
+from tests.alerter.kubernetes.watched import CALM as PACE
+from tests.alerter.kubernetes.watched import until
 from tests.fakes.kubernetes import builders
 
 EXPIRED = b'{"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}'
-CALM = replace(QUICK, silence=60.0, settle=0.0, first_pause=0.001, longest_pause=0.002)
+CALM = replace(PACE, settle=0.0, first_pause=0.001, longest_pause=0.002)
 
 
 def page(*uids: str, version: str = "10", more: str = "", **fields: Any) -> bytes:

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from dutycycle_alerter.kubernetes.reflector import Pace
 from dutycycle_alerter.settings.kubernetes import KubernetesCluster
 from tests.fakes.kubernetes import KubernetesServer
 
-QUICK = Pace(silence=0.6, watch=30.0, settle=0.05, first_pause=0.02, longest_pause=0.1, page=3)
+CALM = Pace(silence=60.0, watch=30.0, settle=0.05, first_pause=0.02, longest_pause=0.1, page=3)
+IMPATIENT = replace(CALM, silence=0.6)
+"""For a server that says nothing. On a busy machine one that is well may look like that."""
 PATIENT = 30.0
 """Seconds after which a test that waits for something fails."""
 
@@ -36,12 +39,12 @@ def kubeconfig(directory: Path, server: str, user: dict[str, Any] | None = None,
 
 
 @contextmanager
-def watched(directory: Path, server: KubernetesServer, *, pace: Pace = QUICK, **settings: Any) -> Iterator[Cluster]:
+def watched(directory: Path, server: KubernetesServer, *, pace: Pace = CALM, **settings: Any) -> Iterator[Cluster]:
     """Watches the server; nothing is waited for."""
     own = ("per_second", "remember", "time_scale")
     keywords: dict[str, Any] = {name: settings.pop(name) for name in own if name in settings}
     path = settings.pop("kubeconfig", None) or kubeconfig(directory, server.url)
-    found = KubernetesCluster(kubeconfig=path, **({"timeout": 0.6, "nodes": False} | settings))
+    found = KubernetesCluster(kubeconfig=path, **({"nodes": False} | settings))
     cluster = Cluster(found, pace=pace, **({"per_second": 1000.0} | keywords))
     cluster.start()
     try:
