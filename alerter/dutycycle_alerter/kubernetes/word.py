@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
 from dutycycle_alerter.declarations import Declarations
-from dutycycle_alerter.fleet_now import AwayNode, FleetGpus, FleetPart
+from dutycycle_alerter.fleet_now import FleetPart
 from dutycycle_alerter.grouping import together
 from dutycycle_alerter.incidents.model import Incident
+from dutycycle_alerter.kubernetes.fleet_hours import fleet_gpus, out_of_service
 from dutycycle_alerter.kubernetes.kinds import declared, expects_uneven, is_node_of_another, kind_of
 from dutycycle_alerter.kubernetes.model import SCHEDULER, Owner, Pod, Snapshot
 from dutycycle_alerter.kubernetes.troubles import troubles
@@ -155,10 +156,7 @@ class KubernetesWord:
 
     def out_of_service(self) -> Mapping[str, str]:
         """Nodes that are not ready, or are cordoned."""
-        nodes = (self.snapshot.nodes or {}).values()
-        return {
-            node.name: "drained" if node.ready else "down" for node in nodes if not (node.ready and node.schedulable)
-        }
+        return out_of_service(self.snapshot)
 
     def cluster_of(self, node: str) -> str:  # noqa: ARG002 - it is the only one
         """This one."""
@@ -181,36 +179,8 @@ class KubernetesWord:
 
     def fleet(self) -> Sequence[FleetPart]:
         """Its GPUs and what waits for them; not known while it is silent, or may not be asked for nodes."""
-        nodes = self.snapshot.nodes
-        if not self.snapshot.fresh or nodes is None:
-            return (FleetPart(self.settings.cluster, None),)
-        used: Counter[str] = Counter()
-        pending = held = 0
-        for pod in self.snapshot.pods.values():
-            if pod.over:
-                continue
-            if pod.node:
-                used[pod.node] += pod.gpus
-            else:
-                pending += pod.gpus
-                held += pod.gpus if pod.waiting == "SchedulingGated" else 0
-        away = tuple(
-            AwayNode(
-                frozenset({node.name}), "", node.gpus - min(node.gpus, used[node.name]), used[node.name], not node.ready
-            )
-            for node in nodes.values()
-            if node.gpus and not (node.ready and node.schedulable)
-        )
-        total = sum(node.gpus for node in nodes.values())
-        allocated = sum(min(node.gpus, used[node.name]) for node in nodes.values())
-        drained, down = (sum(node.free for node in away if node.down is word) for word in (False, True))
-        free = total - allocated - drained - down
-        return (
-            FleetPart(
-                self.settings.cluster,
-                FleetGpus(self.now, total, allocated, free, drained, down, pending, held, away),
-            ),
-        )
+        gpus = fleet_gpus(self.snapshot, self.now) if self.snapshot.fresh else None
+        return (FleetPart(self.settings.cluster, gpus),)
 
     def end(self, incident: Incident) -> End | None:
         """Over is a job of which no pod is left, of all that hold GPUs or want them."""
