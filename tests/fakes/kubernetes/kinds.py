@@ -63,11 +63,6 @@ class Kind:
         digest = hashlib.sha256(f"{self.group}/{self.version}/{self.name}".encode()).digest()
         return base64.b64encode(digest[:8]).decode()
 
-    def collection(self, namespace: str | None = None) -> str:
-        """The path of its objects, of one namespace or of all."""
-        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        return f"{root}/namespaces/{namespace}/{self.plural}" if namespace else f"{root}/{self.plural}"
-
     def sub(self, name: str) -> Sub | None:
         return next((one for one in self.subresources if one.name == name), None)
 

@@ -126,11 +126,6 @@ def fields(kind: Kind, text: str) -> Selects | None:
     return lambda stored: all((value_at(stored.object, name) == value) is wanted for name, value, wanted in terms)
 
 
-def name_in(text: str) -> str:
-    """The one name that a fieldSelector asks for; empty where it asks for none."""
-    return next((value for name, value, wanted in _terms(text) if name == "metadata.name" and wanted), "")
-
-
 def both(first: Selects | None, second: Selects | None) -> Selects | None:
     if first is None or second is None:
         return first or second
