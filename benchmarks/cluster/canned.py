@@ -72,7 +72,7 @@ class Answers:
             values = [self._of_job(name, job) for job in self._fleet.jobs]
             return _vector(self._metrics("jobs", of), values, at)
         if of == ("node",):
-            value = 3.0 if name == "answers" else 8.0
+            value = {"answers": 3.0, "scrapes": 20.0}.get(name, 8.0)
             return _vector(self._metrics("nodes", of), [value] * len(self._fleet.nodes), at)
         if of == selectors.HOST:
             values = [_of_host(name, job) * seconds for _, job in self._fleet.hosts]

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.claims import UNOWNED
-from dutycycle_alerter.sources.prometheus.scope import ABSENT, windows
+from dutycycle_alerter.sources.prometheus.scope import ABSENT, COUNTED, windows
 from dutycycle_alerter.sources.prometheus.selectors import (
     ACCOUNT,
     DEVICE,
@@ -35,7 +35,7 @@ _NOBODY = ('hpc_job=""', 'exported_pod=""', 'pod=""')
 def identity(settings: Settings, *, back: float, shard: tuple[str, ...] = ()) -> tuple[Query, ...]:
     """As `queries.identity`. When allocations began is not known, nor how many GPUs a node should have."""
     of = Selectors(settings, shard)
-    absent, span = duration(ABSENT * of.interval), duration(back)
+    absent, counted, span = duration(ABSENT * of.interval), duration(COUNTED * of.interval), duration(back)
     held = _owned(of, PRESENCE)
     node = by("count", ("node",), by("count", ("node", "UUID"), _device(of(PRESENCE))))
     queries = [
@@ -45,6 +45,7 @@ def identity(settings: Settings, *, back: float, shard: tuple[str, ...] = ()) ->
         Query("owner", by("max", OWNER, _last(of, span)), OWNER),
         Query("seen_at", by("max", ("node",), _device(f"timestamp({of(PRESENCE)})")), ("node",)),
         Query("answers", by("max", ("node",), _device(f"count_over_time({of(PRESENCE)}[{absent}])")), ("node",)),
+        Query("scrapes", by("max", ("node",), _device(f"count_over_time({of(PRESENCE)}[{counted}])")), ("node",)),
         Query("visible", node, ("node",)),
     ]
     for window in windows(settings).every:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.prometheus import device_queries
-from dutycycle_alerter.sources.prometheus.scope import ABSENT, reads_labels, windows
+from dutycycle_alerter.sources.prometheus.scope import ABSENT, COUNTED, reads_labels, windows
 from dutycycle_alerter.sources.prometheus.selectors import (
     ACCOUNT,
     DEVICE,
@@ -47,7 +47,7 @@ def identity(settings: Settings, *, back: float, shard: tuple[str, ...] = ()) ->
     """Who holds which GPU, or held it in the last `back` wall seconds; and which nodes can be seen."""
     of = Selectors(settings, shard)
     twice = duration(2.5 * of.interval)
-    absent, span = duration(ABSENT * of.interval), duration(back)
+    absent, counted, span = duration(ABSENT * of.interval), duration(COUNTED * of.interval), duration(back)
     held = of("gpu_allocation")
     seen = of("gpu_visible")
     queries = [
@@ -59,6 +59,7 @@ def identity(settings: Settings, *, back: float, shard: tuple[str, ...] = ()) ->
         Query("first_process", _first(of("workload_first_process_timestamp_seconds"), held, span), JOB),
         Query("seen_at", by("max", ("node",), f"timestamp({seen})"), ("node",)),
         Query("answers", by("max", ("node",), f"count_over_time({seen}[{absent}])"), ("node",)),
+        Query("scrapes", by("max", ("node",), f"count_over_time({seen}[{counted}])"), ("node",)),
         # While a driver is loaded GPUs come one by one: one is missing where it is in two scrapes.
         Query("visible", by("max", ("node",), f"max_over_time({seen}[{twice}])"), ("node",)),
         Query("expected", by("min", ("node",), f"min_over_time({of('gpu_expected')}[{twice}])"), ("node",)),

@@ -13,6 +13,8 @@ ABSENT_SCRAPES = 3
 """Scrapes without the allocation after which it has ended; also intervals after which a silent node is unseen."""
 ABSENT = 3.5
 """Scrape intervals that hold at least three scrapes, wherever they begin."""
+COUNTED = 20.0
+"""Scrape intervals over which scrapes are counted, to see how many there are in truth."""
 SHORTEST_LOOKBACK, LONGEST_LOOKBACK = 1800.0, 7200.0
 """How far back allocations that have ended are looked for, in seconds before scaling."""
 

@@ -28,7 +28,9 @@ from dutycycle_alerter.sources.prometheus.devices import DeviceEvidence
 from dutycycle_alerter.sources.prometheus.identity import Answers, Identity, Known
 from dutycycle_alerter.sources.prometheus.jobs import describe
 from dutycycle_alerter.sources.prometheus.learned import Learned
+from dutycycle_alerter.sources.prometheus.listening import Listening
 from dutycycle_alerter.sources.prometheus.loading import Loading
+from dutycycle_alerter.sources.prometheus.pace import Pace
 from dutycycle_alerter.sources.prometheus.selectors import OWNER, Query
 from dutycycle_alerter.sources.prometheus.tables import Tables
 from dutycycle_alerter.sources.prometheus.windows import Windows
@@ -59,12 +61,13 @@ class PrometheusSource:
         self._database = database
         self._lock = threading.RLock()
         self._client = Client(self._section) if engine is None else None
-        self._engine: Engine = engine or self._client  # type: ignore[assignment]  # one of them is there
+        self._engine = Listening(engine or self._client)  # type: ignore[arg-type]  # one of them is there
         self._catalogue = dcgm if self._section.metrics == "dcgm" else queries
         self._shards = scope.shards(self._section)
         self._lengths = scope.windows(settings)
         self._evidence_queries = [q for shard in self._shards for q in self._catalogue.evidence(settings, shard=shard)]
         self._identity = Identity(self._section.scrape_interval, settings.time_scale)
+        self._pace = Pace(self._section.scrape_interval, settings.time_scale)
         self._loading = Loading()
         self._parked = Parked()
         self._learned = Learned(database)
@@ -129,6 +132,7 @@ class PrometheusSource:
 
     def _read(self, at: float, since: float | None) -> _Read:
         deadline = Deadline(self._section.pass_timeout)
+        self._engine.take()  # of a pass that came to no end
         answers = self._ask_identity(at, 0.0 if since is None else at - since, deadline)
         self._check(answers)
         jobs = self._identity.update(answers, at)
@@ -142,6 +146,8 @@ class PrometheusSource:
         growth, until = self._account(at, since, parked, deadline)
         self._note(
             twice(answers),
+            *self._pace.update(answers, at),
+            self._engine.take(),
             f"{len(failed)} queries have no answer: {next(iter(failed.values()))}" if failed else "",
         )
         devices = DeviceEvidence(tables, self._identity.sights, self._lengths, self._identity.gpus)

@@ -215,6 +215,19 @@ def test_a_window_of_which_a_part_is_missing_is_unknown_as_a_whole(rig: Rig, col
     assert "too many samples" in rig.said
 
 
+def test_what_the_engine_remarks_of_its_answers_is_in_the_note(rig: Rig) -> None:
+    """And no longer than it says so."""
+    remarked = result([], warnings=["PromQL warning: encountered a mix (1:5)"], infos=["PromQL info: odd (2:7)"])
+    rig.proxy.rule = lambda query: (200, remarked) if "throttle_seconds_total" in query else None
+    for told in (True, False):
+        with rig.source.evidence(rig.clock()):
+            pass
+        (target,) = rig.source.targets()
+        said = "the engine says: PromQL info: odd; PromQL warning: encountered a mix"
+        assert (target.error, said in target.note) == ("", told)
+        rig.proxy.rule = lambda _: None
+
+
 def test_what_was_learned_outlasts_a_query_that_fails_and_a_restart(rig: Rig, story: Story) -> None:
     """Also where the alerter was killed; on a full cluster there is no free GPU to learn from again."""
     again = PrometheusSource(rig.settings, rig.source._database)
