@@ -18,7 +18,7 @@ class Hangups:
         self._epoll.register(self._stop, select.EPOLLIN)
         self._lock = threading.Lock()
         self._called: dict[int, Callable[[], None]] = {}
-        self._thread = threading.Thread(target=self._run, name="api-hangups")
+        self._thread = threading.Thread(target=self._run, name="api-hangups", daemon=True)
         self._thread.start()
 
     def watch(self, connection: socket.socket, call: Callable[[], None]) -> None:

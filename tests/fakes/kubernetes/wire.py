@@ -45,8 +45,6 @@ class Call:
 class Wire(ThreadingHTTPServer):
     """A thread per connection; `close` ends them all. `answer` makes answers, `wake` rouses answers that wait."""
 
-    daemon_threads = False
-    block_on_close = True
     allow_reuse_address = True
     request_queue_size = 128
 
@@ -67,9 +65,26 @@ class Wire(ThreadingHTTPServer):
         self.hangups = Hangups()
         self.open: set[socket.socket] = set()
         self.watching = 0
+        self._connections: set[threading.Thread] = set()
         self.lock = threading.Lock()
-        self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, name="api-accept")
+        # Threads are daemons: a test that forgets to stop its server must not keep the tests from ending.
+        self._thread = threading.Thread(
+            target=self.serve_forever, kwargs={"poll_interval": 0.02}, name="api-accept", daemon=True
+        )
         self._thread.start()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        thread = threading.Thread(
+            target=self._serve, args=(request, client_address), name="api-connection", daemon=True
+        )
+        with self.lock:
+            self._connections.add(thread)
+        thread.start()
+
+    def _serve(self, request: Any, client_address: Any) -> None:
+        self.process_request_thread(request, client_address)
+        with self.lock:
+            self._connections.discard(threading.current_thread())
 
     def close(self) -> None:
         self.shutdown()
@@ -79,7 +94,10 @@ class Wire(ThreadingHTTPServer):
             for connection in self.open:
                 with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
+            threads = list(self._connections)
         self.wake()
+        for thread in threads:
+            thread.join()
         self.server_close()
         self.hangups.close()
 
