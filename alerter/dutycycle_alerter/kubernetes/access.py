@@ -171,10 +171,8 @@ def _credentials(configuration: Configuration) -> dict[str, str]:
 def _shown(settings: KubernetesCluster, host: str) -> str:
     """What to call it: without credentials that a URL may hold."""
     parts = urlsplit(host)
-    server = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-    return f"Kubernetes cluster {settings.cluster or settings.context or 'of this pod'} ({server})".replace(
-        "cluster of this pod", "of this pod" if settings.kubeconfig is None else "cluster"
-    )
+    name = settings.cluster or settings.context or ("" if settings.kubeconfig is not None else "of this pod")
+    return f"Kubernetes cluster {name}".rstrip() + f" ({parts.scheme}://{parts.netloc.rpartition('@')[2]})"
 
 
 def _plain(error: Exception, timeout: float) -> tuple[Failure, str]:

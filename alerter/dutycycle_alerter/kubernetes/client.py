@@ -197,6 +197,9 @@ def refused(where: str, code: int, status: Status, retry_after: float | None = N
     if 300 <= code < 400:
         remedy = "it sends elsewhere, which is not followed: is the server's URL right?"
     text = printable(status.message, _MESSAGE)
+    if code == 403 and _NOBODY in text:
+        # Also what becomes of a token that was not sent, for the program that makes it failed.
+        failure, remedy = Failure.UNAUTHORIZED, "no token or certificate came along: see the user in the kubeconfig"
     said = ": ".join(part for part in (f"{where}: answered {code}", text, remedy) if part)
     if retry_after is None and status.details is not None and status.details.retryAfterSeconds > 0:
         retry_after = min(float(status.details.retryAfterSeconds), _LONGEST_PAUSE)
@@ -204,6 +207,7 @@ def refused(where: str, code: int, status: Status, retry_after: float | None = N
     return ApiError(said, failure, retry_after=retry_after, named=named, text=text)
 
 
+_NOBODY = '"system:anonymous"'
 _MEANING = {
     401: (Failure.UNAUTHORIZED, "the token or certificate is not accepted: has it ended?"),
     403: (Failure.FORBIDDEN, "grant get, list and watch to the alerter's service account or user"),

@@ -198,6 +198,15 @@ def test_a_server_that_refuses(tmp_path: Path, server: KubernetesServer, caplog:
     assert SECRET not in caplog.text
 
 
+@pytest.mark.parametrize(
+    "user", [{}, {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/false"}}]
+)
+def test_nobody_in_particular(tmp_path: Path, server: KubernetesServer, user: dict[str, Any]) -> None:
+    """A program that fails to make a token leaves none: it is asked again, as a token that ended is."""
+    error = failure(access(tmp_path, server.url, user))
+    assert (error.failure, "no token or certificate came along" in str(error)) == (Failure.UNAUTHORIZED, True)
+
+
 def test_certificates_that_are_not_trusted(tmp_path: Path) -> None:
     made = certificate(tmp_path)
     if made is None:
