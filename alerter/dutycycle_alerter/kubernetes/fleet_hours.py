@@ -1,4 +1,4 @@
-"""How many of a cluster's GPUs are allocated, free or out of service at one instant, beside what waits for them. Pure."""
+"""How many of a cluster's GPUs are allocated, free or out of service at one instant, beside what waits for them."""
 
 from __future__ import annotations
 
