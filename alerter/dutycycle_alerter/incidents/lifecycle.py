@@ -19,17 +19,16 @@ from dutycycle_alerter.incidents.model import (
     Incident,
     OpenRule,
     Resolution,
-    Severity,
     State,
     Step,
 )
+from dutycycle_alerter.incidents.open_rules import highest, left_by, open_rules
+from dutycycle_alerter.incidents.opening import opened
 from dutycycle_alerter.model import Consumption, latest_workloads
-from dutycycle_alerter.rules.diagnosis import diagnose, waste
-from dutycycle_alerter.rules.verdict import Judgement, Outcome, Verdict
+from dutycycle_alerter.rules.diagnosis import diagnose
+from dutycycle_alerter.rules.verdict import Judgement, Outcome
 from dutycycle_alerter.scale import format_duration
-from dutycycle_alerter.settings import Judging, Rules
-
-_ORDER = {rule: rank for rank, rule in enumerate(Rules.ORDER)}
+from dutycycle_alerter.settings import Judging
 
 
 def advance(incident: Incident | None, judgement: Judgement, settings: Judging, *, time_scale: float = 1.0) -> Step:
@@ -84,13 +83,13 @@ class _Folding:
     def _begin(self, resolved: Incident | None) -> None:
         """Open, reopen, or leave alone."""
         if resolved is not None and resolved.resolution is Resolution.OPERATOR and resolved.rules:
-            rules = self._open_rules(resolved.rules, note=False)
+            rules, _ = open_rules(resolved.rules, self.judgement)
             # A newcomer does not speak either while what the person closed goes on.
             kept = tuple(r for r in rules if any(r.rule == old.rule for old in resolved.rules))
             if kept != resolved.rules:
                 self.incident = replace(resolved, rules=kept, updated_at=self.now)
             return
-        rules = self._open_rules((), note=False, after=_cleared_at(resolved))
+        rules, _ = open_rules((), self.judgement, after=_cleared_at(resolved))
         if not rules:
             return
         if self._returns(resolved):
@@ -108,34 +107,11 @@ class _Folding:
         )
 
     def _open(self, rules: tuple[OpenRule, ...]) -> None:
-        job, primary = self.judgement.evidence.job, rules[0]
+        primary = rules[0]
         verdict = self.judgement.verdict(primary.rule)
         diagnosis = self._diagnose(primary.rule)
-        wasted, energy = waste(self.judgement, verdict)
-        incident = Incident(
-            subject=job.id,
-            rule=primary.rule,
-            severity=_highest(rules),
-            state=State.OPEN,
-            started_at=max(job.start, self.now - verdict.window),
-            opened_at=self.now,
-            updated_at=self.now,
-            known_at=self.now,
-            diagnosis=diagnosis,
-            gpus=verdict.gpus,
-            rules=rules,
-            wasted=wasted,
-            energy=energy,
-            cluster=job.cluster,
-            scheduler=job.scheduler,
-            user=job.user,
-            account=job.account,
-            partition=job.partition,
-            namespace=job.namespace,
-            job_gpus=len(job.gpus),
-            workloads=latest_workloads((), job),
-            figures=dict(verdict.figures),
-        )
+        since = self.now - verdict.window
+        incident = opened(self.judgement, verdict, diagnosis, rules, at=self.now, since=since)
         self.incident = incident
         text = f"{rule_name(primary.rule)}: {diagnosis.summary}"
         self._note(EventKind.OPENED, text, rule=primary.rule, severity=incident.severity.value)
@@ -149,7 +125,7 @@ class _Folding:
             state=State.OPEN,
             rule=primary.rule,
             rules=rules,
-            severity=_highest(rules),
+            severity=highest(rules),
             diagnosis=self._diagnose(primary.rule),
             gpus=verdict.gpus,
             workloads=latest_workloads(resolved.workloads, self.judgement.evidence.job),
@@ -176,10 +152,12 @@ class _Folding:
         elif self.now - incident.known_at >= self.settings.lost_after:
             self._resolve(Resolution.LOST, f"nothing known for {self._span(self.now - incident.known_at)}")
             return
-        rules = self._open_rules(incident.rules, note=True)
+        rules, changes = open_rules(incident.rules, self.judgement)
+        for change in changes:
+            self._note(change.kind, change.text, rule=change.rule)
         self._change(rules=rules)
         if not rules:
-            self._resolve(*self._left_by(incident.rules))
+            self._resolve(*left_by(incident.rules, self.judgement))
             return
         self._choose_primary(rules)
         self._raise_severity(rules)
@@ -194,44 +172,6 @@ class _Folding:
         ):
             self._change(state=State.OPEN, snoozed_until=None)
             self._note(EventKind.SNOOZE_EXPIRED, "the snooze has ended and the condition still holds")
-
-    def _open_rules(
-        self, before: tuple[OpenRule, ...], *, note: bool, after: float = float("-inf")
-    ) -> tuple[OpenRule, ...]:
-        """The rules that are open now, in the order of precedence: those that fire join, those that clear leave.
-
-        A rule joins only with a window that begins at `after` or later, and not in the pass in which another leaves:
-        when something has just cleared, a window still shows the time before, and would tell the past a second time.
-        The residual rule never joins beside another.
-        """
-        rules = {rule.rule: rule for rule in before}
-        leaving = any(verdict.rule in rules and verdict.outcome.closes for verdict in self.judgement.verdicts)
-        for verdict in self.judgement.verdicts:
-            known = rules.get(verdict.rule)
-            if verdict.outcome is Outcome.FIRING:
-                if known is None:
-                    past = leaving or self.now - verdict.window < after
-                    if past or (before and verdict.rule == Rules.RESIDUAL):
-                        continue
-                    rules[verdict.rule] = OpenRule(verdict.rule, self.now, verdict.severity, verdict.told)
-                    if note:
-                        self._note(EventKind.RULE_OPENED, f"{rule_name(verdict.rule)} fires as well", rule=verdict.rule)
-                elif verdict.severity.rank > known.severity.rank or verdict.told is not known.told:
-                    higher = max(verdict.severity, known.severity, key=lambda severity: severity.rank)
-                    rules[verdict.rule] = replace(known, severity=higher, told=verdict.told)
-            elif known is not None and verdict.outcome.closes:
-                del rules[verdict.rule]
-                if note:
-                    self._note(EventKind.RULE_CLEARED, _left(verdict), rule=verdict.rule)
-        return tuple(sorted(rules.values(), key=lambda rule: _ORDER.get(rule.rule, len(_ORDER))))
-
-    def _left_by(self, rules: tuple[OpenRule, ...]) -> tuple[Resolution, str]:
-        """How an incident ends whose rules all left in this pass: excluded where a policy took out every one."""
-        open_rules = {rule.rule for rule in rules}
-        verdicts = [verdict for verdict in self.judgement.verdicts if verdict.rule in open_rules]
-        if verdicts and all(verdict.outcome is Outcome.EXCLUDED for verdict in verdicts):
-            return Resolution.EXCLUDED, verdicts[0].reason or "excluded"
-        return Resolution.CLEARED, "the condition cleared"
 
     def _choose_primary(self, rules: tuple[OpenRule, ...]) -> None:
         """The first open rule becomes primary once it has held for half of its own window, and fires right now.
@@ -255,10 +195,10 @@ class _Folding:
 
     def _raise_severity(self, rules: tuple[OpenRule, ...]) -> None:
         """Severity rises within an incident and does not fall: what was critical once is worth the attention."""
-        incident, highest = self._present, _highest(rules)
-        if highest.rank > incident.severity.rank:
-            self._change(severity=highest)
-            self._note(EventKind.SEVERITY_CHANGED, f"{incident.severity} became {highest}", severity=highest.value)
+        incident, now = self._present, highest(rules)
+        if now.rank > incident.severity.rank:
+            self._change(severity=now)
+            self._note(EventKind.SEVERITY_CHANGED, f"{incident.severity} became {now}", severity=now.value)
 
     def _narrow_cause(self) -> None:
         """A hesitation may end in a verdict when evidence arrives; a verdict does not fall back, or causes would
@@ -328,15 +268,3 @@ def _consume(incident: Incident, recent: tuple[Consumption, ...]) -> Incident:
         wasted=incident.wasted + sum(part.wasted for part in recent),
         energy=incident.energy + sum(part.energy or 0.0 for part in recent),
     )
-
-
-def _highest(rules: tuple[OpenRule, ...]) -> Severity:
-    return max((rule.severity for rule in rules), key=lambda severity: severity.rank)
-
-
-def _left(verdict: Verdict) -> str:
-    if verdict.outcome is Outcome.CLEAR:
-        return f"{rule_name(verdict.rule)} no longer holds"
-    if verdict.outcome is Outcome.EXCLUDED:
-        return f"{rule_name(verdict.rule)} is {verdict.reason or verdict.outcome.value}"
-    return f"{rule_name(verdict.rule)} can no longer be judged: {verdict.reason or verdict.outcome.value}"

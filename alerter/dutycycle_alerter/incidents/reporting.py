@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dutycycle_alerter.headline import rule_name
 from dutycycle_alerter.incidents.model import (
@@ -15,8 +16,9 @@ from dutycycle_alerter.incidents.model import (
     State,
     Step,
 )
-from dutycycle_alerter.model import JobEvidence, latest_workloads
-from dutycycle_alerter.rules.diagnosis import diagnose, waste
+from dutycycle_alerter.incidents.opening import opened
+from dutycycle_alerter.model import JobEvidence
+from dutycycle_alerter.rules.diagnosis import diagnose
 from dutycycle_alerter.rules.verdict import Judgement, Outcome, Verdict
 from dutycycle_alerter.settings import Judging
 
@@ -37,37 +39,20 @@ def file_report(
     end is judged; a job that was requeued runs again. `rules` keeps all that fired, though the incident is resolved.
     """
     fired = [verdict for verdict in verdicts if verdict.outcome is Outcome.FIRING]
-    job, ended = evidence.job, evidence.ended
+    ended = evidence.ended
     if not fired or ended is None or _is_of_this_run(latest, evidence):
         return Step(latest)
     primary, judgement = fired[0], Judgement(evidence, tuple(verdicts))
     diagnosis = diagnose(judgement, primary.rule, settings, time_scale=time_scale)
-    wasted, energy = waste(judgement, primary)
-    incident = Incident(
-        subject=job.id,
+    rules = tuple(OpenRule(verdict.rule, ended, verdict.severity) for verdict in fired)
+    since = ended - primary.figures["watched_seconds"]
+    incident = replace(
+        opened(judgement, primary, diagnosis, rules, at=ended, since=since),
         kind=KIND,
-        rule=primary.rule,
         severity=Severity.INFO,
         state=State.RESOLVED,
         resolution=Resolution.ENDED,
-        started_at=max(job.start, ended - primary.figures["watched_seconds"]),
-        opened_at=ended,
-        updated_at=evidence.at,
-        known_at=evidence.at,
         resolved_at=ended,
-        diagnosis=diagnosis,
-        gpus=primary.gpus,
-        rules=tuple(OpenRule(verdict.rule, ended, verdict.severity) for verdict in fired),
-        wasted=wasted,
-        energy=energy,
-        cluster=job.cluster,
-        scheduler=job.scheduler,
-        user=job.user,
-        account=job.account,
-        partition=job.partition,
-        namespace=job.namespace,
-        job_gpus=len(job.gpus),
-        workloads=latest_workloads((), job),
         figures={name: value for verdict in reversed(fired) for name, value in verdict.figures.items()},
     )
     text = f"{rule_name(primary.rule)}: {diagnosis.summary}"

@@ -1,0 +1,74 @@
+"""Which rules an incident is open for: those that fire join, those that clear leave. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dutycycle_alerter.headline import rule_name
+from dutycycle_alerter.incidents.model import EventKind, OpenRule, Resolution, Severity
+from dutycycle_alerter.rules.verdict import Judgement, Outcome, Verdict
+from dutycycle_alerter.settings import Rules
+
+_ORDER = {rule: rank for rank, rule in enumerate(Rules.ORDER)}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A rule that joined or left."""
+
+    kind: EventKind
+    text: str
+    rule: str
+
+
+def open_rules(
+    before: tuple[OpenRule, ...], judgement: Judgement, *, after: float = float("-inf")
+) -> tuple[tuple[OpenRule, ...], list[Change]]:
+    """The rules that are open now, in the order of precedence, and what changed.
+
+    A rule joins only with a window that begins at `after` or later, and not in the pass in which another leaves:
+    when something has just cleared, a window still shows the time before, and would tell the past a second time.
+    The residual rule never joins beside another.
+    """
+    now, changes = judgement.evidence.at, []
+    rules = {rule.rule: rule for rule in before}
+    leaving = any(verdict.rule in rules and verdict.outcome.closes for verdict in judgement.verdicts)
+    for verdict in judgement.verdicts:
+        known = rules.get(verdict.rule)
+        if verdict.outcome is Outcome.FIRING:
+            if known is None:
+                past = leaving or now - verdict.window < after
+                if past or (before and verdict.rule == Rules.RESIDUAL):
+                    continue
+                rules[verdict.rule] = OpenRule(verdict.rule, now, verdict.severity, verdict.told)
+                text = f"{rule_name(verdict.rule)} fires as well"
+                changes.append(Change(EventKind.RULE_OPENED, text, verdict.rule))
+            elif verdict.severity.rank > known.severity.rank or verdict.told is not known.told:
+                higher = max(verdict.severity, known.severity, key=lambda severity: severity.rank)
+                rules[verdict.rule] = replace(known, severity=higher, told=verdict.told)
+        elif known is not None and verdict.outcome.closes:
+            del rules[verdict.rule]
+            changes.append(Change(EventKind.RULE_CLEARED, _left(verdict), verdict.rule))
+    return tuple(sorted(rules.values(), key=lambda rule: _ORDER.get(rule.rule, len(_ORDER)))), changes
+
+
+def left_by(rules: tuple[OpenRule, ...], judgement: Judgement) -> tuple[Resolution, str]:
+    """How an incident ends whose rules all left in this pass: excluded where a policy took out every one."""
+    gone = {rule.rule for rule in rules}
+    verdicts = [verdict for verdict in judgement.verdicts if verdict.rule in gone]
+    if verdicts and all(verdict.outcome is Outcome.EXCLUDED for verdict in verdicts):
+        return Resolution.EXCLUDED, verdicts[0].reason or "excluded"
+    return Resolution.CLEARED, "the condition cleared"
+
+
+def highest(rules: tuple[OpenRule, ...]) -> Severity:
+    """The highest severity of some rules that are open."""
+    return max((rule.severity for rule in rules), key=lambda severity: severity.rank)
+
+
+def _left(verdict: Verdict) -> str:
+    if verdict.outcome is Outcome.CLEAR:
+        return f"{rule_name(verdict.rule)} no longer holds"
+    if verdict.outcome is Outcome.EXCLUDED:
+        return f"{rule_name(verdict.rule)} is {verdict.reason or verdict.outcome.value}"
+    return f"{rule_name(verdict.rule)} can no longer be judged: {verdict.reason or verdict.outcome.value}"
