@@ -60,18 +60,19 @@ class Access:
         headers = {"Accept": accept, "User-Agent": f"dutycycle/{__version__}"}
         if compressed:
             headers["Accept-Encoding"] = "gzip"
-        begun = time.monotonic()
         try:
             with self._lock:
                 client = self._client
                 headers |= _credentials(client.configuration)
-            url = f"{client.configuration.host}{path}{'?' if query else ''}{urlencode(query)}"
+        except ApiError as error:
+            raise ApiError(f"{self.shown}: {error}", error.failure) from error
+        url = f"{client.configuration.host}{path}{'?' if query else ''}{urlencode(query)}"
+        begun = time.monotonic()
+        try:
             answer = client.call_api("GET", url, headers, _request_timeout=(min(_CONNECT, timeout), timeout))
         except (ApiException, HTTPError, OSError, http.client.HTTPException, ValueError) as error:
             late = time.monotonic() - begun >= timeout
             raise self.failed(path, TimeoutError() if late else error, timeout) from error
-        except ApiError as error:
-            raise ApiError(f"{self.shown}: {error}", error.failure) from error
         response: urllib3.BaseHTTPResponse = answer.response
         if time.monotonic() - begun >= timeout:
             # Headers that were cut off look complete.
