@@ -94,6 +94,22 @@ def test_it_refuses_connections_while_stopped_and_knows_everything_after(server:
     assert [one["metadata"]["name"] for one in found["items"]] == ["a", "b"]
 
 
+def test_one_that_is_reset_has_nothing_and_ends_its_watches(server: KubernetesServer) -> None:
+    server.put(pod("a"))
+    server.inject("error")
+    with Client(server) as client:
+        server.heal()
+        answer = client.ask("/api/v1/pods?watch=true")
+        assert events(answer, 1) == [("ADDED", "a")]
+        server.inject("error", verb="get")
+        server.reset()
+        assert answer.read() == b""
+        _, found = client.json("/api/v1/namespaces")
+        assert client.json("/api/v1/namespaces/ml")[0] == 200
+    assert [one["metadata"]["name"] for one in found["items"]] == ["default", "kube-system", "ml"]
+    assert server.objects("Pod") == []
+
+
 RULE = Rule(("get", "list"), ("pods",), namespaces=("ml",))
 
 

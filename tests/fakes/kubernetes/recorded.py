@@ -20,7 +20,9 @@ from .server import KubernetesServer
 
 DIRECTORY = Path(__file__).parents[3] / "../shared/data/kubernetes"
 HEADERS = ("Content-Type", "Content-Encoding", "Retry-After", "Warning", "X-Content-Type-Options", "Vary")
-"""What a client acts on. That of the length is compared for watches alone: elsewhere it follows from the length."""
+"""What a client acts on. How the length is told is compared as well, where the answers are about of one length."""
+_WHOLE = 2048
+"""Bytes: up to here a real server tells the length, beyond it sends chunks."""
 SERVICE_ACCOUNT = "system:serviceaccount:gpumon:alerter"
 _EDIT = ("pods", "pods/eviction", "deployments", "deployments/scale", "statefulsets", "jobs", "configmaps", "events")
 _BINDING = 'RBAC: allowed by RoleBinding "dev-edit/ml" of ClusterRole "edit" to Group "dev"'
@@ -157,6 +159,10 @@ def differences(one: Exchange, answer: Answer, *, exact: bool = False) -> list[s
     for name in HEADERS:
         if answer.headers.get(name) != one.answered.get(name):
             found.append(f"{one.name}: {name} {answer.headers.get(name)!r} for {one.answered.get(name)!r}")
+    if (len(answer.body) > _WHOLE) == (len(one.answer) > _WHOLE):
+        for name in ("Content-Length", "Transfer-Encoding"):
+            if (name in answer.headers) != (name in one.answered):
+                found.append(f"{one.name}: {name} is {'missing' if name in one.answered else 'too much'}")
     media = one.answered.get("Content-Type", "")
     if media in ("application/yaml", "application/json") or media.startswith("application/json;"):
         mine, theirs = object_of(answer.body), object_of(one.answer)
