@@ -117,6 +117,7 @@ INCIDENTS = st.builds(
     partition=TEXT,
     namespace=TEXT,
     job_gpus=st.integers(0, 10_000),
+    workloads=st.lists(TEXT, max_size=4).map(tuple),
     figures=st.dictionaries(TEXT, st.floats(allow_nan=False, allow_infinity=False), max_size=4),
 )
 EVENTS = st.builds(
