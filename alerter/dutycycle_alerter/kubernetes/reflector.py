@@ -28,6 +28,8 @@ _PATIENCE = 3
 """Failures of a watch in a row after which all is listed anew: its place may be what the server cannot bear."""
 _SHORT = 1.0
 """Seconds that a watch lasts at least that is what it should be."""
+_AT_ONCE = 1.0
+"""Seconds within which a list is read that is as good as new."""
 _GRACE = 5.0
 """Seconds within which one watch follows the other without a doubt about what is in between."""
 
@@ -80,7 +82,6 @@ class Reflector:
         self._page = pace.page
         self._in_a_row = 0
         self._watches_failed = 0
-        self._complete = False
         self._open = self._missed = False
         self._error = f"{client.shown}: {what}: not listed yet"
         self._failure: Failure | None = None
@@ -105,11 +106,6 @@ class Reflector:
             stream.cut()
         if self._thread.is_alive():
             self._thread.join(timeout)
-
-    @property
-    def complete(self) -> bool:
-        """Whether all was listed once."""
-        return self._complete
 
     @property
     def denied(self) -> bool:
@@ -188,7 +184,7 @@ class Reflector:
         """All pages, as one. Raises ApiError."""
         self._table.begin()
         query = {**self._selector, "limit": str(self._page)}
-        first = ""
+        first, begun = "", time.monotonic()
         for _ in range(_PAGES):
             try:
                 page = objects.decode_page(self._client.get(self._path, query), self._kind)
@@ -216,7 +212,8 @@ class Reflector:
         self._version, self._page = first, self._pace.page
         self.lists += 1
         self._watches_failed = 0
-        self._complete, self._missed = True, False
+        # What changed while a long list was read comes only now.
+        self._missed = time.monotonic() - begun > _AT_ONCE
         self._hear()
 
     def _watch(self) -> None:

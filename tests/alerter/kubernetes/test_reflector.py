@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dutycycle_alerter.kubernetes import reflector
 from dutycycle_alerter.kubernetes.client import refused
 from dutycycle_alerter.kubernetes.failures import ApiError, Failure
 from dutycycle_alerter.kubernetes.objects import Status
@@ -251,9 +252,12 @@ def test_an_error_of_our_own_does_not_end_the_thread(caplog: pytest.LogCaptureFi
     assert "oops" in caplog.text
 
 
-def test_what_was_missed_is_waited_for() -> None:
-    """After a failure the watch is open before its news have come."""
-    run = Run(page("a"), ApiError("cut off", Failure.CUT), pace=replace(CALM, settle=0.3))
+@pytest.mark.parametrize("slow", [False, True])
+def test_what_was_missed_is_waited_for(monkeypatch: pytest.MonkeyPatch, slow: bool) -> None:
+    """After a failure, and after a long list, the watch is open before its news have come."""
+    if slow:
+        monkeypatch.setattr(reflector, "_AT_ONCE", -1.0)
+    run = Run(page("a"), *([] if slow else [ApiError("cut off", Failure.CUT)]), pace=replace(CALM, settle=0.3))
     run.reflector.start()
     until(lambda: "connected again, what was missed is still coming" in run.reflector.problem())
     until(lambda: not run.reflector.problem())
