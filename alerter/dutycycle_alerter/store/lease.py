@@ -70,11 +70,15 @@ class Lease:
 
     def take(self) -> Term | None:
         """Begin a term where the lease is over or was released; None where somebody has it. Raises StoreError."""
-        self._end_silent()
         begun = self._monotonic()
         values = {"holder": self.holder, "length": self.length, "expires_at": database_time() + self.length}
         with self._database.write(alone=False) as connection:
             _end_when_idle(connection, self.length)
+            # Whoever had it, and stopped while holding its row, must not keep it for good. A session that works is
+            # never silent for a quarter of a lease.
+            ended = end_silent(connection, self.length / 4)
+            if ended:
+                log.warning("sessions that held the lease and were silent were ended: %d", ended)
             wanted = lease.c.name == NAME if self._alone else sa.and_(lease.c.name == NAME, _FREE)
             update = sa.update(lease).where(wanted).values(epoch=lease.c.epoch + 1, **values)
             epoch = connection.execute(update.returning(lease.c.epoch)).scalar()
@@ -84,13 +88,6 @@ class Lease:
                 epoch = 1
                 connection.execute(sa.insert(lease).values(name=NAME, epoch=epoch, **values))
         return Term(self._database, self.holder, self.length, epoch, begun, self._clock, self._monotonic)
-
-    def _end_silent(self) -> None:
-        """Whoever had it, and stopped while holding its row, must not keep it for good."""
-        with self._database.write(alone=False) as connection:
-            ended = end_silent(connection, self.length)
-        if ended:
-            log.warning("%d sessions were ended that held the lease and were silent for %g s", ended, self.length)
 
 
 class Term:
@@ -155,6 +152,8 @@ class Term:
         update = sa.update(lease).where(_MINE, _NOT_OVER).values(expires_at=self._end()).returning(database_time())
         with self._database.write(alone=False) as connection:
             _end_when_idle(connection, self._length)
+            # A replica that only serves pages writes too, and may stop while it does.
+            end_silent(connection, IDLE_LIMIT)
             self._check(self._clock.tell(connection, update, self._me) is not None)
         self._confirmed = max(self._confirmed, confirmed)
 
@@ -186,10 +185,9 @@ def load_evaluating(connection: sa.Connection) -> Evaluating | None:
 
 
 def _end_when_idle(connection: sa.Connection, length: float) -> None:
-    """Have the database end this transaction when nothing is heard of us for the length of a lease.
-
-    For this transaction only: connections may be shared behind a pooler.
+    """Have the database end this transaction when nothing is heard of us for the length of a lease, if that is less
+    than it grants in any case. For this transaction only: connections may be shared behind a pooler.
     """
-    if connection.dialect.name == "postgresql":
-        value = str(max(1, round(1000 * min(length, IDLE_LIMIT))))
+    if connection.dialect.name == "postgresql" and length < IDLE_LIMIT:
+        value = str(max(1, round(1000 * length)))
         connection.execute(sa.select(sa.func.set_config("idle_in_transaction_session_timeout", value, True)))
