@@ -38,10 +38,11 @@ def _low(case: Case, figures: dict[str, float]) -> Verdict:
     """The activity of the whole window is low: so must be that of its last part.
 
     GPM that began late in the window, or stopped in it, reads as little activity too. Where nothing grew in the last
-    part (the clearing window of `idle`), it has stopped.
+    part (the clearing window of `idle`), it has stopped. A clearing window that is longer than the whole is no part of
+    it, and shows a time that is not judged.
     """
     rule, settings = "low_sm_activity", case.settings.rules.low_sm_activity
-    last = case.window(case.settings.rules.idle.clear_window)
+    last = case.window(min(case.settings.rules.idle.clear_window, settings.window))
     lately = activity_while_busy(last.gpus, "sm")
     if lately is None and any(usage.busy > 0 for usage in last.gpus):
         reason = "the activity of multiprocessors (GPM) is no longer measured"

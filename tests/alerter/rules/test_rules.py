@@ -322,6 +322,16 @@ def test_gpm_that_measured_a_part_of_the_window_accuses_nobody(
     assert verdict("low_sm_activity", item).outcome is outcome
 
 
+@pytest.mark.parametrize("earlier", [0.9, 0.0])
+def test_low_sm_activity_is_not_judged_by_what_was_before_its_window(earlier: float) -> None:
+    """Where `idle` takes longer to clear than this rule looks back."""
+    settings = Judging.model_validate({"rules": {"idle": {"clear_window": "2h"}}})
+    assert settings.rules.idle.clear_window > settings.rules.low_sm_activity.window
+    whole, longer = (evidence([1.0], gpu_fields={"sm_share": share}) for share in (0.1, earlier))
+    item = replace(whole, window=lambda length: (longer if length > 1800 else whole).window(length))
+    assert verdict("low_sm_activity", item, settings).outcome is FIRING
+
+
 def test_low_sm_activity_of_a_sharer_is_that_of_its_own_work() -> None:
     """It does all of the GPU's work: busy time and active multiprocessors are both credited to it."""
     for active, outcome in ((0.24, FIRING), (0.36, CLEAR)):
