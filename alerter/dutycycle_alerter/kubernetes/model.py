@@ -50,7 +50,7 @@ class Pod:
     why it is in it (`Evicted`, `Preempted`), `waiting` why its containers do not run (`CrashLoopBackOff`), or the pod
     is not scheduled (`Unschedulable`, `SchedulingGated`); both empty where nothing is said. `started` is when the
     kubelet took it, `finished` when its last container ended (None while one runs). `deleted` is when it is to be gone,
-    and `gone` tells that it is. `gpus` are those that it requests by resources, `claims` the names of its claims,
+    or else, of one that is, when that was found; `gone` tells that it is, or that its labels are no longer selected. `gpus` are those that it requests by resources, `claims` the names of its claims,
     `cpus` (cores) and `memory` (bytes) its requests. `attended` tells that a container has a terminal, as those have
     that people start by hand.
     """
