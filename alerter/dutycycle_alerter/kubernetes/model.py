@@ -46,13 +46,14 @@ class Metadata:
 class Pod:
     """One pod with GPU resources or with claims for devices.
 
-    `owner` is its controller. `phase` is Kubernetes' (`Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`), `reason`
-    why it is in it (`Evicted`, `Preempted`), `waiting` why its containers do not run (`CrashLoopBackOff`), or the pod
-    is not scheduled (`Unschedulable`, `SchedulingGated`); both empty where nothing is said. `started` is when the
-    kubelet took it, `finished` when its last container ended (None while one runs). `deleted` is when it is to be gone,
-    or else, of one that is, when that was found; `gone` tells that it is, or that its labels are no longer selected. `gpus` are those that it requests by resources, `claims` the names of its claims,
-    `cpus` (cores) and `memory` (bytes) its requests. `attended` tells that a container has a terminal, as those have
-    that people start by hand.
+    `owner` is its controller. `phase` is Kubernetes' (`Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`),
+    `reason` why it is in it (`Evicted`, `Preempted`), `waiting` why its containers do not run (`CrashLoopBackOff`),
+    or the pod is not scheduled (`Unschedulable`, `SchedulingGated`); both empty where nothing is said. `started` is
+    when the kubelet took it, `finished` when its last container ended (None while one runs). `deleted` is when it
+    is to be gone, or else, of one that is, when that was found; `gone` tells that it is, or that its labels are no
+    longer selected. `gpus` are those that it requests by resources, `claims` the names of its claims, `cpus`
+    (cores) and `memory` (bytes) its requests. `attended` tells that a container has a terminal, as those have that
+    people start by hand.
     """
 
     namespace: str
