@@ -24,37 +24,19 @@ MINUTE = 60.0
 KILLS = 6
 
 ALERTER = """
-import os, signal, sys, urllib.request
-from dutycycle_alerter.engine import STEPS, Engine
+import sys, urllib.request
+from dutycycle_alerter.engine import Engine
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.scrape import ScrapeSource
-from dutycycle_alerter.store import incidents
 from dutycycle_alerter.store.database import open_database
+from tests.alerter.killing_itself import killing_itself
 
 url, clock_url, target, step = sys.argv[1:]
-changed = False
-save = incidents.save_all
-
-def saving(*arguments):
-    global changed
-    changed = True
-    return save(*arguments)
-
-incidents.save_all = saving
-
-def reached(now_at):
-    global changed
-    if now_at == "begun":
-        changed = False
-    # Before incidents are folded a pass that changes some is like any other.
-    if now_at == step and (changed or STEPS.index(step) < STEPS.index("folded")):
-        os.kill(os.getpid(), signal.SIGKILL)
-
 now = [float(urllib.request.urlopen(clock_url).read())]
 settings = Settings.model_validate({"source": {"targets": [target], "interval": "1m"}}).scaled()
 database = open_database(url, time_scale=1)
 source = ScrapeSource(settings, database, lambda: now[0])
-engine = Engine(settings, source, database, lambda: now[0], reached=reached)
+engine = Engine(settings, source, database, lambda: now[0], reached=killing_itself(step))
 source.restore()
 while True:
     now[0] = float(urllib.request.urlopen(clock_url).read())

@@ -16,6 +16,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -33,7 +34,7 @@ def program(name: str) -> str:
     return lacking(name) if found is None else found
 
 
-class _Server:
+class _Server(ABC):
     """A process that listens at `url` once it is ready. A context manager; what it says is in `log`."""
 
     url: str
@@ -56,9 +57,9 @@ class _Server:
         assert self._process is not None
         return self._process.pid
 
+    @abstractmethod
     def start(self) -> None:
         """Again after `stop`, with the data and at the address that it had."""
-        raise NotImplementedError
 
     def stop(self) -> None:
         """Ended without ado; from then on connections are refused."""

@@ -22,38 +22,20 @@ MINUTE = 60.0
 EVERY = 5 * MINUTE
 
 ALERTER = """
-import os, signal, sys
-from dutycycle_alerter.engine import STEPS, Engine
+import sys
+from dutycycle_alerter.engine import Engine
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.prometheus import PrometheusSource
-from dutycycle_alerter.store import incidents
 from dutycycle_alerter.store.database import open_database
+from tests.alerter.killing_itself import killing_itself
 
 path, url, interval, step, *instants = sys.argv[1:]
-changed = False
-save = incidents.save_all
-
-def saving(*arguments):
-    global changed
-    changed = True
-    return save(*arguments)
-
-incidents.save_all = saving
-
-def reached(now_at):
-    global changed
-    if now_at == "begun":
-        changed = False
-    # Before incidents are folded a pass that changes some is like any other.
-    if now_at == step and (changed or STEPS.index(step) < STEPS.index("folded")):
-        os.kill(os.getpid(), signal.SIGKILL)
-
 now = [0.0]
 section = {"url": url, "scrape_interval": float(interval)}
 settings = Settings.model_validate({"prometheus": section, "database": f"sqlite:///{path}"}).scaled()
 database = open_database(settings.database, time_scale=1)
 source = PrometheusSource(settings, database)
-engine = Engine(settings, source, database, lambda: now[0], reached=reached)
+engine = Engine(settings, source, database, lambda: now[0], reached=killing_itself(step))
 source.restore()
 for instant in map(float, instants):
     now[0] = instant
