@@ -28,11 +28,6 @@ class Database:
         self._lock = threading.Lock()
         self._made: sqlite.Place | None = None
 
-    @property
-    def name(self) -> str:
-        """Its URL as it may be shown."""
-        return self._name
-
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
         """A consistent view: all that is read is of one moment. Raises StoreError."""

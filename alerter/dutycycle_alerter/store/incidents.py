@@ -1,7 +1,8 @@
 """Incidents and their events, to and from rows.
 
-Who writes an incident writes all of it: what is read to be written is read `FOR UPDATE`, or what another transaction
-(the pass, a person) did between would be lost. SQLite has no such clause and needs none: its writers are alone.
+Who writes an incident writes all of it: what another transaction (the pass, a person) did between reading and writing
+would be lost. `Database.write` lets one in at a time; what is read to be written is read `FOR UPDATE` besides, against
+whoever writes without it. SQLite has no such clause and needs none.
 """
 
 from __future__ import annotations
