@@ -191,6 +191,31 @@ def test_a_writer_that_stops_in_the_middle_is_ended_and_undone(
     assert value(database, "one") == "other"
 
 
+@pytest.mark.parametrize("level", ["read committed", "repeatable read", "serializable"])
+def test_writers_see_what_the_one_before_wrote_whatever_the_servers_default(
+    postgres: PostgresServer, postgres_url: str, level: str
+) -> None:
+    postgres.execute(f"ALTER DATABASE {name_of(postgres_url)} SET default_transaction_isolation = '{level}'")
+    failures: list[BaseException] = []
+    with closing(open_database(postgres_url)) as database:
+
+        def add() -> None:
+            try:
+                for _ in range(25):
+                    with database.write() as connection:
+                        set_meta(connection, "sum", (get_meta(connection, "sum") or 0) + 1)
+            except BaseException as error:  # noqa: BLE001 - told by the main thread
+                failures.append(error)
+
+        threads = [threading.Thread(target=add) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        assert value(database, "sum") == 100
+
+
 def test_one_that_is_not_alone_does_not_wait_for_a_pass(database: Database) -> None:
     with database.write() as connection:
         set_meta(connection, "one", 1)

@@ -56,6 +56,8 @@ def create_engine(url: sa.URL) -> sa.Engine:
     engine = sa.create_engine(
         url,
         connect_args={**chosen, "client_encoding": "utf8"},
+        # Whatever the server's default is: a writer must see what the one before it has written.
+        isolation_level="READ COMMITTED",
         json_serializer=to_json,
         hide_parameters=True,
         pool_size=5,
