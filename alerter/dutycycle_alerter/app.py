@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
-from dutycycle_alerter.evaluator import Evaluator
+from dutycycle_alerter.evaluator import Evaluator, check
 from dutycycle_alerter.leadership import Leadership
 from dutycycle_alerter.scheduler import Scheduler, TaskRuns
 from dutycycle_alerter.settings import Settings
@@ -61,6 +61,8 @@ class Alerter:
     def __enter__(self) -> Self:
         try:
             self._leadership.turn()
+            if self._evaluator is None:
+                check(self._settings)
         except BaseException:
             self._close()
             raise

@@ -23,6 +23,13 @@ from dutycycle_alerter.views import WatchCounts
 log = logging.getLogger(__name__)
 
 
+def check(settings: Settings) -> None:
+    """Connect what a term would need, and let it go: who follows says at its start that its configuration cannot be
+    used, and not when it is needed. `settings` are scaled. Raises ConfigError.
+    """
+    connected(settings).close()
+
+
 class Evaluator:
     """Scrapes, judges and keeps house from `start` to `close`. `settings` are scaled (wall seconds).
 
