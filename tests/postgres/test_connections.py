@@ -161,6 +161,19 @@ def test_a_server_that_is_started_again_needs_no_restart_of_ours(own_server: Pos
         assert value(database, "one") == 1
 
 
+def test_the_next_host_serves_where_one_is_gone_and_a_socket_serves_as_well(
+    postgres: PostgresServer, postgres_url: str
+) -> None:
+    name, port = name_of(postgres_url), postgres.port
+    hosts = f"host=127.0.0.1:1&host=127.0.0.1:{port}&target_session_attrs=read-write"
+    for url in (
+        f"postgresql://{USER}:{PASSWORD}@/{name}?{hosts}",
+        f"postgresql://{USER}@/{name}?host={postgres.directory}&port={port}",
+    ):
+        with closing(open_database(url)) as database:
+            keep(database, "one", 1)
+
+
 # Writers
 
 
