@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from dutycycle_alerter.cli.config import config
 from dutycycle_alerter.config_file import load, parse
+from dutycycle_alerter.model import Job
 from dutycycle_alerter.settings import (
     WINDOWS,
     Duration,
@@ -374,8 +375,8 @@ def test_the_annotations_are_those_that_the_walk_above_looks_for() -> None:
     ],
 )
 def test_every_given_field_of_a_match_must_match(match: dict[str, str], *, matches: bool) -> None:
-    labels = {"workload": "slurm/7", "user": "alice", "partition": "gpu"}
-    assert JobMatch(**match).matches(labels) is matches
+    job = Job("slurm/7", (), 0.0, user="alice", partition="gpu")
+    assert JobMatch(**match).matches_job(job) is matches
 
 
 def test_a_source_is_prometheus_or_the_exporters_and_not_both() -> None:

@@ -82,10 +82,6 @@ class JobMatch(Section):
     model: Patterns = ANY
     """Pattern of the model of some GPU of it, such as `*H100*`."""
 
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether a job with these labels is meant; what they do not tell is empty."""
-        return self.label == ANY and self.model == ANY and self._texts(labels)
-
     def matches_job(self, job: Job) -> bool:
         """Whether this job is meant."""
         # A pass asks this of every job and entry: most entries ask for one or two fields.
@@ -96,9 +92,6 @@ class JobMatch(Section):
         if self.label != ANY and not has_label(job.labels, self.label):
             return False
         return self.model == ANY or any(matches_any(gpu.model, self.model) for gpu in job.gpus)
-
-    def _texts(self, labels: Mapping[str, str]) -> bool:
-        return all(matches_any(labels.get(name, ""), getattr(self, name)) for name in _TEXTS)
 
 
 _TEXTS: Mapping[str, Callable[[Job], str]] = {

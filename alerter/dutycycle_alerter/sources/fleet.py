@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from dutycycle_alerter.history import GPU_COUNTERS, Series, Values, memory_grew_at, window_evidence
 from dutycycle_alerter.model import Consumption, Evidence, Gpu, Job, JobEvidence
 from dutycycle_alerter.settings import JobMatch, KindMatch
-from dutycycle_alerter.settings.matching import kind_of
 from dutycycle_alerter.sources.devices import Devices
 from dutycycle_alerter.sources.exposition import Exposition, SeriesKey
+from dutycycle_alerter.sources.jobs import describe
 from dutycycle_alerter.sources.tracked import ABSENT_ANSWERS, Tracked
 from dutycycle_alerter.store.counters import PointRow, SeriesRow
 
@@ -143,24 +143,17 @@ class Fleet:
         labels = members[0].labels
         starts = [tracked.start for tracked in members if tracked.start is not None]
         first = [tracked.first_process for tracked in members if tracked.first_process is not None]
-        job = Job(
-            id=members[0].job_id,
+        return describe(
+            labels,
+            kinds=self.kinds,
+            uneven_by_design=self.uneven_by_design,
+            job_id=members[0].job_id,
             gpus=tuple(tracked.gpu for tracked in members),
             start=min(starts, default=min(tracked.history.times[0] for tracked in members)),
-            first_process=min(first, default=None),
-            cluster=labels.get("cluster", ""),
-            scheduler=labels.get("scheduler", ""),
-            user=labels.get("user", ""),
-            account=labels.get("account", ""),
-            partition=labels.get("partition", ""),
-            namespace=labels.get("namespace", ""),
-            pod=labels.get("pod", ""),
-            job_id=labels.get("job_id", ""),
             start_told=bool(starts),
+            first_process=min(first, default=None),
             labels={name: value for tracked in members for name, value in tracked.pod_labels.items()},
         )
-        kind, uneven = kind_of(job, self.kinds), any(match.matches_job(job) for match in self.uneven_by_design)
-        return job if kind is None and not uneven else replace(job, kind=kind or job.kind, expect_uneven=uneven)
 
     def _sees(self, node: str, at: float) -> bool:
         answered = self.answered.get(node)

@@ -21,11 +21,12 @@ from dutycycle_alerter.history import (
     Values,
     window_evidence,
 )
-from dutycycle_alerter.model import Consumption, Gpu, Job, JobEvidence, JobKind
+from dutycycle_alerter.model import Consumption, Gpu, Job, JobEvidence
 from dutycycle_alerter.recordings.model import Floats, Recording
 from dutycycle_alerter.recordings.pauses import idle_rows, long_gaps
 from dutycycle_alerter.recordings.tracks import Track, Tracks, present
 from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.sources.jobs import describe
 
 # A row that follows the one before it within this many intervals begins where that ended.
 _JOINED = 1.5
@@ -120,15 +121,13 @@ def _job(recording: Recording, tracks: Sequence[Track], start: float, settings: 
         for name, column in recording.texts.items()
         if name in ("workload", "scheduler", "user", "account")
     }
-    return Job(
-        id=labels["workload"],
-        gpus=(),
+    return describe(
+        labels,
+        kinds=settings.kinds,
+        uneven_by_design=settings.uneven_by_design,
+        job_id=labels["workload"],
+        gpus=tuple(track.gpu for track in tracks),
         start=start,
-        kind=next((match.kind for match in settings.kinds if match.matches(labels)), JobKind.BATCH),
-        expect_uneven=any(match.matches(labels) for match in settings.uneven_by_design),
-        scheduler=labels["scheduler"],
-        user=labels["user"],
-        account=labels["account"],
     )
 
 

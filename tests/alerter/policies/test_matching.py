@@ -72,10 +72,11 @@ def test_some_gpu_of_a_mixed_job_decides_and_a_job_without_gpus_has_no_model() -
     assert JobMatch().matches_job(replace(JOB, gpus=()))
 
 
-def test_what_labels_do_not_tell_is_not_matched() -> None:
-    assert not JobMatch(label="team=*").matches({"user": "alice"})
-    assert not JobMatch(model="H*").matches({"user": "alice"})
-    assert JobMatch(user=("bob", "alice")).matches({"user": "alice"})
+def test_what_a_job_does_not_tell_is_not_matched() -> None:
+    alice = Job("slurm/1", (), 0.0, user="alice")
+    assert not JobMatch(label="team=*").matches_job(alice)
+    assert not JobMatch(model="H*").matches_job(alice)
+    assert JobMatch(user=("bob", "alice")).matches_job(alice)
 
 
 def test_the_first_entry_says_the_kind() -> None:

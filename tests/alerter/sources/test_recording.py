@@ -170,6 +170,18 @@ def test_kinds_and_uneven_jobs_are_configured():
     assert (moe.job.kind, moe.job.expect_uneven) == (JobKind.BATCH, True)
 
 
+def test_kinds_may_be_told_by_the_model_of_a_recorded_gpu_and_not_by_labels_that_no_recording_has():
+    rows = [*steady(0.5, 5, workload="a", model="NVIDIA H100"), *steady(0.5, 5, workload="b", gpu="1", model="L4")]
+    labelled = KindMatch(label="team=*", kind=JobKind.INTERACTIVE)
+    large, small = jobs(
+        rows,
+        kinds=(labelled, KindMatch(model="*H100*", kind=JobKind.SERVING)),
+        uneven_by_design=(JobMatch(label="team=*"), JobMatch(model="L4")),
+    )
+    assert (large.job.kind, large.job.expect_uneven) == (JobKind.SERVING, False)
+    assert (small.job.kind, small.job.expect_uneven) == (JobKind.BATCH, True)
+
+
 def test_a_workload_of_single_rows_has_no_life_to_judge():
     assert jobs([{"t": START}, {"t": START, "gpu": "1"}]) == []
 

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from dutycycle_alerter.errors import SourceError
-from dutycycle_alerter.model import Evidence, JobEvidence, WindowEvidence
+from dutycycle_alerter.model import Evidence, JobEvidence, WindowEvidence, job_id
 from dutycycle_alerter.printable import printable
 from dutycycle_alerter.promql.answers import Vector
 from dutycycle_alerter.promql.client import Client
 from dutycycle_alerter.settings import Prometheus, Settings
 from dutycycle_alerter.sources.claims import is_unowned
+from dutycycle_alerter.sources.jobs import describe
 from dutycycle_alerter.sources.prometheus import accounts, dcgm, queries, scope
 from dutycycle_alerter.sources.prometheus.accounts import Growth, Parked
 from dutycycle_alerter.sources.prometheus.asking import Deadline, Engine, Fold, ask
@@ -26,7 +27,6 @@ from dutycycle_alerter.sources.prometheus.collecting import no_collection
 from dutycycle_alerter.sources.prometheus.columns import cells
 from dutycycle_alerter.sources.prometheus.devices import DeviceEvidence
 from dutycycle_alerter.sources.prometheus.identity import Answers, Identity, Known
-from dutycycle_alerter.sources.prometheus.jobs import describe
 from dutycycle_alerter.sources.prometheus.learned import Learned
 from dutycycle_alerter.sources.prometheus.listening import Listening
 from dutycycle_alerter.sources.prometheus.loading import Loading
@@ -227,6 +227,7 @@ class PrometheusSource:
         """Every job that holds GPUs or has just ended, and those that came and went since the last pass."""
         identity, at, consumed = self._identity, tables.at, growth.consumption()
         windows = Windows(tables, self._lengths.every)
+        described = partial(describe, kinds=self._settings.kinds, uneven_by_design=self._settings.uneven_by_design)
         self._watch_loading(tables)
         for known in tables.jobs:
             start = identity.starts.get(known.key, known.watched_from)
@@ -235,9 +236,9 @@ class PrometheusSource:
             first = identity.first_processes.get(known.key)
             ended = None if known.ended is None else growth.grown_at.get(known.key, known.ended)
             yield JobEvidence(
-                job=describe(
-                    self._settings,
+                job=described(
                     owner,
+                    job_id=known.id,
                     gpus=gpus,
                     start=start,
                     start_told=known.key in identity.starts,
@@ -257,7 +258,7 @@ class PrometheusSource:
             owner = growth.owners.get(key) or {"cluster": key[0], "workload": key[1]}
             ended = growth.grown_at.get(key, at)
             yield JobEvidence(
-                job=describe(self._settings, owner, gpus=(), start=ended, start_told=False),
+                job=described(owner, job_id=job_id(*key), gpus=(), start=ended, start_told=False),
                 at=at,
                 window=_nothing,
                 watched_from=at,
