@@ -9,6 +9,7 @@ import yaml
 
 from dutycycle_alerter.config_file import load
 from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.store.url import mask_url
 
 
 @click.command()
@@ -23,6 +24,7 @@ def config(file: Path | None) -> None:
     """
     settings = Settings() if file is None else load(file)
     shown = settings.model_dump(mode="json")
+    shown["database"] = mask_url(settings.database)
     if settings.prometheus is not None:
         # Nothing is scraped then, and a file that gave both would be refused.
         del shown["source"]["targets"]

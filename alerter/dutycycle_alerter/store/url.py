@@ -55,6 +55,17 @@ def show_url(url: sa.URL) -> str:
     return url.set(query={}, drivername=backend).render_as_string(hide_password=True)
 
 
+def mask_url(text: str) -> str:
+    """A URL as it is configured, without its password. Of one that cannot be read nothing is shown."""
+    try:
+        url = sa.make_url(text)
+    except (ArgumentError, ValueError):
+        return "***"
+    if "password" in url.query:
+        url = url.update_query_dict({"password": "hidden"})
+    return url.render_as_string(hide_password=True)
+
+
 def _with_password(url: sa.URL) -> sa.URL:
     named = url.query[_FILE]
     if url.password is not None or "password" in url.query or not isinstance(named, str):

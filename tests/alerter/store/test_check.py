@@ -10,6 +10,7 @@ import yaml
 from alembic import command
 from click.testing import CliRunner, Result
 
+from dutycycle_alerter.cli.config import config as print_config
 from dutycycle_alerter.cli.db import db
 from dutycycle_alerter.errors import ConfigError, StoreError
 from dutycycle_alerter.incidents.model import Resolution, State
@@ -188,3 +189,19 @@ def test_looking_writes_nothing(url: str) -> None:
     with database.read() as connection:
         assert get_meta(connection, "time_scale") is None
     database.close()
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("sqlite:////var/lib/x.sqlite3", "sqlite:////var/lib/x.sqlite3"),
+        ("postgresql://me@h/n?sslmode=require", "postgresql://me@h/n?sslmode=require"),
+        (f"postgresql://me:{PASSWORD}@h/n?password_file=/x", "postgresql://me:***@h/n?password_file=%2Fx"),
+        (f"postgres://h/n?password={PASSWORD}&user=me", "postgres://h/n?password=hidden&user=me"),
+        (f"postgresql://me:{PASSWORD}@[::1/n", "***"),
+    ],
+)
+def test_the_configuration_is_printed_without_the_password(tmp_path: Path, written: str, shown: str) -> None:
+    result = CliRunner().invoke(print_config, [config(tmp_path, database=written)])
+    assert result.exit_code == 0
+    assert yaml.safe_load(result.output)["database"] == shown
