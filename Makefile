@@ -27,8 +27,10 @@ test-gpu: $(VENV)/.dev ## tests that need a real NVIDIA GPU
 soak: $(VENV)/.test ## the end-to-end scenario at full length and 200,000 scrapes of the exporter, hours
 	$(BIN)/pytest -m soak --timeout=0 -s $(ARGS)
 
-bench: $(VENV)/.dev ## benchmarks, figures printed
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script $(ARGS); done
+bench: BENCH = $(if $(filter command environment,$(origin ARGS)),$(ARGS),--quick)
+bench: $(VENV)/.dev ## quick benchmarks (ARGS= for full length and up to 8 GB)
+	@echo "benchmarks $(if $(BENCH),with $(BENCH); at full length: make bench ARGS=,at full length)"
+	@for script in benchmarks/*.py; do echo "== $$script $(BENCH)"; $(BIN)/python $$script $(BENCH); done
 
 lint: $(VENV)/.dev ## ruff, formatting, import contract
 	$(BIN)/ruff check .

@@ -197,16 +197,19 @@ def break_even(costs: Costs) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=25, help="snapshots of each node at each cost of a call")
-    parser.add_argument("--call", type=int, nargs="+", default=COSTS, help="microseconds that every call takes beside")
+    parser.add_argument("--quick", action="store_true", help="few snapshots, with calls as they are")
+    parser.add_argument("--rounds", type=int, help="snapshots of each node at each cost of a call [25]")
+    parser.add_argument("--call", type=int, nargs="+", help="microseconds that every call takes beside")
     options = parser.parse_args()
+    rounds = options.rounds or (3 if options.quick else 25)
+    costs = options.call or ((0,) if options.quick else COSTS)
     print(" ".join(f"{title:>11}" for title in TITLES))
     with tempfile.TemporaryDirectory() as folder:
         libraries = build(Path(folder) / "nvml")
         program = compile_floor(Path(folder))
         for gpus, instances in NODES:
             name = f"{gpus} x {instances}" if instances else str(gpus)
-            found = measure(Path(folder), libraries, program, (gpus, instances), options.rounds, options.call)
+            found = measure(Path(folder), libraries, program, (gpus, instances), rounds, costs)
             for cost, one in found.items():
                 floor, bare, reader = median(one.floor), median(one.bare), median(one.reader)
                 figures = (f"{median(one.calls):.0f}", f"{floor:.0f}", f"{bare:.0f}", f"{reader:.0f}")

@@ -30,8 +30,10 @@ TARGET = 0.050
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=200)
-    runs = parser.parse_args().runs
+    parser.add_argument("--quick", action="store_true", help="a tenth of the runs")
+    parser.add_argument("--runs", type=int, help="of each, at each number of GPUs (200)")
+    asked = parser.parse_args()
+    runs = asked.runs or (20 if asked.quick else 200)
     print(f"{'':10}{'GPUs':>6}{'CPU p50 ms':>12}{'p50 ms':>9}{'p99 ms':>9}{'worst ms':>10}")
     worst = 0.0
     for gpus in GPUS:

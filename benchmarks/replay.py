@@ -5,6 +5,7 @@ The big one is real where that is at hand, else made of its size; the node with 
 
 from __future__ import annotations
 
+import argparse
 import csv
 import gzip
 import subprocess
@@ -17,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.analyze import REAL, made
-from benchmarks.exporter import cpu_seconds, resident
+from benchmarks.exporters.cost import cpu_seconds, memory
 from tests.exporter.daemon import Daemon, eventually
 
 BUNDLED = Path(__file__).resolve().parent.parent / "alerter/dutycycle_alerter/data/demo.csv.gz"
@@ -39,6 +40,9 @@ print(seconds, next(int(line.split()[1]) for line in status if line.startswith("
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="watched for a fifth of the time")
+    watched = WATCH / 5 if parser.parse_args().quick else WATCH
     with tempfile.TemporaryDirectory() as folder:
         path = REAL if REAL.exists() else made(Path(folder) / "made.csv.gz")
         with gzip.open(path, "rt", newline="") as file:
@@ -50,11 +54,11 @@ def main() -> None:
         ).stdout
         seconds, megabytes = map(float, answer.split())
         print(f"first row {seconds:.2f} s, {megabytes:.0f} MB resident")
-        play(Path(folder))
+        play(Path(folder), watched)
 
 
-def play(folder: Path) -> None:
-    """The bundled recording, in the exporter and its child."""
+def play(folder: Path, watched: float) -> None:
+    """The bundled recording, in the exporter and its child, for so many seconds."""
     with gzip.open(BUNDLED, "rt", newline="") as file:
         node = next(csv.DictReader(file))["node"]
     flags = (f"--replay={BUNDLED}", f"--replay.node={node}", f"--time-scale={SPEED}")
@@ -62,11 +66,11 @@ def play(folder: Path) -> None:
         eventually(lambda: daemon.values("gpu_busy_seconds_total"), "it plays")
         pids = (daemon.process.pid, eventually(daemon.child, "the child runs"))
         before, started = [cpu_seconds(pid) for pid in pids], time.monotonic()
-        time.sleep(WATCH)
+        time.sleep(watched)
         passed = time.monotonic() - started
         for name, pid, was in zip(("exporter", "child"), pids, before, strict=True):
             share = (cpu_seconds(pid) - was) / passed
-            print(f"{SPEED} times as fast, {name}: {share:.1%} of a core, {resident(pid):.0f} MB resident")
+            print(f"{SPEED} times as fast, {name}: {share:.1%} of a core, {memory([pid]).resident:.0f} MB resident")
 
 
 if __name__ == "__main__":
