@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NoReturn
@@ -14,7 +14,7 @@ from dutycycle_exporter.attribution.text import is_name
 from dutycycle_exporter.model import Workload
 
 _HEAVY = frozenset({"spec", "managedFields", "conditions", "containerStatuses", "initContainerStatuses"})
-_STATIC_POD = "kubernetes.io/config.hash"
+_HASH, _MIRROR = "kubernetes.io/config.hash", "kubernetes.io/config.mirror"
 _OVER = frozenset({"Succeeded", "Failed"})
 _LONGEST_UID = 64
 
@@ -57,8 +57,10 @@ def workload(namespace: str, name: str, uid: str, record: PodRecord | None) -> W
 def parse_pods(body: bytes, naming: Naming) -> tuple[tuple[PodRecord, ...], int]:
     """The pods of a PodList, and how many of its items are not pods. Raises UnusableError: protocol."""
     records, bad = [], 0
-    for item in _items(body, "PodList"):
-        record = _record(item, naming)
+    items = list(_items(body, "PodList"))
+    uids = {uid for item in items if isinstance(uid := _mapping(_mapping(item).get("metadata")).get("uid"), str)}
+    for item in items:
+        record = _record(item, naming, uids)
         if record is None:
             bad += 1
         else:
@@ -105,11 +107,10 @@ def _items(body: bytes, kind: str, heavy: frozenset[str] = _HEAVY) -> Iterable[o
     return items
 
 
-def _record(item: object, naming: Naming) -> PodRecord | None:
+def _record(item: object, naming: Naming, uids: Collection[str]) -> PodRecord | None:
     metadata, status = _mapping(_mapping(item).get("metadata")), _mapping(_mapping(item).get("status"))
     annotations, labels = _texts(metadata.get("annotations")), _texts(metadata.get("labels"))
-    # A static pod's object is its mirror, with a uid of its own: its cgroup is named by the file's hash.
-    uid = annotations.get(_STATIC_POD) or metadata.get("uid")
+    uid = _static_uid(metadata, annotations, uids) or metadata.get("uid")
     namespace, name = metadata.get("namespace"), metadata.get("name")
     if not (isinstance(uid, str) and isinstance(namespace, str) and isinstance(name, str)):
         return None
@@ -132,6 +133,21 @@ def _record(item: object, naming: Naming) -> PodRecord | None:
         ),
         slurm=any(_has(labels, label) for label in naming.slurm),
     )
+
+
+def _static_uid(metadata: Mapping[str, object], annotations: Mapping[str, str], uids: Collection[str]) -> str:
+    """The uid in the cgroup of a static pod, whose object is a mirror with a uid of its own; empty for other pods.
+
+    Anybody can write annotations. The API server lets nobody make a pod that runs into a mirror, a kubelet runs no
+    mirror that it did not make, and it calls its node the controller of those that it does. No hash is a pod's uid.
+    """
+    found = annotations.get(_HASH, "")
+    if not found or annotations.get(_MIRROR) != found or found in uids:
+        return ""
+    owners = metadata.get("ownerReferences")
+    controllers = [one for one in map(_mapping, owners if isinstance(owners, list) else ()) if one.get("controller")]
+    of_node = any(one.get("kind") == "Node" and one.get("apiVersion") == "v1" for one in controllers)
+    return found if of_node else ""
 
 
 def _has(labels: Mapping[str, str], label: str) -> bool:

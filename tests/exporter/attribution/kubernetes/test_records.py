@@ -107,9 +107,44 @@ def test_a_pod_in_which_slurmd_runs_is_known_by_its_labels(labels: object, *, sl
     assert one(NAMING, labels=labels).slurm is slurm
 
 
+HASH, MIRROR = "kubernetes.io/config.hash", "kubernetes.io/config.mirror"
+NODE = {"apiVersion": "v1", "kind": "Node", "name": "node0", "uid": "n-1", "controller": True}
+MADE_BY_THE_KUBELET = {"annotations": {HASH: "3f9c", MIRROR: "3f9c"}, "ownerReferences": [NODE]}
+
+
 def test_a_static_pods_uid_is_the_one_in_its_cgroup() -> None:
-    annotations = {"kubernetes.io/config.hash": "3f9c", "kubernetes.io/config.mirror": "3f9c"}
-    assert one(annotations=annotations).uid == "3f9c"
+    assert one(**MADE_BY_THE_KUBELET).uid == "3f9c"
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        pytest.param({"annotations": {HASH: "3f9c"}}, id="a hash alone"),
+        pytest.param({"annotations": {MIRROR: "3f9c"}, "ownerReferences": [NODE]}, id="no hash"),
+        pytest.param({"annotations": {HASH: "3f9c"}, "ownerReferences": [NODE]}, id="no mirror"),
+        pytest.param({"annotations": {HASH: "3f9c", MIRROR: "0000"}, "ownerReferences": [NODE]}, id="another's mirror"),
+        pytest.param({**MADE_BY_THE_KUBELET, "ownerReferences": None}, id="no owner"),
+        pytest.param({**MADE_BY_THE_KUBELET, "ownerReferences": ["Node", 5, None]}, id="owners that are none"),
+        pytest.param({**MADE_BY_THE_KUBELET, "ownerReferences": {"kind": "Node"}}, id="no list of owners"),
+        pytest.param({**MADE_BY_THE_KUBELET, "ownerReferences": [NODE | {"kind": "Job"}]}, id="a job's"),
+        pytest.param({**MADE_BY_THE_KUBELET, "ownerReferences": [NODE | {"apiVersion": "x.io/v1"}]}, id="another Node"),
+        pytest.param({**MADE_BY_THE_KUBELET, "ownerReferences": [NODE | {"controller": False}]}, id="not controlled"),
+    ],
+)
+def test_what_no_kubelet_has_written_gives_a_pod_no_other_uid(metadata: dict[str, Any]) -> None:
+    assert one(**metadata).uid == "u-1"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_pod_that_says_to_be_another_takes_neither_its_uid_nor_its_name(order: int) -> None:
+    forged = item(
+        **(MADE_BY_THE_KUBELET | {"name": "x", "namespace": "evil", "annotations": {HASH: "u-9", MIRROR: "u-9"}})
+    )
+    records, _ = parse_pods(pods(*[forged, item(name="victim", uid="u-9")][::order]), NAMING)
+    assert {(record.namespace, record.name, record.uid) for record in records} == {
+        ("evil", "x", "u-1"),
+        ("ml", "victim", "u-9"),
+    }
 
 
 def test_a_start_that_is_none_is_not_known() -> None:
