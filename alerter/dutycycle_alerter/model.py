@@ -54,8 +54,8 @@ class Job:
     `start` is when the allocation began (since when it was seen, where `start_told` is false: nobody tells it then);
     `first_process` when a process of it first held a GPU (None: none yet, or not known). What only a scheduler knows is
     empty or None without one: `name` (anybody's text), `qos`, `time_limit` (seconds), `cpus` and `memory` (bytes) as
-    requested for the whole job, `labels` of pods, `owner` the kind of object that it is (`PyTorchJob`, `Pod`),
-    `troubles` sentences on what is wrong with it.
+    requested for the whole job, `labels` of pods, `owner` the kind of object that it is (`PyTorchJob`, `Pod`) and
+    `owner_group` the API group of that (empty: the core's), `troubles` sentences on what is wrong with it.
     """
 
     id: str
@@ -80,6 +80,7 @@ class Job:
     labels: Mapping[str, str] = field(default_factory=dict)
     start_told: bool = True
     owner: str = ""
+    owner_group: str = ""
     troubles: tuple[str, ...] = ()
 
     @property

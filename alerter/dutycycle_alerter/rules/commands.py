@@ -9,6 +9,7 @@ import shlex
 
 from dutycycle_alerter.incidents.model import Cause
 from dutycycle_alerter.model import Job
+from dutycycle_alerter.rules.kubectl import end_object
 
 _NSYS = "nsys profile --trace=cuda,nvtx,osrt --delay=60 --duration=60"
 _PYTORCH = (
@@ -23,7 +24,6 @@ _TENSORFLOW = (
 _STACKS = 'for pid in $(pgrep -u "$(id -u)" python); do py-spy dump --pid "$pid"; done'
 
 _LOOK_AT_CODE = {Cause.CPU_ONLY, Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.HANG}
-_SCALED = ("deployment", "replicaset", "statefulset")
 _PROFILE = {Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.SMALL_WORK, Cause.MEMORY_BOUND, Cause.CHECKPOINT}
 
 
@@ -69,10 +69,7 @@ def _end(job: Job) -> tuple[str, ...]:
     if job.scheduler == "slurm" and job.job_id:
         return (f"scancel {shlex.quote(job.job_id)}",)
     if job.scheduler == "k8s" and job.pod:
-        kind, name = (job.owner.lower(), job.name) if job.owner else ("pod", job.pod)
-        if kind in _SCALED:  # a pod that is deleted is made anew
-            return (f"kubectl scale --replicas=0 -n {shlex.quote(job.namespace)} {shlex.quote(f'{kind}/{name}')}",)
-        return (f"kubectl delete -n {shlex.quote(job.namespace)} {shlex.quote(f'{kind}/{name}')}",)
+        return (end_object(job),)
     return ()
 
 
