@@ -17,7 +17,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError, ProtocolError
 
-from dutycycle_alerter.errors import SourceError
+from dutycycle_alerter.errors import LateError, SourceError
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,9 @@ class Connections:
                     raise
                 return self._once(deadline, timeout, method, url, headers, max_bytes, body)
         except (HTTPError, OSError, ValueError) as error:
-            reason = _late(timeout) if time.monotonic() > deadline else error
-            raise SourceError(f"{url}: {reason}") from error
+            if time.monotonic() > deadline:
+                raise LateError(f"{url}: {_late(timeout)}") from error
+            raise SourceError(f"{url}: {error}") from error
 
     def close(self) -> None:
         """Close every connection that is not in use."""
@@ -121,7 +122,7 @@ class Connections:
         response.release_conn()
         if time.monotonic() > deadline:
             # A body without a length ends where the connection does, also where it was cut off.
-            raise SourceError(f"{url}: {_late(timeout)}")
+            raise LateError(f"{url}: {_late(timeout)}")
         return Answer(response.status, {name.lower(): value for name, value in response.headers.items()}, content)
 
 

@@ -26,6 +26,10 @@ class SourceError(AlerterError):
     """Evidence could not be read this time."""
 
 
+class LateError(SourceError):
+    """Who was asked did not answer in time: asking more would wait as long again."""
+
+
 class StoreError(AlerterError):
     """The store cannot be used."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from dutycycle_alerter.errors import SourceError
+from dutycycle_alerter.errors import LateError, SourceError
 from dutycycle_alerter.slurm.fields import Nonsense
 from dutycycle_alerter.slurm.model import FinalFigures
 from dutycycle_alerter.slurm.pacing import Pacing
@@ -22,6 +22,8 @@ class Told:
     at: float | None = None
     error: str = ""
     note: str = ""
+    late: bool = False
+    """Whether it did not answer in time."""
 
 
 class Accounting:
@@ -46,13 +48,17 @@ class Accounting:
             due = dict(wanted)
         error = self._last.error if wanted else ""
         runs: Runs = {}
-        at, note = self._last.at, self._last.note
+        at, note, late = self._last.at, self._last.note, False
         if due:
             odd = Nonsense()
             try:
                 runs, at, error = self._watch.ended(due, min(due.values()) - self._apart, odd), now, ""
                 note = odd.told()
             except SourceError as failure:
-                error = str(failure)
+                error, late = str(failure), isinstance(failure, LateError)
         self._last = Told({}, at, error, note)
-        return Told(runs, at, error, note)
+        return Told(runs, at, error, note, late)
+
+    def put_off(self) -> Told:
+        """What is said in a pass in which it is not asked."""
+        return replace(self._last, note="not asked in this pass: slurmctld did not answer in time")

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from dutycycle_alerter.errors import SourceError
+from dutycycle_alerter.errors import LateError, SourceError
 from dutycycle_alerter.printable import printable
 from dutycycle_alerter.settings.slurm import Slurm
 from dutycycle_alerter.slurm import documents, sacct
@@ -118,7 +118,7 @@ class Commands:
             while selector.get_map():
                 ready = selector.select(max(0.0, deadline - time.monotonic()))
                 if not ready or time.monotonic() > deadline:
-                    raise SourceError(f"{name}: no answer within {self._settings.timeout:g} s (slurm.timeout)")
+                    raise LateError(f"{name}: no answer within {self._settings.timeout:g} s (slurm.timeout)")
                 for key, _ in ready:
                     chunk = os.read(key.fd, _CHUNK)
                     if not chunk:
@@ -131,7 +131,7 @@ class Commands:
         try:
             process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired as error:
-            raise SourceError(f"{name}: has not ended within {self._settings.timeout:g} s (slurm.timeout)") from error
+            raise LateError(f"{name}: has not ended within {self._settings.timeout:g} s (slurm.timeout)") from error
         return bytes(output), bytes(errors)
 
 

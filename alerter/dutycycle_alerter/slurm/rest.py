@@ -80,7 +80,7 @@ class Slurmrestd:
             except SourceError as error:
                 if known:
                     self._versions[service] = known
-                raise SourceError(f"{self._shown}: {error} (slurm.timeout, slurm.max_bytes)") from error
+                raise type(error)(f"{self._shown}: {error} (slurm.timeout, slurm.max_bytes)") from error
             if answer.status != 404:
                 self._versions[service] = version
                 return answer, where

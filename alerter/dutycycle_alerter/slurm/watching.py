@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from dutycycle_alerter.errors import SourceError
+from dutycycle_alerter.errors import LateError, SourceError
 from dutycycle_alerter.settings.slurm import Slurm
 from dutycycle_alerter.slurm import documents
 from dutycycle_alerter.slurm.commands import Commands
@@ -49,12 +49,19 @@ class Watch:
         self._nodes: Mapping[str, SlurmNode] = {}
         self._nodes_at: float | None = None
         self._odd_jobs, self._odd_nodes = Nonsense(), Nonsense()
+        self.late = False
+        """Whether slurmctld did not answer in time when it was last asked."""
 
     def snapshot(self, now: float) -> Snapshot:
         """What Slurm says now (Unix seconds). Raises SourceError where it does not tell its jobs: nothing has ended
         then, and nothing is known. Nodes that cannot be read are those of the last time, and it is said.
         """
-        table = self._jobs(now)
+        self.late = False
+        try:
+            table = self._jobs(now)
+        except LateError:
+            self.late = True
+            raise
         problem = self._refresh_nodes(now)
         return Snapshot(
             at=now,
@@ -120,6 +127,7 @@ class Watch:
         try:
             self._nodes = self._way.nodes(nonsense)
         except SourceError as error:
+            self.late = isinstance(error, LateError)
             return str(error)
         self._nodes_at, self._odd_nodes = now, nonsense
         return ""

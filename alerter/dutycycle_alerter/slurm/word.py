@@ -12,7 +12,7 @@ from dutycycle_alerter.incidents.model import Incident
 from dutycycle_alerter.model import Evidence, Job, JobEvidence, workload_of
 from dutycycle_alerter.rules.report import Final
 from dutycycle_alerter.settings.slurm import Slurm
-from dutycycle_alerter.slurm.accounting import Accounting
+from dutycycle_alerter.slurm.accounting import Accounting, Told
 from dutycycle_alerter.slurm.completion import completed
 from dutycycle_alerter.slurm.facts import CLOCKS_APART, JobFacts, facts_of, is_slurms, settled
 from dutycycle_alerter.slurm.fields import Nonsense
@@ -36,6 +36,8 @@ class SlurmWorkloads:
         # Slurm's times are whole seconds.
         self._apart = max(2.0, CLOCKS_APART / time_scale)
         self._accounting = Accounting(watch, apart=self._apart, time_scale=time_scale)
+        self._accounting_first = False
+        """Whether slurmctld was late in the last pass: it may hang for hours, in which accounting tells what ended."""
         self._seen_at: float | None = None
         self._memory = NOTHING
         self._numbers: Mapping[str, int] = {}
@@ -43,18 +45,22 @@ class SlurmWorkloads:
         self._claims = Claims()
 
     def ask(self, now: float, incidents: Collection[Incident], ended: Collection[Job]) -> SlurmWord:
-        """Slurm's word; without an answer it is what it said last, ends nothing, and says why."""
-        snapshot: Snapshot | None = None
-        problem = ""
-        try:
-            snapshot = self._watch.snapshot(now)
-        except SourceError as error:
-            problem = str(error)
+        """Slurm's word; without an answer it is what it said last, ends nothing, and says why.
+
+        It waits for an answer that does not come once, `timeout` long: then nothing more is asked in this pass.
+        """
+        told: Told | None = None
+        if self._accounting_first:
+            told = self._accounting.ask(self._wanted(now, None, incidents, ended), now, silent=True)
+        if told is not None and told.late:
+            self._accounting_first = False
+            snapshot, problem = None, "not asked in this pass: accounting did not answer in time"
         else:
-            self._seen_at = now
-            self._memory = learnt(self._memory, snapshot, kept=KEPT / self._time_scale)
-            problem = snapshot.nodes_error
-        told = self._accounting.ask(self._wanted(now, snapshot, incidents, ended), now, silent=snapshot is None)
+            snapshot, problem = self._asked(now)
+            self._accounting_first = late = self._watch.late
+            if told is None:
+                wanted, silent = self._wanted(now, snapshot, incidents, ended), snapshot is None
+                told = self._accounting.put_off() if late else self._accounting.ask(wanted, now, silent=silent)
         odd = "" if snapshot is None else Nonsense(snapshot.nonsense).told()
         targets = [TargetStatus("slurm", "", self._seen_at, problem, odd)]
         if self._settings.accounting:
@@ -70,6 +76,16 @@ class SlurmWorkloads:
             ordered=ordered,
             memory=replace(self._memory, numbers={**self._numbers, **self._memory.numbers}),
         )
+
+    def _asked(self, now: float) -> tuple[Snapshot | None, str]:
+        """What slurmctld says, None where it is silent; and why, or what it does not tell."""
+        try:
+            snapshot = self._watch.snapshot(now)
+        except SourceError as error:
+            return None, str(error)
+        self._seen_at = now
+        self._memory = learnt(self._memory, snapshot, kept=KEPT / self._time_scale)
+        return snapshot, snapshot.nodes_error
 
     def watches(self) -> Mapping[str, WatchCounts]:
         """None: it is asked at every pass."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dutycycle_alerter.errors import SourceError
+from dutycycle_alerter.errors import LateError, SourceError
 from dutycycle_alerter.settings.slurm import Slurm
 from dutycycle_alerter.slurm import sacct
 from dutycycle_alerter.slurm.commands import Commands
@@ -153,7 +153,7 @@ def test_sacct_that_prints_no_table(install: Install, output: str) -> None:
 )
 def test_a_command_that_never_ends_is_killed_with_its_children(install: Install, tmp_path: Path, script: str) -> None:
     commands = install(squeue=f"echo $$ > {tmp_path}/group; {script}", timeout=0.5)
-    with pytest.raises(SourceError, match=r"within 0\.5 s \(slurm\.timeout\)"):
+    with pytest.raises(LateError, match=r"within 0\.5 s \(slurm\.timeout\)"):
         commands.jobs(None, Nonsense())
     group = int((tmp_path / "group").read_text())
     eventually(lambda: not alive(group), "all of them are gone")
