@@ -23,18 +23,20 @@ from dutycycle_alerter.model import (
 from dutycycle_alerter.settings import Judging
 
 
-def together(job: Job, parts: Sequence[JobEvidence], judging: Judging) -> JobEvidence:
+def together(job: Job, parts: Sequence[JobEvidence], judging: Judging, *, to_come: int = 0) -> JobEvidence:
     """The evidence of a job from that of its parts (one at least). `job` says who it is; what it holds, and since when,
-    is theirs. `judging` is scaled.
+    is theirs. `to_come` is how many GPUs more it has, of parts that are too young to be seen. `judging` is scaled.
 
     It ends when its last part does. The time since which it holds GPUs is that of its oldest part, and grace counts
     from when the youngest began: until then a step of the others may have waited for it. Where most of its GPUs are
-    past that and work, those that joined later are left out until they can be judged: a job of many short pods would
-    otherwise never be. What they consumed counts in any case.
+    past that, and either work or have idled for very long, those that joined later are left out until they can be
+    judged: a job of many short pods, or one of whose pods begins again and again, would otherwise never be. What they
+    consumed counts in any case.
     """
     live = sorted((part for part in parts if part.ended is None), key=_by_pod)
     ended = None if live else max(part.ended for part in parts if part.ended is not None)
-    judged = _settled(live, job.kind, judging) if live else sorted(parts, key=_by_pod)
+    judged = _settled(live, job.kind, judging, to_come) if live else sorted(parts, key=_by_pod)
+    left_out = _gpus(live) - _gpus(judged) + to_come if live else 0
     start = min(part.job.start for part in live or judged)
     youngest = max(_began(part) for part in judged)
     grew = [part.memory_grew_at for part in judged if part.memory_grew_at is not None]
@@ -59,6 +61,7 @@ def together(job: Job, parts: Sequence[JobEvidence], judging: Judging) -> JobEvi
         visible=all(part.visible for part in judged),
         recent=added_up(used for part in parts for used in part.recent),
         longest=min(longest, default=None),
+        left_out=left_out,
     )
 
 
@@ -84,20 +87,35 @@ def _began(part: JobEvidence) -> float:
     return part.job.start if part.job.first_process is None else max(part.job.start, part.job.first_process)
 
 
-def _settled(live: list[JobEvidence], kind: JobKind, judging: Judging) -> list[JobEvidence]:
-    """The parts that can be judged over a window of the rules, if these are most of the job and some of them works."""
+def _gpus(parts: Iterable[JobEvidence]) -> int:
+    return sum(len(part.job.gpus) for part in parts)
+
+
+def _settled(live: list[JobEvidence], kind: JobKind, judging: Judging, to_come: int) -> list[JobEvidence]:
+    """The parts that can be judged by themselves; all of them where these are not."""
+    idle = judging.rules.idle
+    old = _past_grace(live, kind, judging, idle.window)
+    if len(old) < len(live) and 2 * _gpus(old) >= _gpus(live) + to_come:
+        if _busiest(old, idle.window) > idle.clear_above:
+            return old
+        # They do nothing; for all that is known the youngest is what they wait for, but not for ever.
+        long_there = _past_grace(live, kind, judging, idle.critical_window)
+        if len(long_there) == len(old) and _busiest(old, idle.critical_window) <= idle.below:
+            return old
+    return live
+
+
+def _past_grace(live: list[JobEvidence], kind: JobKind, judging: Judging, window: float) -> list[JobEvidence]:
+    """The parts that can be judged over a window."""
     grace = judging.grace.interactive if kind is JobKind.INTERACTIVE else judging.grace.batch
-    window = judging.rules.idle.window
-    old = [part for part in live if part.at - max(_began(part) + grace, part.watched_from) >= window]
-    gpus = [sum(len(part.job.gpus) for part in some) for some in (old, live)]
-    if not old or len(old) == len(live) or 2 * gpus[0] < gpus[1]:
-        return live
-    works = any(
-        (usage.utilization or 0.0) > judging.rules.idle.clear_above
-        for part in old
-        for usage in part.window(window).gpus
+    return [part for part in live if part.at - max(_began(part) + grace, part.watched_from) >= window]
+
+
+def _busiest(parts: Iterable[JobEvidence], window: float) -> float:
+    """The highest utilization of a GPU; of one that was not measured nothing is known, and it may have worked."""
+    return max(
+        1.0 if usage.utilization is None else usage.utilization for part in parts for usage in part.window(window).gpus
     )
-    return old if works else live
 
 
 def _window(parts: Sequence[JobEvidence], length: float) -> WindowEvidence:

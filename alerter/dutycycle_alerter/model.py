@@ -181,7 +181,8 @@ class JobEvidence:
     so for up to the `longest` (wall seconds; None: any). `watched_from` is when the source began to see the job.
     `memory_grew_at` is when the job's GPU memory last reached a new high, within its first minutes (a job still loading
     is not judged). `ended` is when the job is known to have ended; `visible` tells whether its exporters answer, so
-    that an absent job is not taken for an ended one.
+    that an absent job is not taken for an ended one; `unseen` says why they are not enough, where it is not that they
+    do not answer. `left_out` is how many GPUs the job has that are not judged, because they have only just joined it.
     """
 
     job: Job
@@ -193,6 +194,8 @@ class JobEvidence:
     visible: bool = True
     recent: tuple[Consumption, ...] = ()
     longest: float | None = None
+    unseen: str = ""
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)

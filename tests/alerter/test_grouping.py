@@ -72,10 +72,10 @@ def test_what_pods_consumed_is_added_up_and_that_of_those_that_ended_is_in_it() 
 
 def test_grace_counts_from_the_youngest_pod_and_the_job_from_its_oldest() -> None:
     """The others may have waited for it."""
-    late = LATER - 20 * 60
-    parts = [part(pod(0), 0.0), part(pod(1), 0.0, start=late, first_process=late)]
+    early, late = LATER - 90 * 60, LATER - 20 * 60
+    parts = [part(pod(n), 0.0, start=start, first_process=start) for n, start in enumerate((early, late))]
     found = together(TRAIN, parts, SETTINGS)
-    assert (found.job.start, found.job.first_process) == (START, late)
+    assert (found.job.start, found.job.first_process) == (early, late)
     assert outcomes(found)["idle"] is Outcome.WAITING
 
 
@@ -90,10 +90,48 @@ def test_a_job_whose_pods_come_and_go_is_judged_by_those_that_are_old_enough() -
 
 
 def test_old_pods_that_idle_do_not_make_a_job_idle_that_has_just_got_another() -> None:
-    young = LATER - 60
-    parts = [part(pod(n), 0.0) for n in range(4)]
+    old, young = LATER - 90 * 60, LATER - 60
+    parts = [part(pod(n), 0.0, start=old, first_process=old) for n in range(4)]
     parts.append(part(pod(4), None, start=young, first_process=None))
     assert outcomes(together(TRAIN, parts, SETTINGS))["idle"] is Outcome.WAITING
+
+
+def test_pods_that_have_idled_for_very_long_do_not_wait_for_one_that_begins_again_and_again() -> None:
+    young = LATER - 60
+    parts = [part(pod(n), 0.0) for n in range(7)]
+    parts.append(part(pod(7), None, start=young, first_process=None))
+    found = together(TRAIN, parts, SETTINGS)
+    assert (found.left_out, outcomes(found)["idle"]) == (1, Outcome.FIRING)
+    unmeasured = [*parts[:6], part(pod(6), None), parts[7]]
+    assert outcomes(together(TRAIN, unmeasured, SETTINGS))["idle"] is not Outcome.FIRING
+
+
+def test_what_holds_of_most_of_a_job_opens_and_does_not_close() -> None:
+    """The one that lagged behind is made anew: that the others work alike says nothing of it."""
+    young = LATER - 60
+    parts = [part(pod(n), 0.93) for n in range(7)]
+    parts.append(part(pod(7), None, start=young, first_process=None))
+    found = outcomes(together(TRAIN, parts, SETTINGS))
+    assert (found["uneven"], found["partially_idle"]) == (Outcome.UNKNOWN, Outcome.UNKNOWN)
+    assert found["idle"] is Outcome.CLEAR
+    two = [part(pod(0), 0.93), part(pod(1), None, start=young, first_process=None)]
+    assert outcomes(together(TRAIN, two, SETTINGS))["partially_idle"] is Outcome.UNKNOWN
+
+
+def test_a_hang_needs_every_gpu() -> None:
+    young = LATER - 60
+    spinning = {"energy": 120.0 * 900, "power_limit": 700.0, "idle_power": 100.0}
+    whole = [part(pod(n), 1.0, gpu_fields=spinning) for n in range(4)]
+    assert outcomes(together(TRAIN, whole, SETTINGS))["hung"] is Outcome.FIRING
+    more = [*whole, part(pod(4), None, start=young, first_process=None)]
+    assert outcomes(together(TRAIN, more, SETTINGS))["hung"] is Outcome.UNKNOWN
+
+
+def test_gpus_of_pods_that_nobody_sees_yet_are_the_jobs() -> None:
+    parts = [part(pod(n), value) for n, value in enumerate([0.9, 0.1])]
+    found = together(TRAIN, parts, SETTINGS, to_come=1)
+    assert (len(found.job.gpus), found.left_out) == (2, 1)
+    assert together(TRAIN, parts, SETTINGS).left_out == 0
 
 
 def test_a_few_old_pods_do_not_speak_for_many_young_ones() -> None:
@@ -144,6 +182,6 @@ def test_whatever_the_parts_no_gpu_is_there_twice_and_nothing_consumed_is_lost(
     assert (found.ended is None) == any(not ended for _, ended, _, _ in given_parts)
     firing = {rule for rule, outcome in outcomes(found).items() if outcome is Outcome.FIRING}
     if "idle" in firing:
-        # Every GPU that is held is idle, and known to be.
-        alive = [value for value, ended, _, _ in given_parts if not ended]
-        assert all(value is not None and value <= 0.005 for value in alive)
+        # Every GPU that is judged is idle, and known to be.
+        judged = [given_parts[int(gpu.index)][0] for gpu in found.job.gpus]
+        assert all(value is not None and value <= 0.005 for value in judged)

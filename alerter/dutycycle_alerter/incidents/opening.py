@@ -43,7 +43,7 @@ def opened(
         account=job.account,
         partition=job.partition,
         namespace=job.namespace,
-        job_gpus=len(job.gpus),
+        job_gpus=len(job.gpus) + evidence.left_out,
         workloads=latest_workloads((), job),
         figures=dict(verdict.figures),
     )

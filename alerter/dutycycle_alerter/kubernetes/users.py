@@ -28,15 +28,15 @@ _SHARED = frozenset({"kubernetes-admin", "kubernetes-super-admin", "kube:admin",
 """What clusters' first credentials are called: an account that everybody uses who has the file, and so nobody's."""
 
 
-def user_of(pod: Pod, owner: Owner, settings: KubernetesCluster) -> str:
+def user_of(pod: Pod, owner: Owner, settings: KubernetesCluster, *, told: str = "") -> str:
     """The user of a job that has this pod; never empty, for in the end it is the namespace.
 
     First what `user_annotation`, then what `user_label` says, then what known programs write; of each the job's own
-    word, then what is nearest to it, then the pod's. Then `users`, by the namespace.
+    word, then what is nearest to it, then the pod's. Then what its exporter has `told`, then `users`, by the namespace.
     """
     written = (name for text in _written(pod, owner, settings) if (name := _person(text)))
     mapped = (user for pattern, user in settings.users.items() if user and matches_any(pod.namespace, pattern))
-    return next(written, "") or next(mapped, "") or pod.namespace
+    return next(written, "") or _person(told) or next(mapped, "") or pod.namespace
 
 
 def _written(pod: Pod, owner: Owner, settings: KubernetesCluster) -> Iterator[str]:

@@ -91,7 +91,7 @@ class Case:
         if self.evidence.at < ready:
             return Outcome.WAITING, "", ready
         if not self.evidence.visible:
-            return Outcome.UNKNOWN, "its exporter does not answer", None
+            return Outcome.UNKNOWN, self.evidence.unseen or "its exporter does not answer", None
         if not self.job.gpus:
             return Outcome.UNKNOWN, "it holds no GPU at present", None
         usages = self.window(length).gpus

@@ -39,7 +39,19 @@ def judge(evidence: JobEvidence, settings: Judging) -> Judgement:
     )
     verdicts = (*above, underused)
     assert tuple(v.rule for v in verdicts) == Rules.ORDER  # noqa: S101 - the order is a promise of the settings
-    return Judgement(evidence, verdicts)
+    return Judgement(evidence, tuple(map(_of_a_part, verdicts)) if evidence.left_out else verdicts)
+
+
+def _of_a_part(verdict: Verdict) -> Verdict:
+    """The verdict on most of a job, as one on the whole: what holds of some GPUs holds, and what must hold of all is not
+    known. That one of them works ends what says that none does.
+    """
+    says_some_work = verdict.rule in ("idle", "hung") and verdict.outcome is Outcome.CLEAR
+    needs_all = verdict.rule == "hung" and verdict.outcome is Outcome.FIRING
+    closes = verdict.outcome in (Outcome.CLEAR, Outcome.NOT_APPLICABLE) and not says_some_work
+    if not needs_all and not closes:
+        return verdict
+    return Verdict(verdict.rule, Outcome.UNKNOWN, verdict.window, reason="some of its GPUs joined it only just now")
 
 
 def _disabled(rule: str) -> Verdict:

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from dutycycle_alerter.settings.matching import LabelPatterns, Patterns
+from dutycycle_alerter.settings.matching import ANY, LabelPatterns, Patterns
 from dutycycle_alerter.settings.types import RealDuration, Section
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -57,8 +57,14 @@ class KubernetesCluster(Section):
     """The label that names the user where no annotation does; empty for none."""
     users: dict[str, str] = Field(default={}, max_length=10_000)
     """Users by pattern of the namespace, where neither does; the first match counts. Else it is the namespace."""
-    scheduler_pods: LabelPatterns = ("app.kubernetes.io/name=slurmd", "app.kubernetes.io/name=[sS]lurm[cC]luster")
+    scheduler_pods: LabelPatterns = (
+        "app.kubernetes.io/name=slurmd",
+        "app.kubernetes.io/name=[sS]lurm[cC]luster",
+        "slurm.nebius.ai/worker=true",
+    )
     """Pods that are nodes of another scheduler, by a label as `name=pattern`: what they hold is not theirs to use."""
+    scheduler_namespaces: Patterns = ANY
+    """Patterns of the namespaces in which such labels are believed: whoever may write one elsewhere could hide."""
     timeout: RealDuration = 30
     """How long the API server may take to begin an answer."""
 

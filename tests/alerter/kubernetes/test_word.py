@@ -9,7 +9,8 @@ import pytest
 
 from dutycycle_alerter.fleet_now import AwayNode, FleetGpus, FleetPart
 from dutycycle_alerter.incidents.model import Diagnosis, Incident, Severity, State
-from dutycycle_alerter.kubernetes.model import Node, Owner, Pod, Snapshot
+from dutycycle_alerter.kubernetes.doubts import PATIENCE, Doubts
+from dutycycle_alerter.kubernetes.model import Node, Owner, Pod, Reference, Snapshot
 from dutycycle_alerter.kubernetes.word import KubernetesWord, KubernetesWorkloads
 from dutycycle_alerter.model import Evidence, Gpu, JobEvidence, JobKind, job_id
 from dutycycle_alerter.settings import KubernetesCluster, Settings
@@ -24,7 +25,7 @@ SLURMD = {"app.kubernetes.io/name": "slurmd"}
 
 
 def word(snapshot: Snapshot, **fields: Any) -> KubernetesWord:
-    return KubernetesWord(KubernetesCluster(**fields), Settings(), snapshot, LATER)
+    return KubernetesWord(KubernetesCluster(**fields), Settings(), snapshot, LATER, Doubts(PATIENCE))
 
 
 def jobs(snapshot: Snapshot, *items: JobEvidence, **fields: Any) -> list[JobEvidence]:
@@ -192,6 +193,98 @@ def test_troubles_of_pods_are_the_jobs() -> None:
     )
 
 
+def test_a_name_that_somebody_else_wrote_down_is_not_believed() -> None:
+    """An exporter's uid may be what a pod's user wrote; owner references may name another's object."""
+    victim = pod(0)
+    evil = pod(9, namespace="evil", uid="evil-9")
+    claimed = part(evil, 0.0)
+    claimed = replace(claimed, job=replace(claimed.job, id="k8s/evil/bert-worker-9/uid-0"))
+    found = jobs(known(victim), part(victim, 0.9), claimed)
+    assert [(item.job.id, len(item.job.gpus)) for item in found if item.visible] == [(JOB, 1)]
+    forged = Owner("evil", "Foo", "x", TRAIN.uid, annotations={"dutycycle.io/ignore": "idle"})
+    said = word(replace(known(victim, evil), owners={victim.uid: TRAIN, evil.uid: forged}))
+    whole = said.completed(Evidence(jobs=[part(victim, 0.0), part(evil, 0.0)]))
+    assert [item.visible for item in whole.jobs] == [True, True]
+    assert said.declared(whole)[JOB].ignore == frozenset()
+
+
+def test_a_static_pod_is_found_by_its_mirror() -> None:
+    mirror = pod(
+        0,
+        uid="of-the-mirror",
+        owner=Reference("v1", "Node", "node0", "node-uid"),
+        annotations={"kubernetes.io/config.hash": "of-the-kubelet"},
+    )
+    shown = replace(part(mirror, 0.5))
+    shown = replace(shown, job=replace(shown.job, id="k8s/ml/bert-worker-0/of-the-kubelet"))
+    snapshot = known(mirror, owner=Owner("ml", "Pod", mirror.name, mirror.uid))
+    assert [item.visible for item in jobs(snapshot, shown)] == [True]
+    no_mirror = replace(mirror, owner=None)
+    assert [item.visible for item in jobs(known(no_mirror), shown)] == [False]
+
+
+def test_pods_under_a_pod_are_named() -> None:
+    """Spark's executors belong to their driver."""
+    driver, executor = pod(0, owner=None), pod(1)
+    owner = Owner("ml", "Pod", driver.name, driver.uid)
+    [found] = jobs(known(driver, executor, owner=owner), part(driver, 0.5), part(executor, 0.5))
+    assert [gpu.pod for gpu in found.job.gpus] == ["bert-worker-0", "bert-worker-1"]
+
+
+def test_a_pod_that_the_api_server_does_not_know_hides_the_jobs_of_its_namespace_for_a_while() -> None:
+    one, stranger = pod(0), pod(1)
+    workloads = KubernetesWorkloads(KubernetesCluster(), Told(known(one)), Settings())
+    both = Evidence(jobs=[part(one, 0.0), part(stranger, 0.9)])
+    for now, shown in ((LATER, False), (LATER + 601, True)):
+        said = workloads.ask(now, [], [])
+        assert {item.job.id: item.visible for item in said.completed(both).jobs}[JOB] is shown
+        assert "1 (in ml)" in said.targets[0].note
+    silent = KubernetesWorkloads(KubernetesCluster(), Told(replace(known(one), fresh=False)), Settings())
+    for now in (LATER, LATER + 601):
+        assert not any(item.visible for item in silent.ask(now, [], []).completed(both).jobs)
+
+
+def test_a_pod_that_nobody_shows_yet_is_left_out_and_one_that_should_be_seen_hides_the_job() -> None:
+    old = [pod(n) for n in range(2)]
+    parts = [part(one, value) for one, value in zip(old, (0.9, 0.1), strict=True)]
+    [young] = jobs(known(*old, pod(2, started=LATER - 60)), *parts)
+    assert (young.visible, young.left_out) == (True, 1)
+    [unseen] = jobs(known(*old, pod(2, started=LATER - 900)), *parts)
+    assert (unseen.visible, unseen.unseen) == (False, "1 of its pods run, and no exporter shows them")
+    [lost] = jobs(known(*old, pod(2, deleted=LATER - 900)), *parts)
+    assert (lost.visible, lost.left_out) == (True, 0)
+
+
+def test_a_claim_is_for_gpus_where_those_of_its_siblings_are() -> None:
+    claims = {"gpus": 0, "claims": ("gpu",)}
+    one, unseen = pod(0, **claims), pod(1, **claims)
+    assert [item.visible for item in jobs(known(one, unseen), part(one, 0.0))] == [False]
+    plain, other = pod(0), pod(1, **claims)
+    assert [item.visible for item in jobs(known(plain, other), part(plain, 0.0))] == [True]
+
+
+def test_a_job_whose_next_pod_has_not_begun_is_not_over() -> None:
+    former = pod(0, phase="Failed", finished=LATER - 60)
+    for following in (pod(1, phase="Pending", node=""), pod(1, started=LATER - 10)):
+        [found] = jobs(known(former, following), part(former, 0.0))
+        assert (found.ended, found.visible) == (None, False)
+
+
+def test_the_word_of_exporters_on_the_user_comes_before_the_namespace() -> None:
+    one = pod(0)
+    item = part(one, 0.5)
+    told = replace(item, job=replace(item.job, user="carol"))
+    assert [found.job.user for found in jobs(known(one), told, users={"ml": "the-lab"})] == ["carol"]
+    assert [found.job.user for found in jobs(known(one), item, users={"ml": "the-lab"})] == ["the-lab"]
+
+
+def test_labels_of_scheduler_pods_are_believed_where_the_configuration_says() -> None:
+    one = pod(0, labels=SLURMD)
+    assert jobs(known(one), part(one, 0.0)) == []
+    assert len(jobs(known(one), part(one, 0.0), scheduler_namespaces="slurm-*")) == 1
+    assert "nodes of another scheduler: 1 (in ml)" in word(known(one)).targets[0].note
+
+
 # When a job is over
 
 
@@ -199,7 +292,8 @@ def test_troubles_of_pods_are_the_jobs() -> None:
     ("fields", "ended"),
     [
         ({"phase": "Succeeded", "finished": LATER - 90}, LATER - 90),
-        ({"phase": "Failed", "reason": "Evicted", "finished": LATER - 30}, LATER - 30),
+        ({"phase": "Failed", "reason": "Evicted", "finished": LATER - 400}, LATER - 400),
+        ({"phase": "Failed", "finished": LATER - 300}, None),
         ({"gone": True, "deleted": LATER - 20}, LATER - 20),
         ({"gone": True}, LATER),
         ({"deleted": LATER - 5}, None),
@@ -228,14 +322,16 @@ def test_a_pod_that_is_being_deleted_ends_when_its_exporter_says_so() -> None:
     ("pods", "expected"),
     [
         ((pod(0), pod(1, phase="Succeeded")), None),
-        ((pod(0, phase="Succeeded", finished=LATER - 99), pod(1, phase="Failed", finished=LATER - 40)), "Failed"),
-        ((pod(0, phase="Failed", reason="Evicted", finished=LATER - 40),), "Evicted"),
+        ((pod(0, phase="Succeeded", finished=LATER - 499), pod(1, phase="Failed", finished=LATER - 400)), "Failed"),
+        ((pod(0, phase="Failed", reason="Evicted", finished=LATER - 400),), "Evicted"),
+        ((pod(0, phase="Failed", finished=LATER - 300),), None),
+        ((pod(0, phase="Succeeded", finished=LATER - 400), pod(1, deleted=LATER - 301)), "Succeeded"),
         ((pod(0, phase="Pending", node=""),), None),
     ],
 )
 def test_an_incident_ends_with_the_last_pod_of_its_job(pods: tuple[Pod, ...], expected: str | None) -> None:
     found = word(known(*pods)).end(incident())
-    assert found == (None if expected is None else End(LATER - 40, expected))
+    assert found == (None if expected is None else End(LATER - 400, expected))
 
 
 def test_of_a_job_that_nothing_is_left_of_it_is_known_that_it_is_over() -> None:
@@ -254,10 +350,38 @@ def test_nothing_ends_by_silence_nor_does_what_is_another_schedulers(snapshot: S
     assert word(snapshot).end(incident(subject)) is None
 
 
-def test_nothing_ends_while_owners_are_looked_for() -> None:
-    snapshot = replace(known(pod(3)), owners={})
+@pytest.mark.parametrize("waiting", [pod(3), pod(3, node="", phase="Pending")])
+def test_nothing_ends_while_owners_are_looked_for_however_long_that_takes(waiting: Pod) -> None:
+    snapshot = replace(known(waiting), owners={})
     workloads = KubernetesWorkloads(KubernetesCluster(), Told(snapshot), Settings())
-    assert workloads.ask(LATER, [], []).end(incident()) is None
+    for now in (LATER, LATER + 86400):
+        said = workloads.ask(now, [], [])
+        said.completed(Evidence())
+        assert said.end(incident()) is None
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"namespaces": ("cv",)}, {"label_selector": "gpu=true"}, {"cluster": "south"}],
+)
+def test_what_is_not_watched_does_not_end_by_being_absent(settings: dict[str, Any]) -> None:
+    assert word(known(), **settings).end(incident()) is None
+
+
+def test_a_job_does_not_end_while_exporters_show_its_pods() -> None:
+    said = word(known())
+    said.completed(Evidence(jobs=[part(pod(0), 0.0)]))
+    assert said.end(incident(workloads=("k8s/ml/bert-worker-0/uid-0",))) is None
+    assert said.end(incident()) is not None
+
+
+def test_of_several_clusters_one_without_a_name_knows_its_own_pods_only() -> None:
+    said = word(known())
+    south = part(pod(1), 0.0)
+    south = replace(south, job=replace(south.job, id="south/k8s/ml/x/y", cluster="south"))
+    said.completed(Evidence(jobs=[part(pod(0), 0.0), south]))
+    assert said.end(incident(f"south/{JOB}", cluster="south")) is None
+    assert "several clusters" in said.targets[0].note
 
 
 # The fleet
