@@ -42,9 +42,15 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
     metavar="URL",
     help="Overrides source.targets; may be repeated.",
 )
+@click.option("--replica", envvar="DUTYCYCLE_REPLICA", metavar="NAME", help="Overrides replica.")
 @log_level_option
 def serve(
-    config_file: Path | None, listen: str | None, database: str | None, targets: tuple[str, ...], log_level: str
+    config_file: Path | None,
+    listen: str | None,
+    database: str | None,
+    targets: tuple[str, ...],
+    replica: str | None,
+    log_level: str,
 ) -> None:
     """Scrape, judge, keep incidents and serve the page until SIGTERM or Ctrl-C.
 
@@ -54,7 +60,9 @@ def serve(
       dutycycle serve --target http://gpu01:9836/metrics --web.listen-address :9837
     """
     set_up_logging(log_level)
-    settings = overridden(settings_from(config_file), listen=listen, database=database, targets=targets)
+    settings = overridden(
+        settings_from(config_file), listen=listen, database=database, targets=targets, replica=replica
+    )
     with stop_signals() as stop, running(settings) as (_, server):
         click.echo(f"dutycycle: serving {server.url}", err=True)
         stop.wait()
@@ -67,6 +75,7 @@ def overridden(
     database: str | None = None,
     targets: tuple[str, ...] = (),
     time_scale: float | None = None,
+    replica: str | None = None,
 ) -> Settings:
     """The configuration with what the command line says instead. Raises ConfigError."""
     # Only what was said: a default that is written out would pass for the operator's word.
@@ -79,6 +88,8 @@ def overridden(
         data.setdefault("source", {})["targets"] = targets
     if time_scale is not None:
         data["time_scale"] = time_scale
+    if replica is not None:
+        data["replica"] = replica
     return parse(data, origin="command line")
 
 

@@ -16,9 +16,11 @@ def test_nothing_said_changes_nothing_whatever_the_source_is() -> None:
 
 def test_what_is_said_counts() -> None:
     targets = ("http://n/metrics",)
-    said = overridden(Settings(), listen="127.0.0.1:1", database="sqlite:///x", targets=targets, time_scale=3)
+    said = overridden(
+        Settings(), listen="127.0.0.1:1", database="sqlite:///x", targets=targets, time_scale=3, replica="a"
+    )
     assert (said.web.listen_address, said.database) == ("127.0.0.1:1", "sqlite:///x")
-    assert (said.source.targets, said.time_scale) == (targets, 3)
+    assert (said.source.targets, said.time_scale, said.replica) == (targets, 3, "a")
 
 
 def test_targets_beside_a_prometheus_are_a_mistake() -> None:
