@@ -110,6 +110,7 @@ def _described(owner: Owner, members: Sequence[Member], known: Sequence[Pod], se
         pod=alive[0].name,
         name=owner.name,
         owner=owner.kind,
+        owner_group=owner.group,
         expect_uneven=any(one.item.job.expect_uneven for one in members) or expects_uneven(owner),
         labels={**_merged(pod.labels for pod in reversed(alive)), **first.labels, **owner.labels},
         cpus=_total(cpus),

@@ -81,6 +81,7 @@ def test_pods_of_one_owner_are_one_job_under_its_name_and_its_users() -> None:
     [found] = jobs(known(*pods, owner=owner), *(part(one, 0.5) for one in pods))
     job = found.job
     assert (job.id, job.user, job.name, job.owner, job.namespace) == (JOB, "alice", "bert", "PyTorchJob", "ml")
+    assert job.owner_group == "kubeflow.org"
     assert (len(job.gpus), job.cpus, job.memory, job.kind) == (8, 32.0, 2.0**33, JobKind.BATCH)
     assert job.labels["team"] == "nlp"
 
