@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from dutycycle_alerter.declarations import NONE, Declarations, from_comment
 from dutycycle_alerter.model import Job
 from dutycycle_alerter.slurm.memory import NOTHING, Memory, raw_number
-from dutycycle_alerter.slurm.model import (
-    UNKNOWN_EXIT,
-    ExitCode,
-    FinalFigures,
-    JobState,
-    NodeGpus,
-    SlurmJob,
-    SlurmNode,
-    Snapshot,
-)
+from dutycycle_alerter.slurm.model import FinalFigures, JobState, SlurmJob, Snapshot
 from dutycycle_alerter.slurm.states import ENDED
 
 CLOCKS_APART = 30.0
@@ -28,18 +19,16 @@ tells it lies so far from Slurm's at most.
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """Slurm's word on one job of ours. `id` is the raw job id, `shown_id` what people call it.
+    """Slurm's word on one job of ours. `id` is the raw job id.
 
     `state` is None where Slurm does not answer, and where it no longer knows the job (`absent`): it has been over for a
     while, which the accounting database may tell more about; without that it is for the exporters to say. What else is
     known of such a job is what Slurm said last. `working` is false where what the GPUs do says nothing of the job: it
     is suspended, its epilog runs, or it was over by the last word of a Slurm that is silent. `suspended` is when it was
-    last known to be suspended. `ended` is true only where Slurm says
-    that the run whose GPUs we see is over, because the job ended or because it waits or runs again after a requeue;
-    `ended_at` is when, None where that is not told. `outcome` is Slurm's word for how (`COMPLETED`, `TIMEOUT`,
-    `REQUEUED`). `interactive` is true for what was not submitted as a script (salloc, srun), None if that is not known.
-    `nodes` are names of nodes, `hosts` their host names as far as they are known, `gpus` the GPUs on each node. Texts
-    are anybody's.
+    last known to be suspended. `ended` is true only where Slurm says that the run whose GPUs we see is over, because
+    the job ended or because it waits or runs again after a requeue; `ended_at` is when, None where that is not told.
+    `outcome` is Slurm's word for how (`COMPLETED`, `TIMEOUT`, `REQUEUED`). `interactive` is true for what was not
+    submitted as a script (salloc, srun), None if that is not known. Texts are anybody's.
     """
 
     id: int
@@ -50,8 +39,6 @@ class JobFacts:
     ended: bool = False
     ended_at: float | None = None
     outcome: str = ""
-    exit_code: ExitCode = UNKNOWN_EXIT
-    shown_id: str = ""
     user: str = ""
     account: str = ""
     partition: str = ""
@@ -59,13 +46,8 @@ class JobFacts:
     name: str = ""
     start: float | None = None
     time_limit: float | None = None
-    nodes: tuple[str, ...] = ()
-    hosts: Mapping[str, str] = field(default_factory=dict)
-    gpus: Mapping[str, tuple[NodeGpus, ...]] = field(default_factory=dict)
-    gpus_requested: int | None = None
     cpus: int | None = None
     memory: int | None = None
-    restarts: int | None = None
     interactive: bool | None = None
     declarations: Declarations = NONE
     final: FinalFigures | None = None
@@ -92,9 +74,9 @@ def facts_of(
         known = None if snapshot is None else snapshot.jobs.get(number)
         remembered = memory.jobs.get(number)
         if snapshot is not None and known is not None:
-            found[job.id] = _facts(snapshot.nodes, known, job, clocks_apart, memory)
+            found[job.id] = _facts(known, job, clocks_apart, memory)
         elif remembered is not None:
-            last = _facts(memory.nodes, remembered, job, clocks_apart, memory)
+            last = _facts(remembered, job, clocks_apart, memory)
             found[job.id] = replace(
                 last,
                 state=None,
@@ -132,8 +114,6 @@ def settled(facts: JobFacts, job: Job, runs: Sequence[FinalFigures], *, clocks_a
         ended=True,
         ended_at=run.end,
         outcome=run.state,
-        exit_code=run.exit_code if run.exit_code != UNKNOWN_EXIT else facts.exit_code,
-        shown_id=run.shown_id or facts.shown_id,
         user=facts.user or run.user,
         account=facts.account or run.account,
         partition=facts.partition or run.partition,
@@ -141,14 +121,13 @@ def settled(facts: JobFacts, job: Job, runs: Sequence[FinalFigures], *, clocks_a
         name=facts.name or run.name,
         start=run.start,
         time_limit=run.limit if facts.time_limit is None else facts.time_limit,
-        nodes=run.nodes or facts.nodes,
         cpus=run.cpus if facts.cpus is None else facts.cpus,
         memory=run.memory if facts.memory is None else facts.memory,
         final=run,
     )
 
 
-def _facts(nodes: Mapping[str, SlurmNode], known: SlurmJob, job: Job, clocks_apart: float, memory: Memory) -> JobFacts:
+def _facts(known: SlurmJob, job: Job, clocks_apart: float, memory: Memory) -> JobFacts:
     ended, ended_at, outcome = _end(known, job, clocks_apart)
     suspended = [at for at in (known.suspended, memory.suspended.get(known.id)) if at is not None]
     return JobFacts(
@@ -159,8 +138,6 @@ def _facts(nodes: Mapping[str, SlurmNode], known: SlurmJob, job: Job, clocks_apa
         ended=ended,
         ended_at=ended_at,
         outcome=outcome,
-        exit_code=known.exit_code,
-        shown_id=known.shown_id,
         user=known.user,
         account=known.account,
         partition=known.partition,
@@ -168,13 +145,8 @@ def _facts(nodes: Mapping[str, SlurmNode], known: SlurmJob, job: Job, clocks_apa
         name=known.name,
         start=known.start,
         time_limit=known.limit,
-        nodes=known.nodes,
-        hosts=_hosts(known.nodes, nodes),
-        gpus=known.gpus,
-        gpus_requested=known.gpus_requested,
         cpus=known.cpus_allocated if known.cpus_allocated is not None else known.cpus_requested,
         memory=known.memory_allocated if known.memory_allocated is not None else known.memory_requested,
-        restarts=known.restarts,
         interactive=None if known.batch is None else not known.batch,
         declarations=from_comment(known.comment),
     )
@@ -194,10 +166,6 @@ def _end(known: SlurmJob, job: Job, clocks_apart: float) -> tuple[bool, float | 
     if known.state is JobState.ENDED and not (known.end is not None and job.start > known.end + clocks_apart):
         return True, known.end, next((word for word in known.states if word in ENDED), known.states[0])
     return False, None, ""
-
-
-def _hosts(nodes: Iterable[str], known: Mapping[str, SlurmNode]) -> dict[str, str]:
-    return {name: known[name].hostname for name in nodes if name in known and known[name].hostname}
 
 
 def _run_of(job: Job, runs: Sequence[FinalFigures], clocks_apart: float) -> FinalFigures | None:
