@@ -1,31 +1,34 @@
-"""The official client: its configuration (kubeconfig, or the pod's service account) and its transport, nothing else.
+"""The official client as a transport, with the credentials that are valid now.
 
-The only module that imports `kubernetes`, and imported only where a cluster is configured: it takes time and memory.
+With `loading`, which reads them, the only module that imports `kubernetes`, and imported only where a cluster is
+configured: it takes time and memory.
 """
 
 from __future__ import annotations
 
 import http.client
+import ipaddress
+import math
 import re
 import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from threading import Lock
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Event, Lock
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import urllib3
-import yaml
-from kubernetes.client import ApiClient, ApiException, Configuration
-from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes.client import ApiClient, ApiException
 from urllib3.exceptions import HTTPError, ProxyError
 
 from dutycycle_alerter import __version__
 from dutycycle_alerter.bounded_http import bound
 from dutycycle_alerter.errors import ConfigError
 from dutycycle_alerter.kubernetes.failures import ApiError, Failure
+from dutycycle_alerter.kubernetes.loading import Loaded, configuration_problem, load, where
 from dutycycle_alerter.printable import printable
 from dutycycle_alerter.settings.kubernetes import KubernetesCluster
 
@@ -35,20 +38,33 @@ _KEPT = 4
 """Connections kept, beside those that watches hold."""
 
 
-_TOLD = re.compile(r"(?:Invalid kube-config[^.]*\. )?((?:Expected|File does not exist:) .{1,200}?)(?: in |$)")
+_EARLY = 60.0
+"""Seconds before their end from which on credentials are renewed, and between two attempts at it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Connection:
+    client: ApiClient
+    loaded: Loaded
 
 
 class Access:
-    """One API server. Thread-safe. Raises ConfigError where there is no configuration that can be used."""
+    """One API server. Thread-safe. Raises ConfigError where there is no configuration that can be used. A program for
+    credentials that fails or hangs is no such thing: requests fail until it is better.
+    """
 
     def __init__(self, settings: KubernetesCluster) -> None:
         self._settings = settings
+        self._closed = Event()
         self._lock = Lock()
+        self._reading = Lock()
+        """Held while the configuration is read; never together with the other."""
+        self._tried = -math.inf
         try:
-            self._client = _connected(settings)
+            self._connection = self._read()
         except ApiError as error:
             raise ConfigError(str(error)) from error
-        self.shown = _shown(settings, self._client.configuration.host)
+        self.shown = _shown(settings, self._connection.client.configuration.host)
 
     def request(
         self, path: str, query: Mapping[str, str], *, accept: str, timeout: float, compressed: bool = True
@@ -60,10 +76,11 @@ class Access:
         headers = {"Accept": accept, "User-Agent": f"dutycycle/{__version__}"}
         if compressed:
             headers["Accept-Encoding"] = "gzip"
+        self._renew_in_time()
         try:
             with self._lock:
-                client = self._client
-                headers |= _credentials(client.configuration)
+                client = self._connection.client
+                headers |= _credentials(self._connection.loaded)
         except ApiError as error:
             raise ApiError(f"{self.shown}: {error}", error.failure) from error
         url = f"{client.configuration.host}{path}{'?' if query else ''}{urlencode(query)}"
@@ -86,80 +103,88 @@ class Access:
         return ApiError(f"{self.shown}: {path}: {reason}", failure)
 
     def renew(self) -> None:
-        """Read the configuration again: what was loaded is no longer accepted. Raises ApiError; the old one stays."""
+        """Read the configuration again: what was loaded is no longer accepted. Raises ApiError; the old one stays.
+        Where another thread does it already, its result is waited for.
+        """
+        before = self._connection
+        if not self._reading.acquire(timeout=self._settings.timeout):
+            raise ApiError(f"{self.shown}: {where(self._settings)}: still being read", Failure.CREDENTIALS)
         try:
-            client = _connected(self._settings)
-        except ApiError as error:
-            raise ApiError(f"{self.shown}: {error}", error.failure) from error
-        with self._lock:
-            old, self._client = self._client, client
-        old.close()  # type: ignore[no-untyped-call]
+            if self._connection is not before:
+                return
+            self._tried = time.monotonic()
+            try:
+                connection = self._read()
+                _check_somebody(connection.loaded)
+            except ApiError as error:
+                raise ApiError(f"{self.shown}: {error}", error.failure) from error
+            with self._lock:
+                self._connection = connection
+        finally:
+            self._reading.release()
+        before.client.close()  # type: ignore[no-untyped-call]
+
+    def note(self) -> str:
+        """What is careless about it: who sees its token; empty where nothing is."""
+        configuration = self._connection.client.configuration
+        if not configuration.api_key or _is_this_machine(configuration.host):
+            return ""
+        if configuration.host.startswith("http://"):
+            return "the token is sent without encryption: the server's URL should begin with https://"
+        if not configuration.verify_ssl:
+            return "the token is sent to whoever answers: the kubeconfig says insecure-skip-tls-verify"
+        return ""
 
     def close(self) -> None:
-        """Close every connection that is not in use."""
+        """Close every connection that is not in use. A program for credentials that still runs is killed."""
+        self._closed.set()
         with self._lock:
-            self._client.close()  # type: ignore[no-untyped-call]
+            self._connection.client.close()  # type: ignore[no-untyped-call]
+
+    def _read(self) -> _Connection:
+        loaded = load(self._settings, self._closed)
+        return _Connection(_connected(self._settings, loaded), loaded)
+
+    def _renew_in_time(self) -> None:
+        ends = self._connection.loaded.ends
+        if ends is None or time.time() < ends - _EARLY or time.monotonic() - self._tried < _EARLY:
+            return
+        # The old ones may still do; if not, the server says so.
+        with suppress(ApiError):
+            self.renew()
 
 
-def _connected(settings: KubernetesCluster) -> ApiClient:
+def _connected(settings: KubernetesCluster, loaded: Loaded) -> ApiClient:
     """A client of the official library. Raises ApiError."""
-    configuration = Configuration()
-    path = settings.kubeconfig
-    where = f"kubernetes.kubeconfig {path}" if path is not None else "the service account of this pod"
+    configuration = loaded.configuration
     try:
-        if path is None:
-            load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-        else:
-            _check_readable(path.expanduser())
-            load_kube_config(  # type: ignore[no-untyped-call]
-                config_file=str(path.expanduser()),
-                context=settings.context or None,
-                client_configuration=configuration,
-                persist_config=False,
-            )
         configuration.retries = False
         configuration.keep_alive = True
         configuration.connection_pool_maxsize = _KEPT + 2 * max(1, len(settings.namespaces))
         client = ApiClient(configuration)
         bound(client.rest_client.pool_manager)
     except Exception as error:  # noqa: BLE001
-        # The loader raises what its many parts raise, for a file that anybody wrote. Its texts may quote the file.
-        raise ApiError(f"{where}: {_configuration_problem(error)}", Failure.CREDENTIALS) from None
+        # Whatever a certificate or an address that anybody wrote makes it raise.
+        raise ApiError(f"{where(settings)}: {configuration_problem(error)}", Failure.CREDENTIALS) from None
     if not configuration.host.startswith(("http://", "https://")):
-        raise ApiError(f"{where}: the server is no URL that begins with https://", Failure.CREDENTIALS)
+        raise ApiError(f"{where(settings)}: the server is no URL that begins with https://", Failure.CREDENTIALS)
     return client
 
 
-def _check_readable(path: Path) -> None:
-    # The loader leaves out files that it cannot find.
-    with path.open("rb"):
-        pass
+def _check_somebody(loaded: Loaded) -> None:
+    if loaded.missing:
+        # As nobody we would be told that we may see nothing.
+        raise ApiError(loaded.missing, Failure.CREDENTIALS)
 
 
-def _configuration_problem(error: Exception) -> str:
-    if isinstance(error, ssl.SSLError):
-        return "a certificate or key in it cannot be used"
-    if isinstance(error, OSError):
-        return f"{error.strerror or 'cannot be read'}{f': {error.filename}' if error.filename else ''}"
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        return f"not YAML, in line {error.problem_mark.line + 1}"
-    if isinstance(error, ConfigException):
-        told = str(error)
-        if "Service" in told:
-            return f"{printable(told, _REASON)} Is this a pod? Elsewhere name a kubeconfig (kubernetes.kubeconfig)"
-        # What stands after it is the part of the file, with its tokens.
-        found = _TOLD.match(told)
-        return printable(found[1], _REASON) if found else "not a kubeconfig that the official client can use"
-    return f"not a kubeconfig that the official client can use ({type(error).__name__})"
-
-
-def _credentials(configuration: Configuration) -> dict[str, str]:
+def _credentials(loaded: Loaded) -> dict[str, str]:
     """The header that tells who we are; none where a certificate does. Raises ApiError."""
+    _check_somebody(loaded)
     try:
-        auth: dict[str, dict[str, object]] = configuration.auth_settings()  # type: ignore[assignment]
+        auth: dict[str, dict[str, object]] = loaded.configuration.auth_settings()  # type: ignore[assignment]
     except Exception as error:  # noqa: BLE001
         # Whatever hooks of the loader raise: files that are gone, programs that fail.
-        raise ApiError(f"the token cannot be had: {_configuration_problem(error)}", Failure.CREDENTIALS) from None
+        raise ApiError(f"the token cannot be had: {configuration_problem(error)}", Failure.CREDENTIALS) from None
     headers = {}
     for one in auth.values():
         value = str(one["value"]).strip()
@@ -174,6 +199,14 @@ def _shown(settings: KubernetesCluster, host: str) -> str:
     parts = urlsplit(host)
     name = settings.cluster or settings.context or ("" if settings.kubeconfig is not None else "of this pod")
     return f"Kubernetes cluster {name}".rstrip() + f" ({parts.scheme}://{parts.netloc.rpartition('@')[2]})"
+
+
+def _is_this_machine(host: str) -> bool:
+    name = urlsplit(host).hostname or ""
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"
 
 
 def _plain(error: Exception, timeout: float) -> tuple[Failure, str]:

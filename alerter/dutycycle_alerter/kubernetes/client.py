@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import math
 import time
 from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
@@ -52,6 +53,10 @@ class Transport(Protocol):
         """Read credentials again."""
         ...
 
+    def note(self) -> str:
+        """What is careless about it; empty where nothing is."""
+        ...
+
     def close(self) -> None:
         """Close idle connections."""
         ...
@@ -66,10 +71,20 @@ class Client:
         self._most = most_bytes
         self.shown = transport.shown
 
-    def get(self, path: str, query: Mapping[str, str] | None = None, *, accept: str = JSON) -> bytes:
-        """The body of an answer 200. Raises ApiError."""
-        response = self._transport.request(path, query or {}, accept=accept, timeout=self._timeout)
-        deadline = time.monotonic() + _READING * self._timeout
+    def get(
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        accept: str = JSON,
+        at_most: float = math.inf,
+    ) -> bytes:
+        """The body of an answer 200, which begins within `at_most` seconds, if the time-out is longer. Raises
+        ApiError.
+        """
+        timeout = min(self._timeout, at_most)
+        response = self._transport.request(path, query or {}, accept=accept, timeout=timeout)
+        deadline = time.monotonic() + _READING * timeout
         try:
             with cut_off(deadline - time.monotonic(), response.shutdown):
                 if response.status != 200:
@@ -80,7 +95,7 @@ class Client:
                 raise TimeoutError
         except _BROKEN as error:
             late = time.monotonic() >= deadline
-            raise self._transport.failed(path, TimeoutError() if late else error, _READING * self._timeout) from error
+            raise self._transport.failed(path, TimeoutError() if late else error, _READING * timeout) from error
         except _TooLargeError:
             message = f"{self.shown}: {path}: the answer is larger than {self._most / 2**20:g} MiB"
             raise ApiError(message, Failure.GARBAGE) from None
@@ -113,6 +128,10 @@ class Client:
     def renew(self) -> None:
         """Read credentials again. Raises ApiError."""
         self._transport.renew()
+
+    def note(self) -> str:
+        """What is careless about the way to the server; empty where nothing is."""
+        return self._transport.note()
 
     def close(self) -> None:
         """Close idle connections."""

@@ -172,7 +172,7 @@ class Cluster:
         return [*self._reflectors, *((self._node_reflector,) if self._node_reflector is not None else ())]
 
     def _notes(self) -> list[str]:
-        notes = [self._fetcher.note(), self._lookups.problem()]
+        notes = [self._client.note(), self._fetcher.note(), self._lookups.problem()]
         nodes = self._node_reflector
         if nodes is not None and nodes.denied:
             notes.append("may not read nodes: grant list and watch, or set nodes to false")

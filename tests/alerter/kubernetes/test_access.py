@@ -107,16 +107,6 @@ def test_the_context_that_is_named(tmp_path: Path, server: KubernetesServer) -> 
     found.close()
 
 
-def test_a_program_that_gives_tokens(tmp_path: Path, server: KubernetesServer) -> None:
-    """An exec plugin, as cloud providers have them."""
-    version = "client.authentication.k8s.io/v1"
-    told = {"apiVersion": version, "kind": "ExecCredential", "status": {"token": "admin"}}
-    plugin = {"apiVersion": version, "command": "/bin/echo", "args": [json.dumps(told)], "interactiveMode": "Never"}
-    found = access(tmp_path, server.url, {"exec": plugin})
-    assert b"PodList" in Client(found, 5.0).get("/api/v1/pods")
-    found.close()
-
-
 def test_a_password_in_the_servers_url_is_not_shown(tmp_path: Path) -> None:
     found = access(tmp_path, f"http://me:{SECRET}@127.0.0.1:1")
     assert found.shown == "Kubernetes cluster prod (http://127.0.0.1:1)"
@@ -198,12 +188,8 @@ def test_a_server_that_refuses(tmp_path: Path, server: KubernetesServer, caplog:
     assert SECRET not in caplog.text
 
 
-@pytest.mark.parametrize(
-    "user", [{}, {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/false"}}]
-)
-def test_nobody_in_particular(tmp_path: Path, server: KubernetesServer, user: dict[str, Any]) -> None:
-    """A program that fails to make a token leaves none: it is asked again, as a token that ended is."""
-    error = failure(access(tmp_path, server.url, user))
+def test_nobody_in_particular(tmp_path: Path, server: KubernetesServer) -> None:
+    error = failure(access(tmp_path, server.url, {}))
     assert (error.failure, "no token or certificate came along" in str(error)) == (Failure.UNAUTHORIZED, True)
 
 
@@ -289,3 +275,23 @@ def test_when_to_come_again(tmp_path: Path, header: bytes, body: bytes, seconds:
     with raw_http.server(answering(answer), "") as url:
         error = failure(access(tmp_path, url))
     assert (error.failure, error.retry_after) == (Failure.THROTTLED, seconds)
+
+
+@pytest.mark.parametrize(
+    ("url", "how", "words"),
+    [
+        ("http://10.0.0.1", {}, "the token is sent without encryption"),
+        ("https://10.0.0.1", {"insecure-skip-tls-verify": True}, "the token is sent to whoever answers"),
+        ("https://10.0.0.1", {}, ""),
+        ("http://127.0.0.1:8001", {}, ""),
+        ("http://localhost:8001", {}, ""),
+    ],
+)
+def test_carelessness_is_told(tmp_path: Path, url: str, how: dict[str, Any], words: str) -> None:
+    """In what the status says of a cluster; and not where there is no token, or it does not leave the machine."""
+    path = kubeconfig(tmp_path, url, {"token": SECRET}, **how)
+    cluster = Cluster(KubernetesCluster(kubeconfig=path, nodes=False))
+    assert cluster.snapshot().note.startswith(words)
+    assert bool(cluster.snapshot().note) == bool(words)
+    cluster.close()
+    assert access(tmp_path, url, {}, **how).note() == ""
