@@ -37,9 +37,13 @@ class Surroundings:
     scale: float
 
 
-def member(item: JobEvidence, pod: Pod) -> Member:
-    """The part, ended where the API server says so; not seen where exporters lost what is still there."""
-    if pod.over:
+def member(item: JobEvidence, pod: Pod, settings: KubernetesCluster) -> Member:
+    """The part, ended where the API server says so; not seen where exporters lost what is still there.
+
+    A pod that lost the label by which pods are watched looks gone: then it is for its exporter to say.
+    """
+    may_be_hidden = bool(settings.label_selector) and pod.phase not in ("Succeeded", "Failed")
+    if pod.over and not may_be_hidden:
         item = replace(item, ended=min(item.at, end_of(pod) or item.at))
     elif item.ended is not None and pod.deleted is None and pod.phase == "Running":
         item = replace(item, ended=None, visible=False)

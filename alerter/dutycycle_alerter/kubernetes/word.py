@@ -138,7 +138,7 @@ class KubernetesWord:
                 job = job_id(item.job.cluster, owner.workload)
                 names[item.job.id] = job
                 owners[job] = owner
-                parts[job].append(member(item, pod))
+                parts[job].append(member(item, pod, self.settings))
         unclear = self.doubts.namespaces(self.snapshot, self._pass.strangers, self.now)
         for job, members in sorted(parts.items()):
             owner = owners[job]

@@ -307,6 +307,15 @@ def test_a_pod_ends_when_the_api_server_says_so(fields: dict[str, Any], ended: f
     assert found.ended == ended
 
 
+def test_a_pod_that_lost_the_label_by_which_pods_are_watched_ends_by_its_exporters_word() -> None:
+    one = pod(0, gone=True, deleted=LATER - 20)
+    assert [item.ended for item in jobs(known(one), part(one, 0.5), label_selector="gpu=true")] == [None]
+    [over] = jobs(known(one), part(one, 0.5, ended=LATER - 10), label_selector="gpu=true")
+    assert over.ended == LATER - 10
+    done = pod(0, phase="Succeeded", finished=LATER - 20)
+    assert [item.ended for item in jobs(known(done), part(done, 0.5), label_selector="gpu=true")] == [LATER - 20]
+
+
 def test_exporters_that_lost_a_pod_which_runs_do_not_end_it() -> None:
     one = pod(0)
     [found] = jobs(known(one), part(one, 0.5, ended=LATER - 60))
