@@ -1,6 +1,5 @@
 """What Slurm's word adds to our jobs, and when a run is over: requeues, stale answers, clocks, and silence."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 
 from dutycycle_alerter.model import Gpu, Job, JobKind
 from dutycycle_alerter.slurm.facts import JobFacts, facts_of, raw_id, settled
-from dutycycle_alerter.slurm.model import ExitCode, FinalFigures, JobState, SlurmJob, SlurmNode, Snapshot
+from dutycycle_alerter.slurm.model import ExitCode, FinalFigures, JobState, SlurmJob, Snapshot
 
 START = 1_700_000_000.0
 NOW = START + 3600
@@ -25,8 +24,8 @@ def theirs(state: JobState = JobState.RUNNING, **changed: Any) -> SlurmJob:
     return SlurmJob(**{"id": 8, "state": state, "states": (state.upper(),), "start": START, "restarts": 0, **changed})
 
 
-def snapshot(*jobs: SlurmJob, nodes: Mapping[str, SlurmNode] | None = None) -> Snapshot:
-    return Snapshot(NOW, {job.id: job for job in jobs}, nodes or {}, NOW)
+def snapshot(*jobs: SlurmJob) -> Snapshot:
+    return Snapshot(NOW, {job.id: job for job in jobs}, {}, NOW)
 
 
 def fact(known: SlurmJob | None, job: Job | None = None) -> JobFacts:
