@@ -1,8 +1,9 @@
-"""Finds the owners of pods in the background: each once, no faster than the API server likes, again where it failed."""
+"""Finds the owners of pods in the background: no faster than the API server likes, again where it failed, and again to
+see what people write there meanwhile.
+"""
 
 from __future__ import annotations
 
-import heapq
 import logging
 import random
 import time
@@ -13,18 +14,17 @@ from threading import Event, Lock, Thread
 from dutycycle_alerter.errors import SourceError
 from dutycycle_alerter.kubernetes.model import Owner, Pod
 from dutycycle_alerter.kubernetes.owners import OwnerFinder
+from dutycycle_alerter.kubernetes.turns import Rank, Turn, Turns
 
 _log = logging.getLogger(__name__)
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-_OVER_LATER = 30.0
-"""Seconds by which pods that are over wait for those that are not."""
 _HOUSEKEEPING = 5.0
 
 
 class Lookups:
     """The owners of the pods of one cluster. `pods` gives one by its uid, `every` all; `tidy` is called every few
-    seconds. What is written on owners is read again every `renewal` seconds.
+    seconds. What is written on owners is read again every `renewal` seconds, or as often as there is time for it.
     """
 
     def __init__(
@@ -48,9 +48,7 @@ class Lookups:
         self._wake = Event()
         self._lock = Lock()
         self._owners: dict[str, Owner] = {}
-        self._heap: list[tuple[float, int, str, float]] = []
-        """When which pod is due, and its pause after a failure then. The number keeps the order of those that came."""
-        self._number = 0
+        self._turns = Turns()
         self._problem = ""
         self.failures = 0
         self.version = 0
@@ -79,7 +77,7 @@ class Lookups:
 
     def waiting(self) -> int:
         """How many pods have not been looked at."""
-        return len(self._found) + len(self._heap)
+        return len(self._found) + self._turns.waiting
 
     def problem(self) -> str:
         """Why some have no owner yet; empty where nothing failed."""
@@ -96,59 +94,56 @@ class Lookups:
                 self._tidy()
                 self._drop()
                 tidied = now
-            if now - renewed >= self._renewal:
+            if now - renewed >= self._renewal and not self._turns.renewals:
                 self._renew(now)
                 renewed = now
-            if self._heap and self._heap[0][0] <= now:
-                _, _, uid, pause = heapq.heappop(self._heap)
-                self._look(uid, pause)
+            turn = self._turns.take(now)
+            if turn is not None:
+                self._look(turn)
                 continue
-            if not self._heap:
+            if not self._turns.waiting:
                 self._problem = ""
-            due = self._heap[0][0] - now if self._heap else _HOUSEKEEPING
-            self._wake.wait(min(max(due, 0.0), _HOUSEKEEPING))
+            due = self._turns.due()
+            self._wake.wait(_HOUSEKEEPING if due is None else min(max(due - now, 0.0), _HOUSEKEEPING))
 
-    def _look(self, uid: str, pause: float) -> None:
-        pod = self._pods(uid)
+    def _look(self, turn: Turn) -> None:
+        pod = self._pods(turn.uid)
         if pod is None:
             return
         try:
             owner = self._finder.find(pod)
         except SourceError as error:
-            self._again(uid, pause, str(error))
+            self._again(turn, pod, str(error))
         except Exception:  # noqa: BLE001 - one pod shall not end all
-            _log.exception("finding the owner of pod %s", uid)
-            self._again(uid, pause, "an error of the alerter's own, see its log")
+            _log.exception("finding the owner of pod %s", turn.uid)
+            self._again(turn, pod, "an error of the alerter's own, see its log")
         else:
             with self._lock:
-                if self._owners.get(uid) != owner:
-                    self._owners[uid] = owner
+                if self._owners.get(turn.uid) != owner:
+                    self._owners[turn.uid] = owner
                     self.version += 1
 
-    def _again(self, uid: str, pause: float, problem: str) -> None:
+    def _again(self, turn: Turn, pod: Pod, problem: str) -> None:
         if self._stop.is_set():
             return
         self._problem = problem
         self.failures += 1
-        due = time.monotonic() + pause * random.uniform(0.5, 1.0)  # noqa: S311
-        self._number += 1
-        heapq.heappush(self._heap, (due, self._number, uid, min(2 * pause, _LONGEST_PAUSE)))
+        due = time.monotonic() + turn.pause * random.uniform(0.5, 1.0)  # noqa: S311
+        self._turns.add(Turn(turn.uid, pod.namespace, _rank(pod), min(2 * turn.pause, _LONGEST_PAUSE)), due)
 
     def _push(self, uid: str, now: float) -> None:
         pod = self._pods(uid)
         if pod is not None:
-            self._number += 1
-            due = now + (_OVER_LATER if pod.over else 0.0)
-            heapq.heappush(self._heap, (due, self._number, uid, _FIRST_PAUSE))
+            self._turns.add(Turn(uid, pod.namespace, _rank(pod), _FIRST_PAUSE), now)
 
     def _renew(self, now: float) -> None:
         every = self._every()
         self._finder.forget_all_but(every.values())
         self._finder.renew()
-        queued = {uid for _, _, uid, _ in self._heap}
-        for uid, pod in every.items():
-            if not pod.over and uid not in queued:
-                self._push(uid, now)
+        known = [pod for uid, pod in every.items() if not pod.over and uid in self._owners]
+        for number, pod in enumerate(known):
+            due = now + self._renewal * number / len(known)
+            self._turns.add(Turn(pod.uid, pod.namespace, Rank.RENEWAL, _FIRST_PAUSE), due)
 
     def _drop(self) -> None:
         """Forget the owners of pods that are forgotten."""
@@ -156,6 +151,12 @@ class Lookups:
             for uid in _absent(self._owners, self._pods):
                 del self._owners[uid]
                 self.version += 1
+
+
+def _rank(pod: Pod) -> Rank:
+    if pod.over:
+        return Rank.OVER
+    return Rank.PLACED if pod.node else Rank.PENDING
 
 
 def _absent(uids: Iterable[str], pods: Callable[[str], Pod | None]) -> list[str]:

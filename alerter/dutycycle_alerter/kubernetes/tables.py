@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from dutycycle_alerter.kubernetes.model import Node, Pod
 from dutycycle_alerter.kubernetes.nodes import NodeDecoder
-from dutycycle_alerter.kubernetes.objects import MalformedError, identify
+from dutycycle_alerter.kubernetes.objects import MalformedError, Seen, T, identify
 from dutycycle_alerter.kubernetes.pods import PodDecoder
 
 DELETED = "DELETED"
@@ -49,8 +49,8 @@ class Table(Protocol):
 
 
 class PodTable:
-    """Pods by uid. `found` is called with the uid of each one that is new, or has another owner. What has come to its
-    end is forgotten `remember` seconds later.
+    """Pods by uid. `found` is called with the uid of each one that is new, has another owner, or a node at last. What
+    has come to its end is forgotten `remember` seconds later.
     """
 
     def __init__(self, decode: PodDecoder, found: Callable[[str], None], remember: float) -> None:
@@ -114,14 +114,9 @@ class PodTable:
 
     def change(self, told: str, body: Raw) -> str:
         """One object was added, modified or deleted. A pod that goes out of sight of a selector is told as deleted."""
-        try:
-            seen = self._decode(body)
-        except MalformedError:
-            self.malformed += 1
-            who = identify(body)
-            uid, version, pod = who.uid, who.version, None
-        else:
-            uid, version, pod = seen.uid, seen.version, seen.kept
+        seen, malformed = _seen(self._decode, body)
+        self.malformed += malformed
+        uid, pod = seen.uid, seen.kept
         with self._lock:
             if told == DELETED:
                 last = pod or self._pods.get(uid)
@@ -131,9 +126,9 @@ class PodTable:
             elif pod is not None:
                 self._put(pod)
             else:
-                return version
+                return seen.version
             self.version += 1
-        return version
+        return seen.version
 
     def forget(self) -> None:
         """Forget those that came to their end long ago."""
@@ -162,7 +157,7 @@ class PodTable:
             self._over.setdefault(pod.uid, time.monotonic())
         else:
             self._over.pop(pod.uid, None)
-        if known is None or known.owner != pod.owner:
+        if known is None or known.owner != pod.owner or (pod.node and not known.node):
             self._found(pod.uid)
 
     def _remove(self, pod: Pod) -> None:
@@ -208,17 +203,21 @@ class NodeTable:
 
     def change(self, told: str, body: Raw) -> str:
         """One node was added, modified or deleted. Kubelets say every few minutes that nothing has changed."""
-        try:
-            seen = self._decode(body)
-        except MalformedError:
-            self.malformed += 1
-            who = identify(body)
-            name, version, node = who.name, who.version, None
-        else:
-            name, version, node = seen.name, seen.version, seen.kept
+        seen, malformed = _seen(self._decode, body)
+        self.malformed += malformed
+        name, node = seen.name, seen.kept
         known = self._nodes or {}
         if told == DELETED:
             self._nodes = {other: one for other, one in known.items() if other != name}
         elif node is not None and known.get(name) != node:
             self._nodes = {**known, name: node}
-        return version
+        return seen.version
+
+
+def _seen(decode: Callable[[Raw], Seen[T]], body: Raw) -> tuple[Seen[T], bool]:
+    """An object, and whether it is malformed: then only who it is, as far as it says."""
+    try:
+        return decode(body), False
+    except MalformedError:
+        who = identify(body)
+        return Seen(who.uid, who.name, who.version), True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -25,6 +25,7 @@ class Site:
         self.bugs: set[str] = set()
         self.stop = threading.Event()
         self.tidied = 0
+        self.then: tuple[int, Callable[[], None]] | None = None
         self.lookups = Lookups(
             *(OwnerFinder(self.fetch), self.pods.get, lambda: dict(self.pods), self.tidy, self.stop),
             renewal=3600.0,
@@ -33,6 +34,8 @@ class Site:
 
     def fetch(self, namespace: str, reference: Reference) -> Metadata | None:
         self.asked.append(reference.name)
+        if self.then is not None and len(self.asked) == self.then[0]:
+            self.then[1]()
         if reference.name in self.broken:
             raise SourceError(f"{reference.name} cannot be asked for")
         if reference.name in self.bugs:
@@ -42,9 +45,13 @@ class Site:
     def tidy(self) -> None:
         self.tidied += 1
 
-    def add(self, name: str, phase: str = "Running") -> None:
+    def at(self, count: int, then: Callable[[], None]) -> None:
+        """Once so many were asked for."""
+        self.then = count, then
+
+    def add(self, name: str, phase: str = "Running", node: str = "gpu-0") -> None:
         owner = Reference("batch/v1", "Job", f"job-{name}", f"job-{name}")
-        self.pods[name] = Pod("ml", name, name, owner, phase=phase)
+        self.pods[name] = Pod("ml", name, name, owner, node=node, phase=phase)
         self.lookups.want(name)
 
 
@@ -59,14 +66,43 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     found.lookups.close(30)
 
 
-def test_the_living_come_first(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a start there may be thousands of pods that completed."""
-    monkeypatch.setattr(lookups, "_OVER_LATER", 0.3)
+def test_the_living_come_first(site: Site) -> None:
+    """After a start there may be thousands of pods that completed, and thousands that wait for a node."""
     site.add("done", "Succeeded")
+    site.add("waits", "Pending", node="")
     site.add("runs")
     site.lookups.start()
+    until(lambda: len(site.lookups.owners()) == 3)
+    assert site.asked == ["job-runs", "job-waits", "job-done"]
+
+
+def test_renewals_hold_up_nobody(site: Site) -> None:
+    """Each is read again; who is new in between is the next."""
+    for number in range(30):
+        site.add(f"old-{number}")
+    site.lookups.start()
+    until(lambda: len(site.lookups.owners()) == 30)
+    site.asked.clear()
+    site.at(5, lambda: site.add("new"))
+    site.lookups._renewal = 0.001
+    until(lambda: len(set(site.asked)) == 31)
+    assert site.asked.index("job-new") == 5
+    assert set(site.asked[:5]) <= {f"job-old-{number}" for number in range(30)}
+
+
+def test_renewals_are_spread_and_those_that_wait_anyway_are_none(site: Site) -> None:
+    site.broken = {"job-broken"}
+    for name in ("a", "b", "broken"):
+        site.add(name)
+    site.lookups.start()
     until(lambda: len(site.lookups.owners()) == 2)
-    assert site.asked == ["job-runs", "job-done"]
+    added: list[tuple[str, float]] = []
+    site.stop.set()
+    site.lookups.close(30)
+    site.lookups._turns.add = lambda turn, due: added.append((turn.uid, due))  # type: ignore[method-assign]
+    site.lookups._renew(100.0)
+    assert added == [("a", 100.0), ("b", 1900.0)]
+    assert site.lookups.waiting() == 1
 
 
 def test_one_that_fails_holds_up_nobody(site: Site, caplog: pytest.LogCaptureFixture) -> None:

@@ -188,3 +188,12 @@ def test_nodes() -> None:
     table.page([raw({"metadata": {"name": "a"}})])
     table.commit()
     assert table.nodes() == {"a": Node("a", schedulable=False, gpus=8)}
+
+
+def test_a_pod_that_gets_a_node_matters_more(pods: Pods) -> None:
+    """Of a thousand that wait, those that run are looked at first."""
+    for node in ("", "", "gpu-0", "gpu-0"):
+        content = pod("a")
+        content["spec"]["nodeName"] = node
+        pods.change("MODIFIED", content)
+    assert pods.found == ["a", "a"]
