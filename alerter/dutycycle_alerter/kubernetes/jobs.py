@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from dutycycle_alerter.grouping import together
 from dutycycle_alerter.kubernetes.kinds import expects_uneven, kind_of
-from dutycycle_alerter.kubernetes.model import Owner, Pod
+from dutycycle_alerter.kubernetes.model import Node, Owner, Pod
 from dutycycle_alerter.kubernetes.troubles import troubles
 from dutycycle_alerter.kubernetes.users import user_of
 from dutycycle_alerter.model import Job, JobEvidence, job_id
@@ -29,12 +29,15 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What is the same for all jobs of a pass. `scale` is the time scale; `judging` is scaled."""
+    """What is the same for all jobs of a pass. `scale` is the time scale; `judging` is scaled. `nodes` are by name,
+    None where they are not known.
+    """
 
     settings: KubernetesCluster
     judging: Judging
     now: float
     scale: float
+    nodes: Mapping[str, Node] | None
 
 
 def member(item: JobEvidence, pod: Pod, settings: KubernetesCluster) -> Member:
@@ -58,7 +61,7 @@ def job_of(owner: Owner, members: Sequence[Member], known: Sequence[Pod], around
     young = [pod for pod in unseen if around.now - (pod.started or pod.created or 0.0) < UNSEEN / around.scale]
     gone = {one.pod.uid for one in members if one.item.ended is not None and not one.pod.over}
     found = together(
-        _described(owner, members, known, around.settings),
+        _described(owner, members, known, around),
         [one.item for one in members],
         around.judging,
         to_come=sum(max(1, pod.gpus) for pod in young),
@@ -99,7 +102,7 @@ def _never_gone(pod: Pod, around: Surroundings) -> bool:
     return pod.deleted is not None and around.now - pod.deleted >= UNSEEN / around.scale
 
 
-def _described(owner: Owner, members: Sequence[Member], known: Sequence[Pod], settings: KubernetesCluster) -> Job:
+def _described(owner: Owner, members: Sequence[Member], known: Sequence[Pod], around: Surroundings) -> Job:
     first = members[0].item.job
     alive = [one.pod for one in members if not one.pod.over] or [one.pod for one in members]
     cpus, memory = [pod.cpus for pod in alive], [pod.memory for pod in alive]
@@ -109,7 +112,7 @@ def _described(owner: Owner, members: Sequence[Member], known: Sequence[Pod], se
         id=job_id(first.cluster, owner.workload),
         gpus=(),
         kind=kind_of([one.pod for one in members], owner),
-        user=user_of(alive[0], owner, settings, told=told),
+        user=user_of(alive[0], owner, around.settings, told=told),
         namespace=owner.namespace,
         pod=alive[0].name,
         name=owner.name,
@@ -119,7 +122,7 @@ def _described(owner: Owner, members: Sequence[Member], known: Sequence[Pod], se
         labels={**_merged(pod.labels for pod in reversed(alive)), **first.labels, **owner.labels},
         cpus=_total(cpus),
         memory=_total(memory),
-        troubles=tuple(troubles(known)),
+        troubles=tuple(troubles(known, around.nodes, around.now)),
     )
 
 

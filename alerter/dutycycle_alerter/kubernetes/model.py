@@ -43,6 +43,15 @@ class Metadata:
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """How one container of a pod stands: its name, the reason that is given (empty for none), and since when."""
+
+    container: str
+    reason: str = ""
+    since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Pod:
     """One pod with GPU resources or with claims for devices.
 
@@ -53,7 +62,8 @@ class Pod:
     is to be gone, or else, of one that is, when that was found; `gone` tells that it is, or that its labels are no
     longer selected. `gpus` are those that it requests by resources, `claims` the names of its claims, `cpus`
     (cores) and `memory` (bytes) its requests. `attended` tells that a container has a terminal, as those have that
-    people start by hand.
+    people start by hand. `ended` is a container with GPUs that has ended for good while others run on, `starting` the
+    init container that runs, `killed` one that last ended because it took too much memory.
     """
 
     namespace: str
@@ -75,6 +85,9 @@ class Pod:
     cpus: float | None = None
     memory: float | None = None
     attended: bool = False
+    ended: Standing | None = None
+    starting: Standing | None = None
+    killed: Standing | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 

@@ -5,11 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Raw, Struct
 
+from dutycycle_alerter.kubernetes.containers import (
+    Container,
+    ContainerStatus,
+    Quantities,
+    Resources,
+    ended_early,
+    initializing,
+    out_of_memory,
+)
 from dutycycle_alerter.kubernetes.model import Pod
 from dutycycle_alerter.kubernetes.objects import (
     BROKEN,
@@ -30,19 +38,6 @@ _REASON = 128
 _STARTING = ("ContainerCreating", "PodInitializing")
 """Reasons for waiting of every pod that is about to run: another container's says more."""
 _OVER = ("Succeeded", "Failed")
-_Quantities = dict[str, str | float]
-
-
-class _Resources(Struct, gc=False):
-    requests: _Quantities | None = None
-    limits: _Quantities | None = None
-
-
-class _Container(Struct, gc=False):
-    resources: _Resources | None = None
-    tty: bool | None = None
-    stdin: bool | None = None
-    restartPolicy: str | None = None  # noqa: N815 - here and below the API's names
 
 
 class _Claim(Struct, gc=False):
@@ -50,31 +45,13 @@ class _Claim(Struct, gc=False):
 
 
 class _Spec(Struct, gc=False):
-    containers: list[_Container] | None = None
-    initContainers: list[_Container] | None = None  # noqa: N815
-    overhead: _Quantities | None = None
-    resources: _Resources | None = None
-    resourceClaims: list[_Claim] | None = None  # noqa: N815
+    containers: list[Container] | None = None
+    initContainers: list[Container] | None = None  # noqa: N815
+    overhead: Quantities | None = None
+    resources: Resources | None = None
+    resourceClaims: list[_Claim] | None = None  # noqa: N815 - here and below the API's names
     nodeName: Name = ""  # noqa: N815
-
-
-class _Waiting(Struct, gc=False):
-    reason: str = ""
-
-
-class _Terminated(Struct, gc=False):
-    reason: str = ""
-    finishedAt: str | None = None  # noqa: N815
-
-
-class _State(Struct, gc=False):
-    waiting: _Waiting | None = None
-    terminated: _Terminated | None = None
-
-
-class _ContainerStatus(Struct, gc=False):
-    state: _State | None = None
-    restartCount: Annotated[int, Meta(ge=0, le=2**31)] = 0  # noqa: N815
+    restartPolicy: str = ""  # noqa: N815
 
 
 class _Condition(Struct, gc=False):
@@ -89,8 +66,8 @@ class _Status(Struct, gc=False):
     reason: str = ""
     startTime: str | None = None  # noqa: N815
     conditions: list[_Condition] | None = None
-    containerStatuses: list[_ContainerStatus] | None = None  # noqa: N815
-    initContainerStatuses: list[_ContainerStatus] | None = None  # noqa: N815
+    containerStatuses: list[ContainerStatus] | None = None  # noqa: N815
+    initContainerStatuses: list[ContainerStatus] | None = None  # noqa: N815
 
 
 class _Pod(Struct, gc=False):
@@ -127,11 +104,13 @@ class PodDecoder:
         except BROKEN as error:
             raise MalformedError(f"not a pod: {str(error)[:200]}") from None
         metadata, claims = found.metadata, tuple(claim.name for claim in found.spec.resourceClaims or ())
-        kept = _pod(found, asked, gpus, claims) if gpus or claims else None
+        kept = _pod(found, asked, gpus, claims, self._is_gpu) if gpus or claims else None
         return Seen(metadata.uid, metadata.name, metadata.resourceVersion, kept)
 
 
-def _pod(found: _Pod, asked: Mapping[str, float], gpus: int, claims: tuple[str, ...]) -> Pod:
+def _pod(
+    found: _Pod, asked: Mapping[str, float], gpus: int, claims: tuple[str, ...], is_gpu: Callable[[str], bool]
+) -> Pod:
     metadata, spec, status = found.metadata, found.spec, found.status
     containers = status.containerStatuses or []
     every = [*(status.initContainerStatuses or ()), *containers]
@@ -155,6 +134,9 @@ def _pod(found: _Pod, asked: Mapping[str, float], gpus: int, claims: tuple[str, 
         cpus=asked.get("cpu"),
         memory=asked.get("memory"),
         attended=any(one.tty or one.stdin for one in spec.containers or ()),
+        ended=None if over else ended_early(spec.containers or (), containers, spec.restartPolicy, is_gpu),
+        starting=None if over else initializing(spec.initContainers or (), status.initContainerStatuses or ()),
+        killed=out_of_memory(every),
         labels=texts(metadata.labels),
         annotations=texts(metadata.annotations),
     )
@@ -185,14 +167,14 @@ def _requests(spec: _Spec) -> dict[str, float]:
     return asked
 
 
-def _wanted(resources: _Resources | None) -> dict[str, float]:
+def _wanted(resources: Resources | None) -> dict[str, float]:
     """Requests; of what has only a limit, that."""
     if resources is None:
         return {}
     return _numbers(resources.limits) | _numbers(resources.requests)
 
 
-def _numbers(quantities: _Quantities | None) -> dict[str, float]:
+def _numbers(quantities: Quantities | None) -> dict[str, float]:
     return {name: parse_quantity(text) for name, text in (quantities or {}).items()}
 
 
@@ -223,7 +205,7 @@ def _reason(status: _Status, *, over: bool) -> str:
     return next((reason for reason in ends if reason and reason != "Completed"), "")
 
 
-def _waiting(status: _Status, containers: Iterable[_ContainerStatus]) -> str:
+def _waiting(status: _Status, containers: Iterable[ContainerStatus]) -> str:
     """Why containers do not run: what is wrong before what is usual; else why no node was found."""
     reasons = [
         one.state.waiting.reason for one in containers if one.state is not None and one.state.waiting is not None
@@ -237,7 +219,7 @@ def _waiting(status: _Status, containers: Iterable[_ContainerStatus]) -> str:
     return ""
 
 
-def _finished(status: _Status, containers: Iterable[_ContainerStatus]) -> float | None:
+def _finished(status: _Status, containers: Iterable[ContainerStatus]) -> float | None:
     """When the last container ended. A pod whose node was lost, or that never began, has only conditions to tell."""
     ended = [seconds(one.state.terminated.finishedAt) for one in containers if one.state and one.state.terminated]
     known = [time for time in ended if time is not None]

@@ -215,7 +215,8 @@ class KubernetesWord:
 
     @cached_property
     def _around(self) -> Surroundings:
-        return Surroundings(self.settings, self.all_settings.judging, self.now, self.all_settings.time_scale)
+        judging, scale = self.all_settings.judging, self.all_settings.time_scale
+        return Surroundings(self.settings, judging, self.now, scale, self.snapshot.nodes)
 
     @cached_property
     def _own_nodes(self) -> Collection[str]:

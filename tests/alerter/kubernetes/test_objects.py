@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutycycle_alerter.kubernetes import objects
-from dutycycle_alerter.kubernetes.model import Node, Pod, Reference
+from dutycycle_alerter.kubernetes.model import Node, Pod, Reference, Standing
 from dutycycle_alerter.kubernetes.nodes import NodeDecoder
 from dutycycle_alerter.kubernetes.objects import MalformedError, decode_event, decode_metadata, decode_page
 from dutycycle_alerter.kubernetes.pods import PodDecoder, gpu_resources
@@ -337,6 +337,132 @@ def test_what_a_pod_says_of_itself(status: dict[str, Any], expected: dict[str, A
     assert {name: getattr(pod, name) for name in expected} == expected
 
 
+def status(name: str, before: str = "", **states: Any) -> dict[str, Any]:
+    last = {"terminated": {"reason": before, "finishedAt": "2026-11-20T22:14:21Z"}} if before else {}
+    return {"name": name, "restartCount": 0, "state": states, "lastState": last}
+
+
+RUNS = {"running": {"startedAt": "2026-11-20T22:14:21Z"}}
+TRAINER, PROXY = asking({"nvidia.com/gpu": "1"}, name="trainer"), asking(name="proxy")
+
+
+def over(reason: str) -> dict[str, Any]:
+    return {"terminated": {"reason": reason, "finishedAt": "2026-11-20T22:14:21Z"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "statuses", "expected"),
+    [
+        pytest.param(
+            {"restartPolicy": "Never"},
+            [status("trainer", **over("Completed")), status("proxy", **RUNS)],
+            Standing("trainer", "Completed", AT),
+            id="completed",
+        ),
+        pytest.param(
+            {"restartPolicy": "Never"},
+            [status("proxy", **RUNS), status("trainer", **over("Error"))],
+            Standing("trainer", "Error", AT),
+            id="failed",
+        ),
+        pytest.param(
+            {"restartPolicy": "OnFailure"},
+            [status("trainer", **over("Completed")), status("proxy", **RUNS)],
+            Standing("trainer", "Completed", AT),
+            id="not made anew, for it completed",
+        ),
+        pytest.param(
+            {"restartPolicy": "OnFailure"},
+            [status("trainer", **over("Error")), status("proxy", **RUNS)],
+            None,
+            id="is made anew, for it failed",
+        ),
+        pytest.param(
+            {"restartPolicy": "Always"},
+            [status("trainer", **over("Completed")), status("proxy", **RUNS)],
+            None,
+            id="is made anew always",
+        ),
+        pytest.param(
+            {"restartPolicy": "Always", "containers": [TRAINER | {"restartPolicy": "Never"}, PROXY]},
+            [status("trainer", **over("Completed")), status("proxy", **RUNS)],
+            Standing("trainer", "Completed", AT),
+            id="a policy of its own",
+        ),
+        pytest.param(
+            {"restartPolicy": "Never"},
+            [status("trainer", **RUNS), status("proxy", **over("Completed"))],
+            None,
+            id="the one without GPUs",
+        ),
+        pytest.param(
+            {"restartPolicy": "Never"},
+            [status("trainer", **over("Completed")), status("proxy", **over("Completed"))],
+            None,
+            id="all have",
+        ),
+        pytest.param(
+            {"restartPolicy": "Never", "containers": [TRAINER, TRAINER | {"name": "other"}]},
+            [status("trainer", **over("Completed")), status("other", **RUNS)],
+            None,
+            id="another one with GPUs works on",
+        ),
+        pytest.param(
+            {"restartPolicy": "Never", "resourceClaims": [{"name": "gpu"}]}
+            | {"containers": [{"name": "trainer", "resources": {"claims": [{"name": "gpu"}]}}, PROXY]},
+            [status("trainer", **over("Completed")), status("proxy", **RUNS)],
+            Standing("trainer", "Completed", AT),
+            id="a claim",
+        ),
+        pytest.param({}, [status("trainer", **over("Completed")), status("proxy", **RUNS)], None, id="no policy"),
+        pytest.param({"restartPolicy": "Never"}, None, None, id="nothing yet"),
+    ],
+)
+def test_a_container_with_gpus_that_is_over_while_another_runs_on(
+    spec: dict[str, Any], statuses: Any, expected: Standing | None
+) -> None:
+    content = builders.pod("train-0", status={"containerStatuses": statuses})
+    content["spec"] = {"containers": [TRAINER, PROXY], **spec}
+    found = kept(content)
+    assert found is not None
+    assert found.ended == expected
+
+
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [
+        ([status("get", **RUNS)], Standing("get", "", AT)),
+        ([status("proxy", **RUNS), status("get", **RUNS)], Standing("get", "", AT)),
+        ([status("proxy", **RUNS)], None),
+        ([status("get", **over("Completed"))], None),
+        ([status("get", running={"startedAt": "then"})], Standing("get")),
+        ([status("x" * 9000, **RUNS)], Standing("x" * 79 + "…", "", AT)),
+        (None, None),
+    ],
+)
+def test_an_init_container_that_runs_is_known_but_none_that_stays_beside(
+    statuses: Any, expected: Standing | None
+) -> None:
+    content = builders.pod("train-0", phase="Pending", status={"initContainerStatuses": statuses})
+    content["spec"]["initContainers"] = [asking(name="get"), asking(name="proxy", restartPolicy="Always")]
+    found = kept(content)
+    assert found is not None
+    assert found.starting == expected
+
+
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [
+        ([status("proxy", **RUNS), status("trainer", "OOMKilled", **RUNS)], Standing("trainer", "OOMKilled", AT)),
+        ([status("trainer", **over("OOMKilled"))], Standing("trainer", "OOMKilled", AT)),
+        ([status("trainer", "Error", **RUNS)], None),
+        ([status("trainer", **RUNS)], None),
+    ],
+)
+def test_a_container_that_took_too_much_memory_last_time(statuses: Any, expected: Standing | None) -> None:
+    assert made(status={"containerStatuses": statuses}).killed == expected
+
+
 @pytest.mark.parametrize(("fields", "attended"), [({"tty": True}, True), ({"stdin": True}, True), ({}, False)])
 def test_a_terminal_is_noticed(fields: dict[str, Any], attended: bool) -> None:
     assert made(containers=(asking({"nvidia.com/gpu": "1"}, **fields),)).attended is attended
@@ -428,11 +554,15 @@ _PLACES = (
     ("status", "phase"),
     ("status", "conditions"),
     ("status", "containerStatuses"),
+    ("status", "initContainerStatuses"),
+    ("spec", "restartPolicy"),
+    ("spec", "containers", 0, "name"),
+    ("spec", "containers", 0, "resources"),
 )
 
 
 @given(st.sampled_from(_PLACES), _JSON)
-def test_a_pod_with_anything_anywhere_is_read_or_refused(place: tuple[str, ...], value: Any) -> None:
+def test_a_pod_with_anything_anywhere_is_read_or_refused(place: tuple[Any, ...], value: Any) -> None:
     content = builders.pod("train-0")
     inner = content
     for name in place[:-1]:

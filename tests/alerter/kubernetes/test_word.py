@@ -10,7 +10,7 @@ import pytest
 from dutycycle_alerter.fleet_now import AwayNode, FleetGpus, FleetPart
 from dutycycle_alerter.incidents.model import Diagnosis, Incident, Severity, State
 from dutycycle_alerter.kubernetes.doubts import PATIENCE, Doubts
-from dutycycle_alerter.kubernetes.model import Node, Owner, Pod, Reference, Snapshot
+from dutycycle_alerter.kubernetes.model import Node, Owner, Pod, Reference, Snapshot, Standing
 from dutycycle_alerter.kubernetes.word import KubernetesWord, KubernetesWorkloads
 from dutycycle_alerter.model import Evidence, Gpu, JobEvidence, JobKind, job_id
 from dutycycle_alerter.settings import KubernetesCluster, Settings
@@ -192,6 +192,13 @@ def test_troubles_of_pods_are_the_jobs() -> None:
             "for it."
         ),
     )
+
+
+def test_that_a_jobs_node_is_dead_and_that_its_start_takes_long_are_its_troubles() -> None:
+    starts = pod(0, starting=Standing("get-model", "", LATER - 601))
+    snapshot = known(starts, nodes={"node0": Node("node0", ready=False, gpus=8)})
+    [found] = jobs(snapshot, part(starts, 0.0))
+    assert ["get-model" in found.job.troubles[0], "node0" in found.job.troubles[1]] == [True, True]
 
 
 def test_a_name_that_somebody_else_wrote_down_is_not_believed() -> None:
