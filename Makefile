@@ -24,7 +24,7 @@ test: $(VENV)/.test ## every test (ARGS="-k word" for some)
 test-gpu: $(VENV)/.dev ## tests that need a real NVIDIA GPU
 	$(BIN)/pytest -m gpu $(ARGS)
 
-soak: $(VENV)/.test ## the end-to-end scenario at full length and 200,000 scrapes of the exporter, hours
+soak: $(VENV)/.test ## the end-to-end scenario at full length, 200,000 scrapes of the exporter, 10,000 terms of two alerters: hours
 	$(BIN)/pytest -m soak --timeout=0 -s $(ARGS)
 
 bench: BENCH = $(if $(filter command environment,$(origin ARGS)),$(ARGS),--quick)
