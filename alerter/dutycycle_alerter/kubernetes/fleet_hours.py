@@ -16,7 +16,9 @@ def out_of_service(snapshot: Snapshot) -> Mapping[str, str]:
 
 
 def fleet_gpus(snapshot: Snapshot, at: float) -> FleetGpus | None:
-    """The fleet as of `at`, by what pods request; None while nodes are not known."""
+    """The fleet as of `at`, by what pods request; None while nodes are not known. In whole GPUs: what waits for a share
+    or a slice of one waits for nothing that can be counted.
+    """
     nodes = snapshot.nodes
     if nodes is None:
         return None
@@ -28,11 +30,12 @@ def fleet_gpus(snapshot: Snapshot, at: float) -> FleetGpus | None:
         if pod.node:
             used[pod.node] += pod.gpus
         else:
-            pending += pod.gpus
-            held += pod.gpus if pod.waiting == "SchedulingGated" else 0
+            pending += pod.gpus - pod.parts
+            held += pod.gpus - pod.parts if pod.waiting == "SchedulingGated" else 0
+    # Shares and slices are spread over GPUs before two are of one.
     taken = {node.name: min(node.gpus, used[node.name]) for node in nodes.values()}
     away = tuple(
-        AwayNode(frozenset({node.name}), "", node.gpus - taken[node.name], taken[node.name], not node.ready)
+        AwayNode(frozenset({node.name}), node.type, node.gpus - taken[node.name], taken[node.name], not node.ready)
         for node in nodes.values()
         if node.gpus and not (node.ready and node.schedulable)
     )

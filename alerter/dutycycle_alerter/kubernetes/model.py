@@ -60,10 +60,11 @@ class Pod:
     or the pod is not scheduled (`Unschedulable`, `SchedulingGated`); both empty where nothing is said. `started` is
     when the kubelet took it, `finished` when its last container ended (None while one runs). `deleted` is when it
     is to be gone, or else, of one that is, when that was found; `gone` tells that it is, or that its labels are no
-    longer selected. `gpus` are those that it requests by resources, `claims` the names of its claims, `cpus`
-    (cores) and `memory` (bytes) its requests. `attended` tells that a container has a terminal, as those have that
-    people start by hand. `ended` is a container with GPUs that has ended for good while others run on, `starting` the
-    init container that runs, `killed` one that last ended because it took too much memory.
+    longer selected. `gpus` are those that it requests by resources, `parts` how many of them are shares or slices of
+    one, `claims` the names of its claims, `cpus` (cores) and `memory` (bytes) its requests. `attended` tells that a
+    container has a terminal, as those have that people start by hand. `ended` is a container with GPUs that has ended
+    for good while others run on, `starting` the init container that runs, `killed` one that last ended because it took
+    too much memory.
     """
 
     namespace: str
@@ -81,6 +82,7 @@ class Pod:
     deleted: float | None = None
     gone: bool = False
     gpus: int = 0
+    parts: int = 0
     claims: tuple[str, ...] = ()
     cpus: float | None = None
     memory: float | None = None
@@ -104,12 +106,15 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node: whether it takes new pods, whether it is ready, and how many GPUs it can give."""
+    """One node: whether it takes new pods, whether it is ready, how many whole GPUs it has, and their type (empty where
+    nobody says). GPUs of which only shares or slices are known are not counted.
+    """
 
     name: str
     schedulable: bool = True
     ready: bool = True
     gpus: int = 0
+    type: str = ""
 
 
 @dataclass(frozen=True, slots=True)

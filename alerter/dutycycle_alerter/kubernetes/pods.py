@@ -30,6 +30,7 @@ from dutycycle_alerter.kubernetes.objects import (
     seconds,
     texts,
 )
+from dutycycle_alerter.kubernetes.parts import is_part
 from dutycycle_alerter.kubernetes.quantities import parse_quantity
 from dutycycle_alerter.printable import printable
 from dutycycle_alerter.settings.matching import matches_any
@@ -130,6 +131,7 @@ def _pod(
         finished=_finished(status, every) if over else None,
         deleted=seconds(metadata.deletionTimestamp),
         gpus=gpus,
+        parts=math.ceil(sum(amount for name, amount in asked.items() if is_gpu(name) and is_part(name))),
         claims=claims,
         cpus=asked.get("cpu"),
         memory=asked.get("memory"),

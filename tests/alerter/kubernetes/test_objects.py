@@ -176,7 +176,7 @@ def test_recorded_watches_are_read() -> None:
 def test_recorded_nodes_and_metadata_are_read() -> None:
     page = decode_page(recorded("02-pods/list-nodes.res.json"), "NodeList")
     nodes = [NodeDecoder(GPUS)(item).kept for item in page.items or ()]
-    assert nodes == [Node(f"gpu-node-{letter}", gpus=8) for letter in "abc"]
+    assert nodes == [Node(f"gpu-node-{letter}", gpus=8, type="NVIDIA-H200") for letter in "abc"]
     partial = decode_metadata(recorded("02-pods/get-metadata-only.res.json"))
     assert partial == decode_metadata(recorded("02-pods/pod-get-bare.res.json"))
     assert partial.uid == "9606fd41-901b-49ee-b19d-75627c925ba8"
