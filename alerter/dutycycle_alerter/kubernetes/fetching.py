@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from threading import Lock
 from typing import Annotated
-from urllib.parse import quote
 
 import msgspec
 from msgspec import Meta, Struct
@@ -16,12 +16,16 @@ from dutycycle_alerter.kubernetes.client import JSON, METADATA, Client
 from dutycycle_alerter.kubernetes.failures import ApiError, Failure
 from dutycycle_alerter.kubernetes.model import Metadata, Reference
 from dutycycle_alerter.kubernetes.objects import BROKEN, MalformedError, decode_metadata
-from dutycycle_alerter.kubernetes.resources import Resource, well_known
+from dutycycle_alerter.kubernetes.resources import Resource, is_plural, served_under, well_known
 
 REMEMBERED = 600.0
 """Seconds for which it is believed what kinds there are, and that some may not be read."""
 _MOST = 10_000
 _SHOWN = 5
+_ANSWER = 5.0
+"""Seconds at most that the answer for one object may take to begin: the others wait meanwhile."""
+_FIRST_REST, _LONGEST_REST = 2.0, 60.0
+"""Seconds for which a kind is left alone after a failure, growing: some fail slowly, for their own servers are away."""
 
 _Word = Annotated[str, Meta(max_length=253)]
 
@@ -44,6 +48,13 @@ class _Group(Struct):
     preferredVersion: _GroupVersion | None = None  # noqa: N815 - the API's name
 
 
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    until: float
+    pause: float
+    reason: str
+
+
 _RESOURCES = msgspec.json.Decoder(_ApiResources)
 _GROUP = msgspec.json.Decoder(_Group)
 
@@ -60,11 +71,32 @@ class Fetcher:
         """By apiVersion and kind: since when it is believed, and where it is served; None where it is not."""
         self._denied: dict[tuple[Resource, str], float] = {}
         """Kinds that may not be read, in which namespaces, and since when that is believed."""
+        self._resting: dict[tuple[str, str], _Rest] = {}
+        """By group and kind."""
 
     def fetch(self, namespace: str, reference: Reference) -> Metadata | None:
-        """The object; None where it does not exist any more, or may not be read. Raises SourceError where it cannot be
-        found out now.
+        """The object that has this name now; None where there is none, or it may not be read. Raises SourceError where
+        it cannot be found out now.
         """
+        version = reference.api_version.rpartition("/")[2]
+        if not version or not served_under(reference.group, version):
+            return None
+        kind = reference.group, reference.kind
+        rest = self._resting.get(kind)
+        if rest is not None and time.monotonic() < rest.until:
+            raise SourceError(rest.reason)
+        try:
+            found = self._find(namespace, reference)
+        except ApiError as error:
+            pause = _FIRST_REST if rest is None else min(2 * rest.pause, _LONGEST_REST)
+            if len(self._resting) < _MOST or rest is not None:
+                until = time.monotonic() + max(pause, error.retry_after or 0.0)
+                self._resting[kind] = _Rest(until, pause, str(error))
+            raise
+        self._resting.pop(kind, None)
+        return found
+
+    def _find(self, namespace: str, reference: Reference) -> Metadata | None:
         resource = well_known(reference.group, reference.api_version.rpartition("/")[2], reference.kind)
         known = self._kinds.get((reference.api_version, reference.kind))
         if known is not None and time.monotonic() - known[0] < self._remembered:
@@ -101,7 +133,9 @@ class Fetcher:
         since = self._denied.get(place)
         if since is not None and time.monotonic() - since < self._remembered:
             return None
-        path = resource.path(quote(namespace, safe=""), quote(reference.name, safe=""))
+        path = resource.path(namespace, reference.name)
+        if not path:
+            return None
         try:
             try:
                 body = self._ask(path, METADATA)
@@ -119,11 +153,9 @@ class Fetcher:
                     self._denied[place] = time.monotonic()
             return None
         try:
-            found = decode_metadata(body)
+            return decode_metadata(body)
         except MalformedError as error:
             raise SourceError(f"{self._client.shown}: {path}: {error}") from error
-        # Made anew under the same name, it is another.
-        return found if found.uid == reference.uid else None
 
     def _discover(self, reference: Reference) -> Resource | None:
         """Where the kind is served, in the version of the reference or the one that its group prefers."""
@@ -139,9 +171,7 @@ class Fetcher:
         return found
 
     def _served(self, group: str, version: str, kind: str) -> Resource | None:
-        path = (
-            f"/apis/{quote(group, safe='')}/{quote(version, safe='')}" if group else f"/api/{quote(version, safe='')}"
-        )
+        path = served_under(group, version)
         body = self._about(path)
         if body is None:
             return None
@@ -150,13 +180,12 @@ class Fetcher:
         except BROKEN:
             raise SourceError(f"{self._client.shown}: {path}: not a list of resources") from None
         for one in resources:
-            # With a slash it is a part of the objects, such as their status.
-            if one.kind == kind and "/" not in one.name:
+            if one.kind == kind and is_plural(one.name):
                 return Resource(group, version, one.name, one.namespaced)
         return None
 
     def _preferred(self, group: str) -> str:
-        path = f"/apis/{quote(group, safe='')}"
+        path = served_under(group)
         body = self._about(path)
         if body is None:
             return ""
@@ -164,7 +193,8 @@ class Fetcher:
             preferred = _GROUP.decode(body).preferredVersion
         except BROKEN:
             raise SourceError(f"{self._client.shown}: {path}: not a group of resources") from None
-        return preferred.version if preferred is not None else ""
+        found = preferred.version if preferred is not None else ""
+        return found if served_under(group, found) else ""
 
     def _about(self, path: str) -> bytes | None:
         """What the server says of its kinds; None where it has none such, or tells nobody like us."""
@@ -178,7 +208,7 @@ class Fetcher:
     def _ask(self, path: str, accept: str) -> bytes:
         self._wait()
         try:
-            return self._client.get(path, accept=accept)
+            return self._client.get(path, accept=accept, at_most=_ANSWER)
         except ApiError as error:
             if error.failure in (Failure.UNAUTHORIZED, Failure.TLS, Failure.CREDENTIALS):
                 self._client.renew()

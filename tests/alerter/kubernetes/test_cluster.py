@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dutycycle_alerter.kubernetes import cluster as clusters
-from dutycycle_alerter.kubernetes import lookups
+from dutycycle_alerter.kubernetes import fetching, lookups
 from dutycycle_alerter.kubernetes.model import Node, Owner
 from dutycycle_alerter.settings.kubernetes import KubernetesCluster
 from tests.alerter.kubernetes.watched import IMPATIENT, agrees, kubeconfig, table, until, watched
@@ -134,6 +134,8 @@ def test_owners_are_looked_for_again_where_it_failed(
 ) -> None:
     """Until then nothing is said of whose the pod is; the others' owners are found meanwhile."""
     monkeypatch.setattr(lookups, "_FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(fetching, "_LONGEST_REST", 0.05)
+    monkeypatch.setattr(fetching, "_FIRST_REST", 0.05)
     job(server, pods=1)
     with server.inject("error", code=500, path="/jobs/"), watched(tmp_path, server) as cluster:
         until(lambda: cluster.counters().failures.get("owner", 0) > 1)

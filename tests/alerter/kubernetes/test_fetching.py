@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from dutycycle_alerter.errors import SourceError
+from dutycycle_alerter.kubernetes import fetching
 from dutycycle_alerter.kubernetes.access import Access
 from dutycycle_alerter.kubernetes.client import Client
 from dutycycle_alerter.kubernetes.fetching import Fetcher
@@ -17,6 +20,12 @@ from tests.alerter.kubernetes.watched import kubeconfig
 from tests.fakes.kubernetes import KubernetesServer, Rule, builders
 
 JOB = Reference("batch/v1", "Job", "train", "job-1")
+
+
+@pytest.fixture(autouse=True)
+def restless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kinds that failed are asked again at once."""
+    monkeypatch.setattr(fetching, "_FIRST_REST", 0.0)
 
 
 @pytest.fixture
@@ -62,16 +71,17 @@ def test_a_well_known_kind_takes_one_request(fetcher: Asked) -> None:
     assert fetcher.count == 1
 
 
-@pytest.mark.parametrize(
-    "reference",
-    [
-        pytest.param(Reference("batch/v1", "Job", "other", "job-2"), id="deleted"),
-        pytest.param(Reference("batch/v1", "Job", "train", "job-0"), id="made anew under its name"),
-    ],
-)
-def test_what_is_not_there(fetcher: Asked, reference: Reference) -> None:
-    assert fetcher.fetch("ml", reference) is None
+def test_what_is_not_there(fetcher: Asked) -> None:
+    assert fetcher.fetch("ml", Reference("batch/v1", "Job", "other", "job-2")) is None
     assert fetcher.count == 1
+
+
+def test_names_of_all_sorts(server: KubernetesServer, fetcher: Asked) -> None:
+    for name in ("train-0", "a.b-c.1", "Old:style", "..."):
+        server.put(builders.workload("Job", name, uid=name))
+        found = fetcher.fetch("ml", Reference("batch/v1", "Job", name, name))
+        assert found is not None
+        assert found.uid == name
 
 
 def test_any_kind_that_is_installed(server: KubernetesServer, fetcher: Asked) -> None:
@@ -158,7 +168,13 @@ def test_a_server_that_knows_no_partial_objects(server: KubernetesServer, fetche
 
 @pytest.mark.parametrize(
     ("action", "how"),
-    [("error", {"code": 500}), ("error", {"code": 429}), ("error", {"code": 401}), ("close", {}), ("garbage", {})],
+    [
+        ("error", {"code": 500}),
+        ("error", {"code": 429, "retry_after": 0}),
+        ("error", {"code": 401}),
+        ("close", {}),
+        ("garbage", {}),
+    ],
 )
 def test_what_may_pass_is_an_error(server: KubernetesServer, fetcher: Asked, action: str, how: dict[str, int]) -> None:
     """And not the end of a job."""
@@ -173,6 +189,84 @@ def test_what_may_pass_is_an_error(server: KubernetesServer, fetcher: Asked, act
     assert fetcher.fetch("ml", other) is not None
 
 
-def test_names_are_no_paths(server: KubernetesServer, fetcher: Asked) -> None:
-    assert fetcher.fetch("ml", Reference("batch/v1", "Job", "a/../../b?c#d", "job-1")) is None
-    assert server.requests[-1].path in ("/apis/batch/v1/namespaces/ml/jobs/a%2F..%2F..%2Fb%3Fc%23d", "/apis/batch/v1")
+@pytest.mark.parametrize(
+    "reference",
+    [
+        *(Reference("batch/v1", "Job", name, "u") for name in ("a/../../b?c#d", "..", ".", "a%2fb", "a b", "a\n", "")),
+        *(Reference(f"{group}/v1", "Job", "train", "u") for group in ("..", "a..b", "-a", "a.", "A", "a%2e", "x/..")),
+        *(
+            Reference(version, "Job", "train", "u")
+            for version in ("../metrics", "batch/..", "batch/", "..", "", "v%31")
+        ),
+        *(Reference(version, "Thing", "train", "u") for version in ("../metrics", "batch/..", "a/b/c", "batch/v1?x=y")),
+    ],
+)
+def test_names_are_no_paths(server: KubernetesServer, fetcher: Asked, reference: Reference) -> None:
+    """Anybody can write anything into a reference: it would lead to what the alerter may read, and he may not."""
+    assert fetcher.fetch("ml", reference) is None
+    assert fetcher.fetch("../../..", JOB) is None
+    assert not server.requests
+
+
+def test_a_server_cannot_lead_elsewhere(server: KubernetesServer, fetcher: Asked) -> None:
+    kinds = {"resources": [{"name": "../../../metrics", "kind": "Thing"}]}
+    with server.inject("garbage", body=json.dumps(kinds).encode(), path="/apis/lab.example/v2$"):
+        assert fetcher.fetch("ml", Reference("lab.example/v2", "Thing", "big", "big-1")) is None
+    group = {"preferredVersion": {"version": "../../metrics"}}
+    with server.inject("garbage", body=json.dumps(group).encode(), path="/apis/other.example$"):
+        assert fetcher.fetch("ml", Reference("other.example/v2", "Thing", "big", "big-1")) is None
+    assert not [request for request in server.requests if "metrics" in request.path]
+
+
+def test_credentials_are_read_again(tmp_path: Path, server: KubernetesServer) -> None:
+    fetcher = Asked(tmp_path, server, "ended")
+    kubeconfig(tmp_path, server.url, {"token": "admin"})
+    with pytest.raises(SourceError, match="has it ended"):
+        fetcher.fetch("ml", JOB)
+    assert fetcher.fetch("ml", JOB) is not None
+    fetcher.close()
+
+
+def test_a_kind_that_fails_is_left_alone_for_a_while(
+    server: KubernetesServer, fetcher: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Longer each time: each may take long to fail. Others go on, and it is well again with its first answer."""
+    monkeypatch.setattr(fetching, "_FIRST_REST", 1000.0)
+    monkeypatch.setattr(fetching, "_LONGEST_REST", 3000.0)
+    other = Reference("apps/v1", "ReplicaSet", "web", "web-1")
+    with server.inject("error", code=500, path="/jobs/") as fault:
+        clock = 0.0
+        monkeypatch.setattr(fetching, "time", SimpleNamespace(monotonic=lambda: clock))
+        for at, count in (
+            (0, 1),
+            (999, 1),
+            (1001, 2),
+            (3000, 2),
+            (3002, 3),
+            (6001, 3),
+            (6003, 4),
+            (9002, 4),
+            (9004, 5),
+        ):
+            clock = at
+            with pytest.raises(SourceError, match="the server says 500"):
+                fetcher.fetch("ml", JOB)
+            assert (at, fault.count) == (at, count)
+        assert fetcher.fetch("ml", other) is None
+    clock = 20_000.0
+    assert fetcher.fetch("ml", JOB) is not None
+    with server.inject("error", code=429, retry_after=500, path="/jobs/") as fault:
+        monkeypatch.setattr(fetching, "_FIRST_REST", 1.0)
+        for at, count in ((20_001, 1), (20_500, 1), (20_502, 2)):
+            clock = at
+            with pytest.raises(SourceError, match="429"):
+                fetcher.fetch("ml", JOB)
+            assert fault.count == count
+
+
+def test_one_object_may_not_take_as_long_as_a_list(
+    server: KubernetesServer, fetcher: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "_ANSWER", 0.3)
+    with server.inject("hang"), pytest.raises(SourceError, match=r"no answer within 0\.3 s"):
+        fetcher.fetch("ml", JOB)

@@ -24,7 +24,7 @@ class Server:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def get(self, path: str, *, accept: str) -> bytes:
+    def get(self, path: str, *, accept: str, at_most: float) -> bytes:
         self.asked.append(path)
         return json.dumps(ANSWERS[path]).encode()
 
