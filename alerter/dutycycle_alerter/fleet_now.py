@@ -103,14 +103,17 @@ def fleet_now(
         for kind, amount in _kinds(whole, instances[place], away.get(place[0], ""), unclear=place in unclear):
             found[cluster_of(place[0]), whole.gpu.model][kind] += amount
     known = {node for node, _ in wholes}
+    # Labels of Kubernetes' nodes cannot have spaces.
+    models = {whole.gpu.model.replace(" ", "-"): whole.gpu.model for whole in wholes.values()}
     for part in parts:
         if part.gpus is None:
             continue
         for node in part.gpus.away:
             if not node.names & known:
                 word = "down" if node.down else "drained"
-                found[part.cluster, node.type][word] += node.free
-                found[part.cluster, node.type]["unknown"] += node.used
+                model = models.get(node.type, node.type)
+                found[part.cluster, model][word] += node.free
+                found[part.cluster, model]["unknown"] += node.used
         found[part.cluster, ""]["pending"] += part.gpus.pending
         found[part.cluster, ""]["held"] += part.gpus.held
     # What is of no model comes last.

@@ -70,6 +70,12 @@ def test_nodes_out_of_service_of_which_nothing_is_known_count_as_the_scheduler_h
     ]
 
 
+def test_a_model_that_a_label_names_with_dashes_is_the_one_that_exporters_name() -> None:
+    part = FleetPart("", FleetGpus(0.0, away=(AwayNode(frozenset({"b"}), "NVIDIA-H100-80GB", 8, 0, down=True),)))
+    found = fleet_now(Evidence(gpus=[gpu(0, model="NVIDIA H100 80GB")]), parts=[part])
+    assert found[0] == FleetAmounts("", "NVIDIA H100 80GB", unallocated=1, down=8)
+
+
 def test_the_queue_is_counted_beside_the_gpus() -> None:
     part = FleetPart("north", FleetGpus(at=0.0, total=8, allocated=8, pending=12, held=5))
     assert fleet_now(Evidence(gpus=[gpu(0)]), cluster_of=lambda _: "north", parts=[part]) == [
