@@ -15,8 +15,9 @@ from dutycycle_alerter.kubernetes.lookups import Lookups
 from dutycycle_alerter.kubernetes.model import Owner, Pod, Snapshot
 from dutycycle_alerter.kubernetes.nodes import NodeDecoder
 from dutycycle_alerter.kubernetes.owners import OwnerFinder
+from dutycycle_alerter.kubernetes.pace import Pace
 from dutycycle_alerter.kubernetes.pods import PodDecoder, gpu_resources
-from dutycycle_alerter.kubernetes.reflector import Pace, Reflector
+from dutycycle_alerter.kubernetes.reflector import Reflector
 from dutycycle_alerter.kubernetes.tables import NodeTable, PodTable
 from dutycycle_alerter.settings.kubernetes import KubernetesCluster
 from dutycycle_alerter.views import WatchCounts
@@ -28,6 +29,8 @@ RENEWAL = 600.0
 PER_SECOND = 20.0
 """Requests for single objects, at most."""
 _DENIED_NODES = 600.0
+_NODES_SILENT = 300.0
+"""Seconds without a word of nodes after which what was known of them is not any more."""
 _JOIN = 2.0
 
 _PODS, _NODES = "PodList", "NodeList"
@@ -115,7 +118,7 @@ class Cluster:
         return Snapshot(
             pods=pods,
             owners=owners,
-            nodes=self._nodes.nodes(),
+            nodes=None if self._nodes_silent() else self._nodes.nodes(),
             fresh=not problem,
             read_at=time.time() if not problem else read_at,
             error=problem,
@@ -178,10 +181,16 @@ class Cluster:
             notes.append("may not read nodes: grant list and watch, or set nodes to false")
         elif nodes is not None and (problem := nodes.problem()):
             notes.append(problem)
+        if self._nodes_silent():
+            notes.append("what was known of nodes is too old")
         malformed = sum(table.malformed for table in self._tables)
         if malformed:
             notes.append(f"{malformed} times a pod could not be read")
         return notes
+
+    def _nodes_silent(self) -> bool:
+        seconds = self._node_reflector.silent_for() if self._node_reflector is not None else None
+        return seconds is not None and seconds > _NODES_SILENT
 
     def _views(self) -> tuple[Mapping[str, Pod], Mapping[str, Owner]]:
         """Pods and their owners; the same ones again where nothing has changed."""

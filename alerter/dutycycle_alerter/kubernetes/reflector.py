@@ -10,7 +10,6 @@ import random
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from threading import Event, Lock, Thread
 from typing import NoReturn
 
@@ -18,6 +17,7 @@ from dutycycle_alerter.kubernetes import objects
 from dutycycle_alerter.kubernetes.client import Client, Stream, refused
 from dutycycle_alerter.kubernetes.failures import ApiError, Failure
 from dutycycle_alerter.kubernetes.objects import MalformedError
+from dutycycle_alerter.kubernetes.pace import Pace
 from dutycycle_alerter.kubernetes.tables import Table
 
 _log = logging.getLogger(__name__)
@@ -25,28 +25,17 @@ _log = logging.getLogger(__name__)
 _PAGES = 10_000
 _LARGEST_PAGE = 8_000
 _PATIENCE = 3
-"""Failures of a watch in a row after which all is listed anew: its place may be what the server cannot bear."""
+"""Failures in a row, of those that may be the place's, after which all is listed anew: the server cannot bear it."""
+_LONG = 300.0
+"""Seconds for which a server may fail to begin a watch before that may be the place's: a list is what it can bear least
+while it starts or has too much to do.
+"""
 _SHORT = 1.0
 """Seconds that a watch lasts at least that is what it should be."""
 _AT_ONCE = 1.0
 """Seconds within which a list is read that is as good as new."""
 _GRACE = 5.0
 """Seconds within which one watch follows the other without a doubt about what is in between."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How long things take, in seconds. `silence` is how long a watch may say nothing: a bookmark comes every minute.
-    A watch is asked to end after `watch`, or half of that again. `settle` is how long what was missed is waited for
-    when a watch goes on after a failure. Pauses after failures grow from the first to the longest.
-    """
-
-    silence: float = 90.0
-    watch: float = 240.0
-    settle: float = 2.0
-    first_pause: float = 0.8
-    longest_pause: float = 30.0
-    page: int = 500
 
 
 class Reflector:
@@ -82,6 +71,7 @@ class Reflector:
         self._page = pace.page
         self._in_a_row = 0
         self._watches_failed = 0
+        self._failing_since: float | None = None
         self._open = self._missed = False
         self._error = f"{client.shown}: {what}: not listed yet"
         self._failure: Failure | None = None
@@ -174,11 +164,7 @@ class Reflector:
                 self._error = str(other)
         if error.failure is Failure.FORBIDDEN and self._denied_pause is not None:
             return self._denied_pause
-        grown = self._pace.first_pause * 2.0 ** min(self._in_a_row - 1, 20)
-        pause = min(grown, self._pace.longest_pause) * random.uniform(0.5, 1.0)  # noqa: S311
-        # All who were turned away together shall not come back together.
-        asked = error.retry_after
-        return pause if asked is None else max(pause, asked * random.uniform(1.0, 1.1))  # noqa: S311
+        return self._pace.pause(self._in_a_row, error.retry_after)
 
     def _list(self) -> None:
         """All pages, as one. Raises ApiError."""
@@ -211,7 +197,7 @@ class Reflector:
         # From the first page on: what changed since is told again, whatever the server did with the pages.
         self._version, self._page = first, self._pace.page
         self.lists += 1
-        self._watches_failed = 0
+        self._watches_failed, self._failing_since = 0, None
         # What changed while a long list was read comes only now.
         self._missed = time.monotonic() - begun > _AT_ONCE
         self._hear()
@@ -236,8 +222,8 @@ class Reflector:
                     self._take(line)
                     lines += 1
             self._ended(lines, time.monotonic() - begun)
-        except ApiError:
-            self._watches_failed += 1
+        except ApiError as error:
+            self._watches_failed += self._may_be_the_place(error.failure)
             if self._watches_failed >= _PATIENCE:
                 self._version = ""
             raise
@@ -245,6 +231,17 @@ class Reflector:
             self._open, self._closed = False, time.monotonic()
             with self._lock:
                 self._stream = None
+
+    def _may_be_the_place(self, failure: Failure) -> bool:
+        """Whether a watch that failed like this may do so because of where it was to begin."""
+        if self._open:
+            return True
+        now = time.monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+        if failure is Failure.SERVER:
+            return now - self._failing_since >= _LONG
+        return failure in (Failure.GARBAGE, Failure.REFUSED)
 
     def _opened(self, stream: Stream) -> float:
         with self._lock:
@@ -256,7 +253,7 @@ class Reflector:
             self._settled = now + self._pace.settle
         self._missed = False
         self._hear()
-        self._open, self._error, self._failure = True, "", None
+        self._open, self._error, self._failure, self._failing_since = True, "", None, None
         return now
 
     def _take(self, line: bytes) -> None:

@@ -129,6 +129,58 @@ def test_nodes_that_may_not_be_read_are_no_trouble(server: KubernetesServer, tmp
         assert snapshot.owners["train-0"].name == "train"
 
 
+def test_nodes_that_nothing_is_heard_of_are_not_known(
+    server: KubernetesServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A right that is taken away would else leave nodes for ever that are long gone."""
+    server.put(builders.node("gpu-node-a"))
+    server.add_user("alerter", "token", READ_PODS, Rule(("list", "watch"), ("nodes",), ("",)))
+    path = kubeconfig(tmp_path, server.url, {"token": "token"})
+    with watched(tmp_path, server, kubeconfig=path, nodes=True) as cluster:
+        until(lambda: agrees(cluster, server) and cluster.snapshot().nodes is not None)
+        server.add_user("alerter", "token", READ_PODS)
+        with server.inject("cut", path="/nodes$"):
+            server.put(builders.node("gpu-node-b"))
+            until(lambda: "may not read nodes" in cluster.snapshot().note)
+        assert set(cluster.snapshot().nodes or ()) == {"gpu-node-a"}
+        monkeypatch.setattr(clusters, "_NODES_SILENT", 0.0)
+        snapshot = cluster.snapshot()
+        assert (snapshot.nodes, snapshot.fresh, snapshot.error) == (None, True, "")
+        assert "what was known of nodes is too old" in snapshot.note
+
+
+def test_what_fails_while_it_is_read_is_not_fresh(
+    server: KubernetesServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod may have been missing for a moment: what is absent from a fresh snapshot does not exist."""
+    with watched(tmp_path, server) as cluster:
+        until(lambda: cluster.snapshot().fresh)
+        views = cluster._views
+
+        def slowly() -> object:
+            server.stop()
+            until(lambda: cluster.counters().failures)
+            return views()
+
+        monkeypatch.setattr(cluster, "_views", slowly)
+        snapshot = cluster.snapshot()
+        assert (snapshot.fresh, bool(snapshot.error)) == (False, True)
+
+
+def test_a_right_that_is_granted_counts_from_the_next_start(server: KubernetesServer, tmp_path: Path) -> None:
+    """What a job is does not change in its life, unless the alerter starts anew: then it is known by its owner."""
+    job(server, pods=1, annotations={"dutycycle.io/user": "ada"})
+    server.add_user("alerter", "token", READ_PODS)
+    path = kubeconfig(tmp_path, server.url, {"token": "token"})
+    for right, written in ((None, {}), (Rule(("get",), ("jobs",), ("batch",)), {"dutycycle.io/user": "ada"})):
+        server.add_user("alerter", "token", READ_PODS, *((right,) if right else ()))
+        with watched(tmp_path, server, kubeconfig=path) as cluster:
+            assert cluster.wait_synced(30)
+            owner = cluster.snapshot().owners["train-0"]
+            assert (owner.uid, owner.annotations) == ("train-uid", written)
+            assert bool(cluster.snapshot().note) == (right is None)
+
+
 def test_owners_are_looked_for_again_where_it_failed(
     server: KubernetesServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

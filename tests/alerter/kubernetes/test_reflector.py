@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,8 +15,9 @@ from dutycycle_alerter.kubernetes import reflector
 from dutycycle_alerter.kubernetes.client import refused
 from dutycycle_alerter.kubernetes.failures import ApiError, Failure
 from dutycycle_alerter.kubernetes.objects import Status
+from dutycycle_alerter.kubernetes.pace import Pace
 from dutycycle_alerter.kubernetes.pods import PodDecoder, gpu_resources
-from dutycycle_alerter.kubernetes.reflector import Pace, Reflector
+from dutycycle_alerter.kubernetes.reflector import Reflector
 from dutycycle_alerter.kubernetes.tables import PodTable
 from tests.alerter.kubernetes.watched import CALM as PACE
 from tests.alerter.kubernetes.watched import until
@@ -221,11 +223,69 @@ def test_a_malformed_object_is_passed_over() -> None:
         assert (run.pods(), run.table.malformed) == ({"a": False}, 1)
 
 
-def test_a_place_that_the_server_cannot_bear_is_given_up() -> None:
-    """A real server answers 500 to a resource version that it cannot read."""
+def test_a_place_that_the_server_cannot_bear_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real server answers 500 to a resource version that it cannot read, and so it does to much else for a while."""
+    monkeypatch.setattr(reflector, "_LONG", 0.0)
     no = refused("there", 500, Status())
     with Run(page("a"), no, no, no, page("a", version="20")) as run:
         assert run.versions() == ["list ", "watch 10", "watch 10", "watch 10", "list ", "watch 20"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        (ApiError("cut off", Failure.CUT),),
+        (b"no event", ENDED),
+        (b'{"type": "ERROR", "object": {"kind": "Status", "code": 500}}', ENDED),
+        ApiError("400", Failure.REFUSED),
+        ApiError("no lines", Failure.GARBAGE),
+    ],
+)
+def test_a_watch_that_fails_again_and_again_from_its_place_is_listed_anew(fault: Any) -> None:
+    with Run(page("a"), fault, fault, fault, page("a", version="20")) as run:
+        assert run.versions() == ["list ", "watch 10", "watch 10", "watch 10", "list ", "watch 20"]
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        Failure.THROTTLED,
+        Failure.SERVER,
+        Failure.UNREACHABLE,
+        Failure.TIMEOUT,
+        Failure.CUT,
+        Failure.UNAUTHORIZED,
+        Failure.FORBIDDEN,
+        Failure.CREDENTIALS,
+    ],
+)
+def test_a_server_that_has_too_much_to_do_is_not_asked_for_all(failure: Failure) -> None:
+    """Nor is one that starts, or whose proxy is away: where the watch was does as well later."""
+    no = ApiError("no", failure)
+    with Run(page("a"), *[no] * 9, (event("ADDED", "b", "12"), ENDED)) as run:
+        assert run.versions() == ["list ", *["watch 10"] * 10, "watch 12"]
+        assert run.reflector.lists == 1
+
+
+def test_a_watch_that_ended_and_does_not_begin_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server takes the next one and does not answer: nothing is known to have failed, and it is not fresh."""
+    monkeypatch.setattr(reflector, "_GRACE", 0.0)
+    monkeypatch.setattr(reflector, "_SHORT", 0.0)
+    answer = threading.Event()
+    run = Run(page("a"), (bookmark("11"), ENDED))
+    watch = run.script.watch
+
+    def hang(path: str, query: Mapping[str, str], silence: float, longest: float) -> Lines:
+        if query["resourceVersion"] == "11":
+            answer.wait(30)
+        return watch(path, query, silence, longest)
+
+    run.script.watch = hang  # type: ignore[method-assign]
+    run.reflector.start()
+    until(lambda: "the watch ended, and the next has not begun yet" in run.reflector.problem())
+    answer.set()
+    until(lambda: not run.reflector.problem())
+    run.reflector.close(30)
 
 
 def test_a_silent_watch_is_followed_by_a_list() -> None:

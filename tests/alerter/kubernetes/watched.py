@@ -12,7 +12,7 @@ from typing import Any
 
 from dutycycle_alerter.kubernetes.cluster import Cluster
 from dutycycle_alerter.kubernetes.model import Snapshot
-from dutycycle_alerter.kubernetes.reflector import Pace
+from dutycycle_alerter.kubernetes.pace import Pace
 from dutycycle_alerter.settings.kubernetes import KubernetesCluster
 from tests.fakes.kubernetes import KubernetesServer
 
