@@ -34,6 +34,12 @@ class StoreError(AlerterError):
     """The store cannot be used."""
 
 
+class StoreUrlError(StoreError):
+    """The store's URL cannot be used as it is written."""
+
+    usage = True
+
+
 class LeaseLostError(StoreError):
     """This alerter no longer evaluates: what it was about to write was not written."""
 

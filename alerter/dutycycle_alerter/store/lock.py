@@ -10,18 +10,19 @@ import fcntl
 import os
 from pathlib import Path
 
-import sqlalchemy as sa
-
 from dutycycle_alerter.errors import StoreError
+from dutycycle_alerter.store.url import parse_url
 
 
 class StoreLock:
     """Held from construction to `release`."""
 
     def __init__(self, url: str) -> None:
-        """Take the lock of an SQLite file; other databases have none. Raises StoreError where another holds it."""
+        """Take the lock of an SQLite file; other databases have none. Raises StoreError where another holds it, or the
+        URL cannot be used.
+        """
         self._file: int | None = None
-        parsed = sa.make_url(url)
+        parsed = parse_url(url)
         if parsed.get_backend_name() != "sqlite" or not parsed.database:
             return
         path = Path(f"{parsed.database}.lock")

@@ -2,50 +2,54 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
-from dutycycle_alerter.errors import StoreError
+from dutycycle_alerter.errors import StoreError, StoreUrlError
+from dutycycle_alerter.printable import printable
 
 _EXAMPLES = "sqlite:////var/lib/dutycycle/dutycycle.sqlite3 or postgresql://user@host/name"
 _POSTGRESQL = ("postgresql", "postgres")
 _DRIVER = "postgresql+psycopg"
 _FILE = "password_file"
+_SEVERAL = ("host", "port")
 _LONGEST_SECRET = 64 * 1024
 
 
 def parse_url(text: str) -> sa.URL:
-    """A URL that SQLAlchemy can open. Raises StoreError with the remedy.
+    """A URL that SQLAlchemy can open. Raises StoreUrlError with the remedy, StoreError where the password's file
+    cannot be read.
 
     PostgreSQL is spoken to through psycopg, whatever SQLAlchemy's default is. The query may have libpq's options, and
     `password_file`, which holds the password alone. What libpq reads from the environment (PGPASSWORD, PGPASSFILE,
     PGSSLMODE, ...) holds where the URL is silent.
     """
-    try:
-        url = sa.make_url(text)
-    except (ArgumentError, ValueError):
+    url = _read(text)
+    if url is None:
         # Neither the URL nor what the parser says of it: one that cannot be read may show its password anywhere.
-        raise StoreError(
+        raise StoreUrlError(
             f"the database's URL cannot be read: write it like {_EXAMPLES}, with special characters in a password as "
             "%XX"
-        ) from None
+        )
     backend, _, driver = url.drivername.partition("+")
     if backend in _POSTGRESQL:
         if driver not in ("", "psycopg"):
-            raise StoreError(
+            raise StoreUrlError(
                 f"database {show_url(url)}: PostgreSQL is spoken to through psycopg 3: write postgresql://... "
                 "without a driver"
             )
         url = url.set(drivername=_DRIVER)
+        _refuse_others(url)
         return _with_password(url) if _FILE in url.query else url
     if backend != "sqlite":
-        raise StoreError(f"database {show_url(url)}: a store is SQLite or PostgreSQL: write {_EXAMPLES}")
+        raise StoreUrlError(f"database {show_url(url)}: a store is SQLite or PostgreSQL: write {_EXAMPLES}")
     if _FILE in url.query:
-        raise StoreError(f"database {show_url(url)}: SQLite has no password: remove {_FILE}")
+        raise StoreUrlError(f"database {show_url(url)}: SQLite has no password: remove {_FILE}")
     if url.database in (None, "", ":memory:"):
-        raise StoreError(f"database {show_url(url)}: a store needs a file: write it like sqlite:///dutycycle.sqlite3")
+        raise StoreUrlError(f"database {show_url(url)}: a store needs a file: write it like sqlite:///dutycycle.sqlite3")
     return url
 
 
@@ -57,19 +61,51 @@ def show_url(url: sa.URL) -> str:
 
 def mask_url(text: str) -> str:
     """A URL as it is configured, without its password. Of one that cannot be read nothing is shown."""
+    url = _read(text)
+    if url is None:
+        return "***"
+    if url.query:
+        # One whose name is misspelt may hold the password as well.
+        shown = {_FILE} | {name for name, secret in _options().items() if not secret}
+        url = url.update_query_dict({name: "hidden" for name in url.query if name not in shown})
+    return url.render_as_string(hide_password=True)
+
+
+def _read(text: str) -> sa.URL | None:
+    """None where it cannot be read as it was meant."""
     try:
         url = sa.make_url(text)
     except (ArgumentError, ValueError):
-        return "***"
-    if "password" in url.query:
-        url = url.update_query_dict({"password": "hidden"})
-    return url.render_as_string(hide_password=True)
+        return None
+    # An @ in a password that is not written as %40 leaves the password's end in the host's name.
+    return None if "@" in (url.host or "") else url
+
+
+def _refuse_others(url: sa.URL) -> None:
+    """What psycopg would take for an argument of its own, or libpq does not know. Raises StoreUrlError."""
+    for name, value in url.query.items():
+        if name != _FILE and name not in _options():
+            raise StoreUrlError(f"database {show_url(url)}: libpq has no option {printable(name, 40)}: correct its name")
+        if not isinstance(value, str) and name not in _SEVERAL:
+            raise StoreUrlError(f"database {show_url(url)}: {name} is given more than once")
+
+
+@cache
+def _options() -> dict[str, bool]:
+    """libpq's options, and whether they are secret. Those that change what a connection is for are left out."""
+    import psycopg  # noqa: PLC0415 - it takes half a second to import, and 10 MB
+
+    return {
+        option.keyword.decode(): option.dispchar == b"*"
+        for option in psycopg.pq.Conninfo.get_defaults()
+        if option.dispchar != b"D"
+    }
 
 
 def _with_password(url: sa.URL) -> sa.URL:
     named = url.query[_FILE]
     if url.password is not None or "password" in url.query or not isinstance(named, str):
-        raise StoreError(f"database {show_url(url)}: it has a password, and {_FILE} names another")
+        raise StoreUrlError(f"database {show_url(url)}: it has a password, and {_FILE} names another")
     file = Path(named)
     try:
         with file.open("rb") as opened:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import sys
+
 import pytest
 
+from dutycycle_alerter import cli
 from dutycycle_alerter.cli.serve import overridden
 from dutycycle_alerter.errors import ConfigError
 from dutycycle_alerter.settings import Prometheus, Settings
@@ -26,3 +30,38 @@ def test_what_is_said_counts() -> None:
 def test_targets_beside_a_prometheus_are_a_mistake() -> None:
     with pytest.raises(ConfigError, match="exclude each other"):
         overridden(Settings(prometheus=Prometheus()), targets=("http://n/metrics",))
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("postgresql://u:s3cret", "cannot be read"),
+        ("postgresql://u:s3@s3cret@h/n", "cannot be read"),
+        ("postgresql://u:s3cret@[::1/n", "cannot be read"),
+        ("postgresql://u:pa#s3cret@h:54x/n", "cannot be read"),
+        ("u:s3cret@h", "cannot be read"),
+        ("mysql://u:s3cret@h/n", "SQLite or PostgreSQL"),
+        ("postgresql+asyncpg://u:s3cret@h/n", "psycopg 3"),
+        ("postgresql://u:s3cret@h/n?password_file=/f", "names another"),
+        ("postgresql://u:s3cret@h/n?prepare_threshold=0", "no option prepare_threshold"),
+        ("postgresql://u@h/n?passwort=s3cret", "no option passwort"),
+        ("postgresql://u:s3cret@h/n?autocommit=true", "no option autocommit"),
+        ("postgresql://u@h/n?password=s3cret&password=s3cret2", "password is given more than once"),
+        ("sqlite:///s3cret?password_file=/s3cret", "no password"),
+        ("sqlite://", "needs a file"),
+    ],
+)
+def test_a_database_that_cannot_be_meant_is_wrong_usage_and_its_password_is_nowhere(
+    url: str, said: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["dutycycle", "serve", "--web.listen-address", "127.0.0.1:0", "--database", url])
+    handlers = logging.getLogger().handlers[:]
+    try:
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+    finally:
+        logging.getLogger().handlers[:] = handlers
+    output = "".join(capfd.readouterr())
+    assert ended.value.code == 2
+    assert said in output
+    assert "s3cret" not in output.replace("sqlite:///s3cret", "")

@@ -38,5 +38,13 @@ def test_a_place_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path
         StoreLock(f"sqlite:///{tmp_path / 'missing' / 'a.sqlite3'}")
 
 
+@pytest.mark.parametrize("url", ["postgresql://u:s3cret", "postgresql://u:s3@cret@h/n", "s3cret", ""])
+def test_an_address_that_cannot_be_read_is_an_error_that_does_not_show_it(url: str) -> None:
+    with pytest.raises(StoreError, match="cannot be read: write it like") as error:
+        StoreLock(url)
+    assert "cret@" not in str(error.value)
+    assert "s3" not in str(error.value)
+
+
 def test_other_databases_have_no_lock_file() -> None:
     StoreLock("postgresql://host/name").release()
