@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
 from dutycycle_alerter.errors import LeaseLostError
 from dutycycle_alerter.store.clock import DatabaseClock, database_time
@@ -81,12 +83,12 @@ class Lease:
                 log.warning("sessions that held the lease and were silent were ended: %d", ended)
             wanted = lease.c.name == NAME if self._alone else sa.and_(lease.c.name == NAME, _FREE)
             update = sa.update(lease).where(wanted).values(epoch=lease.c.epoch + 1, **values)
+            # Two alerters that are the first on a new database both try; the second waits for what the first does.
+            nobody = {"name": NAME, "holder": "", "epoch": 0, "length": self.length, "expires_at": 0.0}
+            connection.execute(_insert(connection, nobody))
             epoch = connection.execute(update.returning(lease.c.epoch)).scalar()
             if epoch is None:
-                if connection.execute(sa.select(lease.c.epoch).where(lease.c.name == NAME)).first() is not None:
-                    return None
-                epoch = 1
-                connection.execute(sa.insert(lease).values(name=NAME, epoch=epoch, **values))
+                return None
         return Term(self._database, self.holder, self.length, epoch, begun, self._clock, self._monotonic)
 
 
@@ -182,6 +184,13 @@ def load_evaluating(connection: sa.Connection) -> Evaluating | None:
         sa.select(columns.holder, columns.epoch, columns.expires_at).where(columns.name == NAME)
     ).first()
     return None if row is None else Evaluating(row.holder, row.epoch, row.expires_at)
+
+
+def _insert(connection: sa.Connection, row: Mapping[str, Any]) -> sa.Insert:
+    """Make a row where there is none."""
+    if connection.dialect.name == "postgresql":
+        return postgresql.insert(lease).values(row).on_conflict_do_nothing()
+    return sqlite.insert(lease).values(row).on_conflict_do_nothing()
 
 
 def _end_when_idle(connection: sa.Connection, length: float) -> None:

@@ -1,7 +1,8 @@
 """Ends sessions of PostgreSQL that hold what others need, and of whose process nothing more is heard.
 
 PostgreSQL ends a transaction that idles by itself, but not one whose client stopped, or was cut off, in the middle of
-sending something: that one would keep its locks until the kernel finds the connection dead, after hours or never.
+sending or receiving something: that one would keep its locks until the kernel finds the connection dead, after hours
+or never.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _END = sa.text(
         WHERE activity.datname = current_database()
           AND activity.pid <> pg_backend_pid()
           AND activity.usename = current_user
-          AND activity.wait_event = 'ClientRead'
+          AND activity.wait_event IN ('ClientRead', 'ClientWrite')
           AND activity.state_change < clock_timestamp() - make_interval(secs => :silent)
           AND (held.locktype = 'advisory' AND held.mode = 'ExclusiveLock'
                OR held.relation = to_regclass('lease') AND held.mode IN ('RowShareLock', 'RowExclusiveLock'))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 import sqlalchemy as sa
 
 from dutycycle_alerter.errors import LeaseLostError, StoreError
 from dutycycle_alerter.store.database import Database, get_meta, open_database, set_meta
-from dutycycle_alerter.store.lease import Lease, Term, load_evaluating
+from dutycycle_alerter.store.lease import NAME, Lease, Term, load_evaluating
 from dutycycle_alerter.store.schema import lease as table
 from tests.fakes.clock import FakeClock
 
@@ -170,8 +174,29 @@ def test_a_database_whose_clock_was_set_back_is_not_without_evaluator_for_that_l
     assert taken(other).epoch == 2
 
 
-@pytest.mark.parametrize("sending", [False, True], ids=["between statements", "within one"])
-def test_who_stops_in_the_middle_of_a_transaction_is_ended_by_the_database(postgres_url: str, sending: bool) -> None:
+def between_statements(connection: sa.Connection) -> None:
+    """Nothing is under way."""
+
+
+def sending(connection: sa.Connection) -> None:
+    """The first message (Parse) of a statement, without those that end it."""
+    raw = connection.connection.driver_connection
+    assert raw is not None
+    message = b"\0SELECT 1\0\0\0"
+    os.write(raw.fileno(), b"P" + (len(message) + 4).to_bytes(4, "big") + message)
+
+
+def receiving(connection: sa.Connection) -> None:
+    """An answer that fits in no buffer, of which nothing is read."""
+    raw = connection.connection.driver_connection
+    assert raw is not None
+    raw.pgconn.send_query(b"SELECT repeat('x', 3000) FROM generate_series(1, 20000)")
+
+
+@pytest.mark.parametrize("stop", [between_statements, sending, receiving])
+def test_who_stops_in_the_middle_of_a_transaction_is_ended_by_the_database(
+    postgres_url: str, stop: Callable[[sa.Connection], None]
+) -> None:
     """As a process does that is paused, or cut off, while it holds the lease's row."""
     database, other = open_database(postgres_url), open_database(postgres_url)
     a, b = Lease(database, "a", 0.3, monotonic=FakeClock()), Lease(other, "b", 0.3)
@@ -181,17 +206,12 @@ def test_who_stops_in_the_middle_of_a_transaction_is_ended_by_the_database(postg
     def write() -> None:
         with term.write() as connection:
             set_meta(connection, "x", "paused")
-            if sending:
-                raw = connection.connection.driver_connection
-                assert raw is not None
-                # The first message (Parse) of a statement, without those that end it.
-                message = b"\0SELECT 1\0\0\0"
-                os.write(raw.fileno(), b"P" + (len(message) + 4).to_bytes(4, "big") + message)
+            stop(connection)
             while not took_over:
                 if b.look()[1] and (next_term := b.take()) is not None:
                     took_over.append(next_term)
 
-    with pytest.raises(StoreError, match="terminating connection"):
+    with pytest.raises(StoreError, match="in progress" if stop is receiving else "terminating connection"):
         write()
     assert took_over[0].epoch == 2
     with other.read() as connection:
@@ -200,3 +220,42 @@ def test_who_stops_in_the_middle_of_a_transaction_is_ended_by_the_database(postg
         term.renew()
     database.close()
     other.close()
+
+
+def test_of_those_who_are_the_first_on_a_new_database_one_has_it(postgres_url: str) -> None:
+    """And the others an answer, also where each began before any of them had made the row."""
+    databases = [open_database(postgres_url) for _ in range(4)]
+    for _ in range(5):
+        with databases[0].write() as connection:
+            connection.execute(sa.delete(table))
+        together = threading.Barrier(len(databases))
+
+        def take(database: Database, together: threading.Barrier = together) -> Term | None:
+            together.wait()
+            return Lease(database, "a", LONG).take()
+
+        with ThreadPoolExecutor(len(databases)) as pool:
+            terms = [term for term in pool.map(take, databases) if term is not None]
+        assert [term.epoch for term in terms] == [1]
+    for database in databases:
+        database.close()
+
+
+def test_who_finds_no_row_while_another_makes_it_waits_for_it(postgres_url: str) -> None:
+    database, other = open_database(postgres_url), open_database(postgres_url)
+    with ThreadPoolExecutor(1) as pool:
+        with database.write(alone=False) as connection:
+            row = {"name": NAME, "holder": "a", "epoch": 1, "length": LONG, "expires_at": time.time() + LONG}
+            connection.execute(sa.insert(table).values(row))
+            taking = pool.submit(Lease(other, "b", LONG).take)
+            wait_for_a_waiter(connection, taking)
+        assert taking.result() is None
+    database.close()
+    other.close()
+
+
+def wait_for_a_waiter(connection: sa.Connection, waiter: Future[Term | None]) -> None:
+    """Until somebody waits for a lock, which is what `waiter` must do."""
+    waiting = sa.text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+    while not connection.execute(waiting).scalar():
+        assert not waiter.done(), "it did not wait"
