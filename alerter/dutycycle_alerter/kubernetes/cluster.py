@@ -159,6 +159,8 @@ class Cluster:
         deadline = time.monotonic() + _JOIN
         for reflector in self._every_reflector():
             reflector.close(0.0)
+        # Whoever waits for a program that gives credentials goes on then, and others' connections come back later.
+        self._client.close()
         for reflector in self._every_reflector():
             reflector.close(max(0.0, deadline - time.monotonic()))
         self._lookups.close(max(0.0, deadline - time.monotonic()))

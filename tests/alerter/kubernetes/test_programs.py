@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import os
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -176,7 +176,7 @@ def test_one_that_hangs_holds_up_no_request_and_no_end(program: Program) -> None
         except ApiError as error:
             errors.append(str(error))
 
-    thread = Thread(target=renew)
+    thread = threading.Thread(target=renew)
     thread.start()
     until(program.hangs)
     assert b"PodList" in listed(found)
@@ -191,7 +191,7 @@ def test_several_who_need_it_run_it_once(program: Program) -> None:
     program.does(gives())
     found = program.access()
     program.does(f"until test -e go; do sleep 0.05; done; {gives()}")
-    threads = [Thread(target=found.renew) for _ in range(4)]
+    threads = [threading.Thread(target=found.renew) for _ in range(4)]
     for thread in threads:
         thread.start()
     until(lambda: program.runs() == 2)
@@ -224,3 +224,19 @@ def test_a_watch_outlives_a_program_that_fails_for_a_while(
         assert cluster.wait_synced(30)
         assert cluster.snapshot().owners["train-1"].annotations == {"dutycycle.io/user": "ada"}
     assert not [request for request in server.requests if request.user == "system:anonymous"]
+
+
+def test_a_watch_ends_while_the_program_hangs(program: Program, server: KubernetesServer, tmp_path: Path) -> None:
+    server.add_user("old", "old", *server.users["admin"].rules)
+    program.does(gives("old"))
+    with watched(tmp_path, server, kubeconfig=program.kubeconfig, nodes=True, timeout=300.0) as cluster:
+        until(lambda: agrees(cluster, server))
+        program.does(HANGS)
+        server.remove_user("old")
+        with server.inject("cut"):
+            server.put(builders.pod("train-1"))
+            until(program.hangs)
+            assert not cluster.snapshot().fresh
+            cluster.close()
+    until(lambda: not [one for one in threading.enumerate() if one.name.startswith("kubernetes-")])
+    until(lambda: not program.hangs())
