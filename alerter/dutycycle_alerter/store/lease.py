@@ -22,7 +22,7 @@ from dutycycle_alerter.store.clock import DatabaseClock, database_time
 from dutycycle_alerter.store.database import Database
 from dutycycle_alerter.store.postgresql import IDLE_LIMIT
 from dutycycle_alerter.store.schema import lease
-from dutycycle_alerter.store.silent import end_silent
+from dutycycle_alerter.store.silent import end_silent, is_held
 from dutycycle_alerter.views import Evaluating
 
 log = logging.getLogger(__name__)
@@ -116,6 +116,7 @@ class Term:
         self._clock = clock
         self._monotonic = monotonic
         self._lost = False
+        self._open: _Open | None = None
 
     @property
     def age(self) -> float:
@@ -124,8 +125,16 @@ class Term:
 
     @property
     def over(self) -> bool:
-        """Whether another may have it. It needs no database to know that: the end is at most a length away."""
-        return self._lost or self.age >= self._length
+        """Whether another may have it. It needs no database to know that: the end is at most a length away. Nobody can
+        have it while one of our own transactions holds its row.
+        """
+        return self._lost or (self.age >= self._length and not self._held)
+
+    @property
+    def _held(self) -> bool:
+        """Whether the row is locked by us. A server that hears nothing for as long as a lease ends a transaction."""
+        held = self._open
+        return held is not None and held.silent < min(self._length, IDLE_LIMIT)
 
     def read(self) -> AbstractContextManager[sa.Connection]:
         """A consistent view. Raises StoreError."""
@@ -137,19 +146,30 @@ class Term:
         StoreError.
         """
         self._check(not self.over)
-        with self._database.write() as connection:
-            _end_when_idle(connection, self._length)
-            held = sa.select(_NOT_OVER).where(_MINE).with_for_update()
-            self._check(bool(connection.execute(held, self._me).scalar()))
-            yield connection
-            # Nobody else could have it since: also after a transaction that took longer than the lease.
-            confirmed = self._monotonic()
-            connection.execute(sa.update(lease).where(_MINE).values(expires_at=self._end()), self._me)
-        self._confirmed = max(self._confirmed, confirmed)
+        held: _Open | None = None
+        try:
+            with self._database.write() as connection:
+                _end_when_idle(connection, self._length)
+                mine = sa.select(_NOT_OVER).where(_MINE).with_for_update()
+                self._check(bool(connection.execute(mine, self._me).scalar()))
+                self._open = held = _Open(connection, self._monotonic)
+                yield connection
+                # Nobody else could have it since: also after a transaction that took longer than the lease.
+                confirmed = self._monotonic()
+                longer = sa.update(lease).where(_MINE).values(expires_at=self._end())
+                self._check(connection.execute(longer, self._me).rowcount == 1)
+            self._confirmed = max(self._confirmed, confirmed)
+        finally:
+            if self._open is held:
+                self._open = None
 
     def renew(self) -> None:
-        """Make it longer. Raises LeaseLostError, StoreError."""
+        """Make it longer. Where one of our own transactions holds the row nothing is to be done: it makes it longer
+        when it ends. Raises LeaseLostError, StoreError.
+        """
         self._check(not self.over)
+        if self._held:
+            return
         confirmed = self._monotonic()
         update = sa.update(lease).where(_MINE, _NOT_OVER).values(expires_at=self._end()).returning(database_time())
         with self._database.write(alone=False) as connection:
@@ -177,13 +197,42 @@ class Term:
             )
 
 
+class _Open:
+    """A transaction that has locked the lease's row: how long the server has heard nothing of it."""
+
+    def __init__(self, connection: sa.Connection, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._heard = monotonic()
+        self._asked = False
+        sa.event.listen(connection, "before_cursor_execute", self._ask)
+        sa.event.listen(connection, "after_cursor_execute", self._hear)
+
+    @property
+    def silent(self) -> float:
+        """Seconds. None of them go by while an answer is waited for, which is never without end."""
+        return 0.0 if self._asked else self._monotonic() - self._heard
+
+    def _ask(self, *_: object) -> None:
+        self._asked = True
+
+    def _hear(self, *_: object) -> None:
+        self._heard = self._monotonic()
+        self._asked = False
+
+
 def load_evaluating(connection: sa.Connection) -> Evaluating | None:
     """Who evaluates, or did last; None before anybody did."""
     columns = lease.c
     row = connection.execute(
-        sa.select(columns.holder, columns.epoch, columns.expires_at).where(columns.name == NAME)
+        sa.select(
+            columns.holder, columns.epoch, columns.expires_at, columns.length, database_time().label("now")
+        ).where(columns.name == NAME)
     ).first()
-    return None if row is None else Evaluating(row.holder, row.epoch, row.expires_at)
+    if row is None:
+        return None
+    held = row.expires_at <= row.now and is_held(connection)
+    # Whoever holds the row makes it longer when it is done; until then nobody else can have it.
+    return Evaluating(row.holder, row.epoch, row.now + row.length if held else row.expires_at)
 
 
 def _insert(connection: sa.Connection, row: Mapping[str, Any]) -> sa.Insert:

@@ -30,10 +30,13 @@ _ANSWER_LIMIT = 5.0
 OLDEST = 130_000
 """The oldest version of the server that can be asked what became of a transaction, as it writes versions."""
 
-_WRITERS = 0x64_75_74_79_63_79_63_6C
+WRITERS = 0x64_75_74_79_63_79_63_6C
 """The lock's number: "dutycycl"."""
 
-_ALONE = f"SELECT pg_advisory_xact_lock({_WRITERS})"
+MIGRATING = "dutycycle migration"
+"""What a session calls itself that changes the tables: it may be silent for long, and must not be ended."""
+
+_ALONE = f"SELECT pg_advisory_xact_lock({WRITERS})"
 
 _OPTIONS: dict[str, str | int] = {
     "application_name": "dutycycle",
@@ -92,6 +95,7 @@ def lock_to_migrate(connection: sa.Connection) -> None:
     _wait_for_answers(connection, None)
     connection.exec_driver_sql("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")
     connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+    connection.exec_driver_sql(f"SET LOCAL application_name = '{MIGRATING}'")
     connection.exec_driver_sql(_ALONE)
 
 

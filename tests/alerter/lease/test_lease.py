@@ -7,15 +7,21 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 
 from dutycycle_alerter.errors import LeaseLostError, StoreError
-from dutycycle_alerter.store.database import Database, get_meta, open_database, set_meta
+from dutycycle_alerter.store import postgresql
+from dutycycle_alerter.store.clock import DatabaseClock, database_time
+from dutycycle_alerter.store.database import Database, connect, get_meta, open_database, set_meta
 from dutycycle_alerter.store.lease import NAME, Lease, Term, load_evaluating
 from dutycycle_alerter.store.schema import lease as table
+from dutycycle_alerter.store.silent import end_silent
 from tests.fakes.clock import FakeClock
+from tests.postgres.server import ADMIN, PostgresServer
 
 LONG = 3600.0
 
@@ -259,3 +265,177 @@ def wait_for_a_waiter(connection: sa.Connection, waiter: Future[Term | None]) ->
     waiting = sa.text("SELECT count(*) FROM pg_locks WHERE NOT granted")
     while not connection.execute(waiting).scalar():
         assert not waiter.done(), "it did not wait"
+
+
+def expires_at(database: Database) -> float:
+    with database.read() as connection:
+        return float(connection.execute(sa.select(table.c.expires_at)).scalar_one())
+
+
+def end_in(database: Database, seconds: float) -> None:
+    with database.write() as connection:
+        connection.execute(sa.update(table).values(expires_at=database_time() + seconds))
+
+
+def test_who_would_take_over_waits_for_the_transaction_that_holds_the_row(postgres_url: str) -> None:
+    """Its lease is over meanwhile, but it works: what it writes is kept, and the lease stays its own."""
+    database, other = open_database(postgres_url), open_database(postgres_url)
+    term, b = taken(Lease(database, "a", LONG)), Lease(other, "b", LONG)
+    end_in(other, 1.0)
+    with ThreadPoolExecutor(1) as pool:
+        with term.write() as connection:
+            while not b.look()[1]:
+                connection.execute(sa.select(1))
+            with other.read() as reading:
+                known = load_evaluating(reading)
+            assert known is not None
+            assert (known.replica, known.epoch) == ("a", 1)
+            assert known.expires_at > time.time(), "nobody else can have it, so it is not over"
+            taking = pool.submit(b.take)
+            wait_for_a_waiter(connection, taking)
+            set_meta(connection, "x", "kept")
+        assert taking.result() is None
+    term.renew()
+    with term.read() as reading:
+        assert get_meta(reading, "x") == "kept"
+    database.close()
+    other.close()
+
+
+@pytest.mark.parametrize(
+    "change", [sa.delete(table), sa.update(table).values(holder="b"), sa.update(table).values(epoch=2)]
+)
+def test_what_was_written_is_undone_where_the_row_is_not_ours_at_the_end(
+    database: Database, change: sa.Executable
+) -> None:
+    term = taken(Lease(database, "a", LONG))
+
+    def write() -> None:
+        with term.write() as connection:
+            set_meta(connection, "x", 1)
+            connection.execute(change)
+
+    with pytest.raises(LeaseLostError):
+        write()
+    assert term.over
+    with term.read() as connection:
+        assert get_meta(connection, "x") is None
+
+
+def test_a_renewal_during_a_transaction_of_our_own_does_not_wait_for_it(database: Database) -> None:
+    """The transaction holds the row for longer than the lease, and is heard of: the term goes on."""
+    now = FakeClock()
+    term = taken(Lease(database, "a", 60.0, monotonic=now))
+    with term.write() as connection:
+        for _ in range(20):
+            now.advance(20)
+            assert not term.over
+            term.renew()
+            connection.execute(sa.select(1))
+    assert not term.over
+    now.advance(59)
+    assert not term.over
+    now.advance(1)
+    assert term.over
+
+
+def test_a_transaction_of_which_the_server_hears_nothing_holds_nothing(database: Database) -> None:
+    """It is ended by the server then: who hangs in the middle of one does not count as evaluating for ever."""
+    now = FakeClock()
+    term = taken(Lease(database, "a", 20.0, monotonic=now))
+    with term.write():
+        now.advance(20)
+        assert term.over
+        with pytest.raises(LeaseLostError):
+            term.renew()
+
+
+def test_a_renewal_counts_from_before_it_was_asked_for(database: Database) -> None:
+    """The answer may have taken long, and the database counts from when it wrote."""
+    now = FakeClock()
+
+    class Slow(DatabaseClock):
+        def tell(self, *arguments: Any, **more: Any) -> Any:
+            row = super().tell(*arguments, **more)
+            now.advance(40)
+            return row
+
+    term = taken(Lease(database, "a", 60.0, clock=Slow(database), monotonic=now))
+    term.renew()
+    assert term.age == 40
+    now.advance(20)
+    assert term.over
+
+
+def test_a_renewal_ends_a_replica_that_stopped_while_it_held_the_writers_lock(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that only serves pages, and was writing what somebody did there."""
+    monkeypatch.setattr("dutycycle_alerter.store.lease.IDLE_LIMIT", 0.1)
+    database, other = open_database(postgres_url), open_database(postgres_url)
+    term = taken(Lease(database, "a", LONG))
+
+    def serve() -> None:
+        with other.write() as connection:
+            number = connection.execute(sa.text("SELECT pg_backend_pid()")).scalar_one()
+            sending(connection)
+            alive = sa.text("SELECT count(*) FROM pg_stat_activity WHERE pid = :number")
+            there = 1
+            while there:
+                term.renew()
+                with database.read() as reading:
+                    there = reading.execute(alive, {"number": number}).scalar_one()
+
+    with pytest.raises(StoreError, match="terminating connection"):
+        serve()
+    database.close()
+    other.close()
+
+
+WRITERS_LOCK = f"SELECT pg_advisory_xact_lock({postgresql.WRITERS})"
+
+
+@pytest.mark.parametrize(
+    ("statement", "ended"),
+    [
+        pytest.param(WRITERS_LOCK, 1, id="the writers' lock"),
+        pytest.param("SELECT 1 FROM lease FOR UPDATE", 1, id="the lease's row"),
+        pytest.param("SELECT pg_advisory_xact_lock(1)", 0, id="another program's lock"),
+        pytest.param(f"SELECT pg_advisory_xact_lock({postgresql.WRITERS & 0xFFFFFFFF})", 0, id="half of the number"),
+        pytest.param(f"SET application_name = '{postgresql.MIGRATING}'; {WRITERS_LOCK}", 0, id="a migration"),
+        pytest.param("SELECT 1 FROM lease", 0, id="a reader"),
+    ],
+)
+def test_only_who_holds_what_alerters_need_is_ended(postgres_url: str, statement: str, ended: int) -> None:
+    database = open_database(postgres_url)
+    taken(Lease(database, "a", LONG))
+    with psycopg.connect(postgres_url) as silent:
+        silent.execute(statement)  # type: ignore[call-overload]
+        with database.read() as connection:
+            assert end_silent(connection, 0.0) == ended
+        silent.close()
+    database.close()
+
+
+def test_a_migration_says_that_it_is_one(postgres_url: str) -> None:
+    engine, _ = connect(postgres_url)
+    database = open_database(postgres_url)
+    with engine.begin() as connection:
+        postgresql.lock_to_migrate(connection)
+        with database.read() as other:
+            assert end_silent(other, 0.0) == 0
+        assert connection.execute(sa.select(1)).scalar() == 1
+    database.close()
+    engine.dispose()
+
+
+def test_sessions_of_other_users_are_left_alone(postgres: PostgresServer, postgres_url: str) -> None:
+    """The server would refuse to end them, and whoever wanted to take the lease would never have it."""
+    database = open_database(postgres_url)
+    name = postgres_url.rpartition("/")[2]
+    where = f"host={postgres.directory} port={postgres.port} user={ADMIN} dbname={name}"
+    with psycopg.connect(where) as admin:
+        admin.execute(WRITERS_LOCK.encode())
+        with database.read() as connection:
+            assert end_silent(connection, 0.0) == 0
+    database.close()
