@@ -28,7 +28,7 @@ from dutycycle_alerter import __version__
 from dutycycle_alerter.bounded_http import bound
 from dutycycle_alerter.errors import ConfigError
 from dutycycle_alerter.kubernetes.failures import ApiError, Failure
-from dutycycle_alerter.kubernetes.loading import Loaded, configuration_problem, load, where
+from dutycycle_alerter.kubernetes.loading import Loaded, Loader, configuration_problem, where
 from dutycycle_alerter.printable import printable
 from dutycycle_alerter.settings.kubernetes import KubernetesCluster
 
@@ -56,6 +56,7 @@ class Access:
     def __init__(self, settings: KubernetesCluster) -> None:
         self._settings = settings
         self._closed = Event()
+        self._loader = Loader(settings, self._closed)
         self._lock = Lock()
         self._reading = Lock()
         """Held while the configuration is read; never together with the other."""
@@ -142,7 +143,7 @@ class Access:
             self._connection.client.close()  # type: ignore[no-untyped-call]
 
     def _read(self) -> _Connection:
-        loaded = load(self._settings, self._closed)
+        loaded = self._loader.load()
         return _Connection(_connected(self._settings, loaded), loaded)
 
     def _renew_in_time(self) -> None:

@@ -12,7 +12,7 @@ import signal
 import ssl
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event, Thread, get_ident
 
@@ -53,29 +53,42 @@ def where(settings: KubernetesCluster) -> str:
     return f"kubernetes.kubeconfig {path}" if path is not None else "the service account of this pod"
 
 
-def load(settings: KubernetesCluster, closed: Event) -> Loaded:
-    """What the kubeconfig, or the pod's service account, says now. Waits for the cluster's time-out at most, or until
-    `closed`; a program that still runs then is killed. Raises ApiError.
-    """
-    reading = _Reading(settings)
-    reading.start()
-    deadline = time.monotonic() + settings.timeout
-    while reading.is_alive() and time.monotonic() < deadline and not closed.is_set():
-        reading.join(_LOOK)
-    late = reading.is_alive()
-    if late:
-        _kill_programs(reading.native_id)
-        reading.join(_KILLED)
-    if reading.error is not None:
-        # Its texts may quote the file.
-        problem = configuration_problem(reading.error)
-        raise ApiError(f"{where(settings)}: {problem}", Failure.CREDENTIALS) from None
-    if reading.loaded is None:
-        raise ApiError(f"{where(settings)}: not read within {settings.timeout:g} s", Failure.CREDENTIALS)
-    if late and reading.loaded.missing:
-        missing = f"the program that gives credentials did not end within {settings.timeout:g} s"
-        return Loaded(reading.loaded.configuration, missing)
-    return reading.loaded
+class Loader:
+    """Reads one cluster's configuration, again and again. Belongs to who holds it: not thread-safe."""
+
+    def __init__(self, settings: KubernetesCluster, closed: Event) -> None:
+        self._settings = settings
+        self._closed = closed
+        self._reading: _Reading | None = None
+
+    def load(self) -> Loaded:
+        """What the kubeconfig, or the pod's service account, says now. Waits for the cluster's time-out at most, or
+        until `closed`; a program that still runs then is killed. Raises ApiError.
+        """
+        timeout, shown = self._settings.timeout, where(self._settings)
+        if self._reading is not None and self._reading.is_alive():
+            raise ApiError(f"{shown}: still being read", Failure.CREDENTIALS)
+        if self._closed.is_set():
+            raise ApiError(f"{shown}: no longer read", Failure.CREDENTIALS)
+        self._reading = reading = _Reading(self._settings)
+        reading.start()
+        deadline = time.monotonic() + timeout
+        while reading.is_alive() and time.monotonic() < deadline and not self._closed.is_set():
+            reading.join(_LOOK)
+        late = reading.is_alive()
+        deadline = time.monotonic() + _KILLED
+        while reading.is_alive() and time.monotonic() < deadline:
+            # Again: it may just be about to begin one.
+            _kill_programs(reading.native_id)
+            reading.join(_LOOK)
+        if reading.error is not None:
+            # Its texts may quote the file.
+            raise ApiError(f"{shown}: {configuration_problem(reading.error)}", Failure.CREDENTIALS) from None
+        if reading.loaded is None:
+            raise ApiError(f"{shown}: not read within {timeout:g} s", Failure.CREDENTIALS)
+        if late and reading.loaded.missing:
+            return replace(reading.loaded, missing=f"the program for credentials did not end within {timeout:g} s")
+        return reading.loaded
 
 
 def configuration_problem(error: Exception) -> str:

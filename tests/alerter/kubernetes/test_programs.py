@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from dutycycle_alerter.kubernetes import loading
 from dutycycle_alerter.kubernetes.access import Access
 from dutycycle_alerter.kubernetes.client import Client
 from dutycycle_alerter.kubernetes.failures import ApiError, Failure
@@ -161,6 +162,27 @@ def test_one_that_hangs_is_killed(program: Program) -> None:
     program.does(gives())
     found.renew()
     assert b"PodList" in listed(found)
+    found.close()
+
+
+def test_one_that_cannot_be_killed_is_not_run_again(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be run once more at each request for a watch."""
+    program.does(gives())
+    found = program.access(timeout=0.5)
+    program.does(HANGS)
+    kill = loading._kill_programs
+    monkeypatch.setattr(loading, "_KILLED", 0.1)
+    killed: list[int | None] = []
+    monkeypatch.setattr(loading, "_kill_programs", killed.append)
+    for words in (r"not read within 0\.5 s", "still being read", "still being read"):
+        with pytest.raises(ApiError, match=words):
+            found.renew()
+    assert program.runs() == 2
+    kill(killed[0])
+    until(lambda: not program.hangs())
+    program.does(gives())
+    until(lambda: not [one for one in threading.enumerate() if one.name.startswith("kubernetes-configuration")])
+    found.renew()
     found.close()
 
 
