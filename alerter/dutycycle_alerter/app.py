@@ -11,7 +11,7 @@ from typing import Self
 
 from dutycycle_alerter.evaluator import Evaluator, check
 from dutycycle_alerter.leadership import Leadership
-from dutycycle_alerter.scheduler import Scheduler, TaskRuns
+from dutycycle_alerter.scheduler import Scheduler, Task, TaskRuns
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.store.clock import DatabaseClock
 from dutycycle_alerter.store.database import open_database
@@ -44,7 +44,7 @@ class Alerter:
             self._lock.release()
             raise
         self._scheduler = Scheduler()
-        self._evaluator: Evaluator | None = None
+        self._keeping: Task | None = None
         alone = self._lock.held
         database_clock = DatabaseClock(self._database)
         self.clock: Callable[[], float] = clock if alone else database_clock
@@ -61,13 +61,13 @@ class Alerter:
     def __enter__(self) -> Self:
         try:
             self._leadership.turn()
-            if self._evaluator is None:
+            if self._leadership.evaluator is None:
                 check(self._settings)
         except BaseException:
             self._close()
             raise
         often = self._lease.length / 4
-        self._scheduler.every(often, "lease", self._leadership.turn, delay=often)
+        self._keeping = self._scheduler.every(often, "lease", self._leadership.turn, delay=often)
         self._scheduler.start()
         return self
 
@@ -81,19 +81,20 @@ class Alerter:
 
     def watches(self) -> Mapping[str, WatchCounts]:
         """How the watches of the schedulers fare, while it evaluates."""
-        evaluator = self._evaluator
+        evaluator = self._leadership.evaluator
         return evaluator.watches() if evaluator is not None and self.standing().leads else {}
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._scheduler.cancel("lease")
+        if self._keeping is not None:
+            self._scheduler.cancel(self._keeping)
         self._leadership.stop()
         self._scheduler.stop()
         self._close()
 
     def _begin(self, term: Term) -> Evaluator:
-        self._evaluator = Evaluator(
+        return Evaluator(
             self._settings,
             term,
             self.clock,
@@ -101,7 +102,6 @@ class Alerter:
             lost=lambda: self._scheduler.soon("lease"),
             replay=self._replay,
         )
-        return self._evaluator
 
     def _close(self) -> None:
         self._database.close()

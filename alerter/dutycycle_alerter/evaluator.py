@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from dutycycle_alerter.engine import Engine
 from dutycycle_alerter.errors import AlerterError, LeaseLostError
-from dutycycle_alerter.scheduler import Scheduler
+from dutycycle_alerter.scheduler import Scheduler, Task
 from dutycycle_alerter.schedulers import connected
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.prometheus import PrometheusSource
@@ -53,6 +53,7 @@ class Evaluator:
         self._clock = clock
         self._scheduler = scheduler
         self._lost = lost
+        self._tasks: list[Task] = []
         if replay:
             with store.write() as connection:
                 mark_replay(connection)
@@ -90,8 +91,7 @@ class Evaluator:
 
     def close(self) -> None:
         """Finish what runs, save what was scraped last where that is still ours to do, and let go of everything."""
-        for name in ("scrape", "pass", "housekeeping"):
-            self._scheduler.cancel(name)
+        self._scheduler.cancel(*self._tasks)
         self._release()
 
     def _keep_house(self) -> None:
@@ -115,4 +115,4 @@ class Evaluator:
                 self._lost()
                 raise
 
-        self._scheduler.every(seconds, name, run, delay=delay)
+        self._tasks.append(self._scheduler.every(seconds, name, run, delay=delay))

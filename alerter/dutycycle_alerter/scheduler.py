@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import count
 
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.jobstores.base import JobLookupError
@@ -24,8 +25,8 @@ from dutycycle_alerter.errors import AlerterError
 log = logging.getLogger(__name__)
 
 
-_THREADS = 8
-"""More than there are tasks: one that hangs keeps no other from its turn."""
+_THREADS = 12
+"""More than there are tasks, also with those of former terms that hang: none of them keeps another from its turn."""
 
 _STEP = 1.0
 """Seconds by which the wall clock may lag behind the monotonic one before it counts as set back."""
@@ -41,10 +42,11 @@ class TaskRuns:
     last_success: float | None = None
 
 
-@dataclass(slots=True)
-class _Task:
-    """One function from `every` to `cancel`."""
+@dataclass(slots=True, eq=False)
+class Task:
+    """One function from `every` to `cancel`. `number` tells it from others of its name."""
 
+    number: str
     name: str
     function: Callable[[], None]
     running: bool = False
@@ -61,7 +63,8 @@ class Scheduler:
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         self._wall = wall
         self._runs: dict[str, TaskRuns] = {}
-        self._tasks: dict[str, _Task] = {}
+        self._tasks: dict[str, Task] = {}
+        self._numbers = count(1)
         self._changed = threading.Condition()
         self._stopped = threading.Event()
         self._watch = threading.Thread(target=self._watch_clock, name="clock", daemon=True)
@@ -71,38 +74,40 @@ class Scheduler:
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
         )
 
-    def every(self, seconds: float, name: str, function: Callable[[], None], *, delay: float = 0.0) -> None:
+    def every(self, seconds: float, name: str, function: Callable[[], None], *, delay: float = 0.0) -> Task:
         """Run a function every `seconds`, the first time after `delay`. An AlerterError of it is logged, and it goes
-        on. No other task has the name, unless it was cancelled.
+        on. Another of the name may still be running, where it was cancelled.
         """
         self._runs.setdefault(name, TaskRuns())
-        self._tasks[name] = task = _Task(name, function)
+        self._tasks[name] = task = Task(f"{name} {next(self._numbers)}", name, function)
         self._scheduler.add_job(
             partial(self._run, task),
             "interval",
             seconds=seconds,
-            id=name,
+            id=task.number,
             name=name,
             next_run_time=datetime.now(UTC) + timedelta(seconds=delay),
         )
+        return task
 
-    def cancel(self, name: str) -> None:
-        """Run it no more, and return when its last run is over. Harmless where there is none."""
-        task = self._tasks.pop(name, None)
-        if task is None:
-            return
+    def cancel(self, *tasks: Task) -> None:
+        """Run them no more, and return when the last run of each is over. Harmless where that was done."""
         with self._changed:
-            task.cancelled = True
-        # One that is due is with the executor already, and finds that it is cancelled.
-        with suppress(JobLookupError):
-            self._scheduler.remove_job(name)
+            for task in tasks:
+                # One that is due is with the executor already, and finds that it is cancelled.
+                task.cancelled = True
+        for task in tasks:
+            with suppress(JobLookupError):
+                self._scheduler.remove_job(task.number)
         with self._changed:
-            self._changed.wait_for(lambda: not task.running)
+            self._changed.wait_for(lambda: not any(task.running for task in tasks))
 
     def soon(self, name: str) -> None:
-        """Make a task due now. Harmless where there is none."""
-        with suppress(JobLookupError):
-            self._scheduler.modify_job(name, next_run_time=datetime.now(UTC))
+        """Make the newest task of that name due now. Harmless where there is none."""
+        task = self._tasks.get(name)
+        if task is not None:
+            with suppress(JobLookupError):
+                self._scheduler.modify_job(task.number, next_run_time=datetime.now(UTC))
 
     def tasks(self) -> Mapping[str, TaskRuns]:
         """Every task's runs so far, by its name; also of those that were cancelled."""
@@ -127,9 +132,10 @@ class Scheduler:
             if ahead < before - _STEP:
                 log.warning("the clock was set back by %.0f s", before - ahead)
                 for job in self._scheduler.get_jobs():
-                    job.modify(next_run_time=datetime.now(UTC))
+                    with suppress(JobLookupError):  # it was cancelled meanwhile
+                        job.modify(next_run_time=datetime.now(UTC))
 
-    def _run(self, task: _Task) -> None:
+    def _run(self, task: Task) -> None:
         with self._changed:
             if task.cancelled:
                 return
@@ -142,7 +148,7 @@ class Scheduler:
                 self._changed.notify_all()
 
     def _run_once(self, name: str, function: Callable[[], None]) -> None:
-        before, began = self._runs[name], time.monotonic()
+        began = time.monotonic()
         succeeded = False
         try:
             function()
@@ -152,10 +158,13 @@ class Scheduler:
         except Exception:
             # Whatever else goes wrong in one turn must not end the schedule; the trace says where.
             log.exception("%s failed unexpectedly", name)
-        self._runs[name] = replace(
-            before,
-            runs=before.runs + 1,
-            failures=before.failures + (not succeeded),
-            seconds=time.monotonic() - began,
-            last_success=self._wall() if succeeded else before.last_success,
-        )
+        seconds, last_success = time.monotonic() - began, self._wall() if succeeded else None
+        with self._changed:
+            before = self._runs[name]
+            self._runs[name] = replace(
+                before,
+                runs=before.runs + 1,
+                failures=before.failures + (not succeeded),
+                seconds=seconds,
+                last_success=last_success if succeeded else before.last_success,
+            )

@@ -105,7 +105,8 @@ class Standing:
     """What an alerter knows of its own part. `shared`: others may work on the same database.
 
     `epoch` is that of the lease as last seen, None before; `age` the seconds since this alerter last renewed it, None
-    while it does not evaluate; `lost` how many terms ended without its wish.
+    while it does not evaluate; `lost` how many terms ended without its wish; `left` in how many former terms something
+    runs that has not ended.
     """
 
     replica: str
@@ -114,6 +115,7 @@ class Standing:
     epoch: int | None
     age: float | None
     lost: int
+    left: int = 0
 
 
 @dataclass(frozen=True, slots=True)

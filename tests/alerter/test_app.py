@@ -2,7 +2,7 @@
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -13,16 +13,10 @@ from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.evaluator import Evaluator
 from dutycycle_alerter.settings import Settings
 from tests.alerter.exporters import FakeExporter, serving
+from tests.alerter.waiting import wait_until
 
 SCALE = 120.0
 """A scrape every eighth of a second, a pass every half."""
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait until it holds; the test's own time-out is the limit."""
-    pause = threading.Event()
-    while not condition():
-        pause.wait(0.02)
 
 
 @pytest.fixture
@@ -60,8 +54,8 @@ def rows(path: Path, table: str) -> int:
 def test_it_scrapes_judges_and_shows_until_it_is_stopped(path: Path, target: str) -> None:
     before = set(threading.enumerate())
     with Alerter(configured(path, target)) as alerter:
-        until(lambda: alerter.store.status().last_pass)
-        until(lambda: alerter.store.users(since=0, until=1e12))
+        wait_until(lambda: alerter.store.status().last_pass)
+        wait_until(lambda: alerter.store.users(since=0, until=1e12))
         status = alerter.store.status()
         assert [(t.url, t.node, t.error) for t in status.targets] == [(target, "gpu01", "")]
         assert [gpu.gpu.label for gpu in alerter.store.gpus()] == ["gpu01:0", "gpu01:1"]
@@ -71,12 +65,12 @@ def test_it_scrapes_judges_and_shows_until_it_is_stopped(path: Path, target: str
 
 def test_a_second_start_goes_on_with_the_same_store(path: Path, target: str) -> None:
     with Alerter(configured(path, target)) as alerter:
-        until(lambda: alerter.store.users(since=0, until=1e12))
+        wait_until(lambda: alerter.store.users(since=0, until=1e12))
     (first,) = alerter.store.users(since=0, until=1e12)
     points = rows(path, "gpu_counter")
     assert points >= 1
     with Alerter(configured(path, target)) as alerter:
-        until(lambda: alerter.store.users(since=0, until=1e12)[0].allocated > first.allocated)
+        wait_until(lambda: alerter.store.users(since=0, until=1e12)[0].allocated > first.allocated)
         assert rows(path, "gpu_series") == 1
     assert rows(path, "gpu_counter") > points
     alerter.store.close()
@@ -84,7 +78,7 @@ def test_a_second_start_goes_on_with_the_same_store(path: Path, target: str) -> 
 
 def test_what_was_scraped_last_is_kept_at_the_end(path: Path, target: str) -> None:
     with Alerter(configured(path, target)) as alerter:
-        until(alerter.store.gpus)
+        wait_until(alerter.store.gpus)
         evaluator = alerter._leadership._evaluator
         assert isinstance(evaluator, Evaluator)
     with closing(sqlite3.connect(path)) as connection:
@@ -94,9 +88,9 @@ def test_what_was_scraped_last_is_kept_at_the_end(path: Path, target: str) -> No
 
 def test_it_goes_on_while_nothing_answers(path: Path) -> None:
     with Alerter(configured(path, "http://127.0.0.1:1/metrics")) as alerter:
-        until(lambda: alerter.store.status().last_pass)
+        wait_until(lambda: alerter.store.status().last_pass)
         first = alerter.store.status().last_pass
-        until(lambda: alerter.store.status().last_pass != first)
+        wait_until(lambda: alerter.store.status().last_pass != first)
         assert "refused" in alerter.store.status().targets[0].error
 
 
@@ -123,11 +117,11 @@ def test_a_store_that_fails_at_the_end_is_told_and_the_end_comes(
     path: Path, target: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Alerter(configured(path, target)) as alerter:
-        until(alerter.store.gpus)
+        wait_until(alerter.store.gpus)
         with closing(sqlite3.connect(path, timeout=60)) as connection:
             connection.execute(
                 "CREATE TRIGGER refuse BEFORE INSERT ON gpu_counter BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
             )
-        until(lambda: "scrape failed" in caplog.text)
+        wait_until(lambda: "scrape failed" in caplog.text)
     assert "the last counters were not saved" in caplog.text
     assert "disk is full" in caplog.text

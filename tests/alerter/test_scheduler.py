@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -182,11 +183,12 @@ def test_runs_and_failures_of_each_task_are_counted(scheduler: Scheduler) -> Non
 
 def test_a_cancelled_task_runs_no_more_and_can_be_made_again(scheduler: Scheduler) -> None:
     former, other, again = Turns(), Turns(), Turns()
-    scheduler.every(OFTEN, "pass", former)
+    task = scheduler.every(OFTEN, "pass", former)
     scheduler.every(OFTEN, "other", other)
     scheduler.start()
     former.wait_for(3)
-    scheduler.cancel("pass")
+    scheduler.cancel(task)
+    scheduler.cancel(task)
     count = former.count
     other.wait_for(other.count + 20)
     assert former.count == count
@@ -206,10 +208,10 @@ def test_cancelling_waits_for_the_run_that_is_in_progress(scheduler: Scheduler) 
         assert release.wait(PATIENCE)
         ended.set()
 
-    scheduler.every(OFTEN, "pass", blocks)
+    task = scheduler.every(OFTEN, "pass", blocks)
     scheduler.start()
     assert begun.wait(PATIENCE)
-    cancelling = threading.Thread(target=scheduler.cancel, args=("pass",))
+    cancelling = threading.Thread(target=scheduler.cancel, args=(task,))
     cancelling.start()
     cancelling.join(0.1)
     assert cancelling.is_alive()
@@ -224,7 +226,6 @@ def test_a_task_can_be_made_due(scheduler: Scheduler) -> None:
     turns = Turns()
     scheduler.every(3600, "lease", turns, delay=3600)
     scheduler.soon("no such task")
-    scheduler.cancel("no such task")
     scheduler.start()
     scheduler.soon("lease")
     turns.wait_for(1)
@@ -240,3 +241,54 @@ def test_more_tasks_may_hang_than_an_alerter_has(scheduler: Scheduler) -> None:
         lease.wait_for(5)
     finally:
         release.set()
+
+
+def test_a_task_is_made_again_while_the_last_run_of_its_former_hangs(scheduler: Scheduler) -> None:
+    """All that are cancelled together run no more, also where the first of them hangs; those of the name go on."""
+    begun, release, former, again = threading.Event(), threading.Event(), Turns(), Turns()
+
+    def hangs() -> None:
+        begun.set()
+        assert release.wait(PATIENCE)
+
+    tasks = [scheduler.every(OFTEN, "scrape", hangs), scheduler.every(OFTEN, "pass", former)]
+    scheduler.start()
+    assert begun.wait(PATIENCE)
+    former.wait_for(1)
+    cancelling = threading.Thread(target=scheduler.cancel, args=tasks)
+    cancelling.start()
+    scheduler.every(OFTEN, "scrape", again)
+    again.wait_for(20)
+    count = former.count
+    again.wait_for(40)
+    assert former.count == count
+    assert cancelling.is_alive()
+    runs = scheduler.tasks()["scrape"].runs
+    release.set()
+    cancelling.join(PATIENCE)
+    assert scheduler.tasks()["scrape"].runs > runs, "a run that ends late takes none back"
+
+
+def test_a_clock_set_back_while_a_task_is_cancelled_is_noticed_the_next_time_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    back = 0.0
+    scheduler = Scheduler(wall=lambda: time.time() - back)
+    turns = Turns()
+    cancelled = scheduler.every(3600, "cancelled", Turns(), delay=3600)
+    scheduler.every(3600, "scrape", turns, delay=3600)
+    jobs_of = scheduler._scheduler.get_jobs
+
+    def get_jobs() -> list[Any]:
+        jobs: list[Any] = jobs_of()
+        scheduler.cancel(cancelled)
+        return jobs
+
+    monkeypatch.setattr(scheduler._scheduler, "get_jobs", get_jobs)
+    scheduler.start()
+    try:
+        for step in (1, 2):
+            back += 7200
+            turns.wait_for(step)
+    finally:
+        scheduler.stop()

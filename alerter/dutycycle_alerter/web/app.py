@@ -102,4 +102,4 @@ def _ready(site: SiteOf) -> PlainTextResponse:
     late = ""
     if site.late(status):
         late = "no pass yet" if status.last_pass is None else f"the last pass is {site.age(status):.0f} s old"
-    return PlainTextResponse("\n".join(filter(None, ["ready", site.role(status), late])) + "\n")
+    return PlainTextResponse("\n".join(filter(None, ["ready", site.role(status), late, site.left()])) + "\n")

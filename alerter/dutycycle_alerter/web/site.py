@@ -70,11 +70,19 @@ class Site:
         own, other = self.standing(), status.evaluating
         if own is None or not own.shared:
             return ""
-        if own.leads:
+        # What was read is newer than what is known here, where its epoch is.
+        if own.leads and (other is None or own.epoch is None or other.epoch <= own.epoch):
             return f"{own.replica}, which serves this, evaluates"
         if other is None or other.expires_at <= status.now:
             return f"No alerter evaluates; {own.replica} serves this"
         return f"{other.replica} evaluates; {own.replica} serves this"
+
+    def left(self) -> str:
+        """What hangs in this alerter; empty where nothing does."""
+        own = self.standing()
+        if own is None or not own.left:
+            return ""
+        return f"what evaluated in {own.left} former terms of {own.replica} has not ended: restart it"
 
     def error_page(self, request: Request, status_code: int, title: str, text: str, **values: Any) -> HTMLResponse:
         """A page in the same look that says what went wrong and what to do; needs no store."""

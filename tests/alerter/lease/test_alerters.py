@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,16 +11,10 @@ from dutycycle_alerter.app import Alerter
 from dutycycle_alerter.errors import ConfigError
 from dutycycle_alerter.settings import Settings
 from tests.alerter.exporters import FakeExporter, serving
+from tests.alerter.waiting import wait_until
 
 SCALE = 120.0
 """A scrape every eighth of a second, a pass every half; leases are two seconds long."""
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait until it holds; the test's own time-out is the limit."""
-    pause = threading.Event()
-    while not condition():
-        pause.wait(0.02)
 
 
 @pytest.fixture
@@ -44,20 +37,20 @@ def configured(url: str, name: str, **sections: object) -> Settings:
 def test_one_works_both_show_and_the_second_goes_on_where_the_first_stopped(postgres_url: str, target: str) -> None:
     source = {"targets": (target,)}
     with Alerter(configured(postgres_url, "b", source=source)) as first:
-        until(lambda: first.store.status().jobs_judged or first.store.users(since=0, until=1e12))
+        wait_until(lambda: first.store.status().jobs_judged or first.store.users(since=0, until=1e12))
         with Alerter(configured(postgres_url, "c", source=source), lambda: 7.0) as second:
             assert (first.standing().leads, second.standing().leads) == (True, False)
             assert [gpu.gpu.label for gpu in second.store.gpus()] == ["gpu01:0", "gpu01:1"]
             assert not any(gpu.stale for gpu in second.store.gpus()), "by the database's clock, whatever its own shows"
             assert abs(second.clock() - first.clock()) < 60
             assert second.tasks().keys() == {"lease"}
-            until(lambda: second.tasks()["lease"].runs >= 2)
+            wait_until(lambda: second.tasks()["lease"].runs >= 2)
             assert second.tasks().keys() == {"lease"}, "it neither scrapes nor judges nor keeps house"
             first.__exit__(None, None, None)
             (used,) = second.store.users(since=0, until=1e12)
-            until(lambda: second.standing().leads)
-            until(lambda: second.tasks()["pass"].last_success)
-            until(lambda: second.store.users(since=0, until=1e12)[0].allocated > used.allocated)
+            wait_until(lambda: second.standing().leads)
+            wait_until(lambda: "pass" in second.tasks() and second.tasks()["pass"].last_success)
+            wait_until(lambda: second.store.users(since=0, until=1e12)[0].allocated > used.allocated)
             evaluating = second.store.status().evaluating
             assert evaluating is not None
             assert (evaluating.replica, evaluating.epoch) == ("c", 2)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import pytest
 import sqlalchemy as sa
 
-from dutycycle_alerter.errors import ConfigError, StoreError
+from dutycycle_alerter.errors import ConfigError, LeaseLostError, StoreError
+from dutycycle_alerter.evaluator import Evaluator
 from dutycycle_alerter.leadership import Leadership
+from dutycycle_alerter.scheduler import Scheduler
+from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.store.clock import DatabaseClock
 from dutycycle_alerter.store.database import Database, open_database
 from dutycycle_alerter.store.lease import Lease, Term
 from dutycycle_alerter.store.schema import lease as table
+from tests.alerter.waiting import wait_until
 from tests.fakes.clock import FakeClock
 
 LENGTH = 60.0
@@ -179,3 +187,132 @@ def test_an_alerter_without_others_evaluates_at_once_also_after_a_kill(pair: tup
     standing = leadership.standing()
     assert (standing.leads, standing.shared, standing.epoch) == (True, False, 2)
     leadership.stop()
+
+
+def test_beginning_may_take_longer_than_the_lease(postgres_url: str) -> None:
+    """As it does where there is much to restore: it is renewed meanwhile, and nobody else has a term."""
+    length, begun = 2.0, threading.Event()
+    database, other = open_database(postgres_url), open_database(postgres_url)
+    clock = DatabaseClock(database)
+    works: list[Work] = []
+
+    def begin(term: Term) -> Work:
+        first = clock()
+        begun.set()
+        wait_until(lambda: clock() > first + 2.5 * length)
+        works.append(Work(term))
+        return works[-1]
+
+    a, b = Leadership(Lease(database, "a", length), begin), Leadership(Lease(other, "b", length), begin)
+    with ThreadPoolExecutor(1) as pool:
+        taking = pool.submit(a.turn)
+        assert begun.wait(60)
+        while not taking.done():
+            b.turn()
+            assert not b.standing().leads
+            assert a.standing().leads
+        taking.result()
+    a.turn()
+    assert [work.said for work in works] == [["started"]]
+    assert (a.standing().leads, a.standing().epoch, a.standing().lost) == (True, 1, 0)
+    assert a.evaluator is works[0]
+    a.stop()
+    database.close()
+    other.close()
+
+
+def test_a_term_lost_while_it_begins_is_left_and_let_go_of(sqlite_url: str) -> None:
+    length, release = 0.2, threading.Event()
+    database = open_database(sqlite_url)
+    works: list[Work] = []
+
+    def begin(term: Term) -> Work:
+        work = Work(term)
+        works.append(work)
+        if term.epoch == 1:
+            expire(database)
+            assert release.wait(60)
+        return work
+
+    leadership = Leadership(Lease(database, "a", length), begin)
+    leadership.turn()
+    assert (leadership.standing().leads, leadership.standing().lost, leadership.standing().left) == (False, 1, 1)
+    assert leadership.evaluator is None
+    wait_until(lambda: leadership.turn() or leadership.evaluator is not None)
+    assert works[1].said == ["started"], "what hangs keeps it from nothing"
+    release.set()
+    wait_until(lambda: leadership.standing().left == 0)
+    assert works[0].said == ["closed"], "and it never started"
+    leadership.stop()
+    database.close()
+
+
+def test_what_hangs_at_the_end_of_a_term_is_left_and_the_lease_looked_for_again(
+    sqlite_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    release = threading.Event()
+    database = open_database(sqlite_url)
+    works: list[Work] = []
+
+    def begin(term: Term) -> Work:
+        works.append(Work(term, closing=lambda: None if release.wait(60) else pytest.fail("never released")))
+        return works[-1]
+
+    leadership = Leadership(Lease(database, "a", LENGTH), begin, patience=0.05)
+    leadership.turn()
+    for terms in (1, 2):
+        expire(database)
+        leadership.turn()
+        assert f"what evaluated in epoch {terms} has not ended" in caplog.text
+        assert leadership.standing().left == terms
+        assert works[-1].term.epoch == terms + (terms == 1)
+    assert not leadership.standing().leads, "another may be luckier than a process in which all of them hang"
+    with pytest.raises(LeaseLostError), works[0].term.write():
+        raise AssertionError("nothing is to be done in it")
+    release.set()
+    wait_until(lambda: leadership.standing().left == 0)
+    leadership.turn()
+    assert leadership.standing().epoch == 3
+    assert [work.said for work in works] == [["started", "closed"], ["started", "closed"], ["started"]]
+    leadership.stop()
+    database.close()
+
+
+def test_the_lease_is_kept_while_the_end_waits_for_a_pass(postgres_url: str) -> None:
+    length = 2.0
+    database = open_database(postgres_url)
+    clock = DatabaseClock(database)
+    over: list[bool] = []
+
+    def begin(term: Term) -> Work:
+        def closing() -> None:
+            first = clock()
+            wait_until(lambda: clock() > first + 1.5 * length)
+            over.append(term.over)
+            with term.write():
+                pass
+
+        return Work(term, closing=closing)
+
+    leadership = Leadership(Lease(database, "a", length), begin)
+    leadership.turn()
+    leadership.stop()
+    assert over == [False]
+    assert Lease(database, "b", length).take() is not None, "and let go of at its end"
+    database.close()
+
+
+def test_a_task_that_finds_the_lease_lost_says_so_at_once(sqlite_url: str) -> None:
+    """And does not leave it to the next renewal."""
+    database, scheduler, lost = open_database(sqlite_url), Scheduler(), threading.Event()
+    settings = Settings.model_validate({"time_scale": 120, "source": {"targets": ["http://127.0.0.1:1/"]}}).scaled()
+    term = Lease(database, "a", LENGTH).take()
+    assert term is not None
+    evaluator = Evaluator(settings, term, time.time, scheduler, lost=lost.set)
+    expire(database)
+    evaluator.start()
+    scheduler.start()
+    assert lost.wait(60)
+    evaluator.close()
+    scheduler.stop()
+    database.close()

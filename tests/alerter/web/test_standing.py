@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -28,6 +29,8 @@ def served(serve: Serve, standing: Standing | None, shown: Status) -> Client:
     ("standing", "evaluating", "said"),
     [
         pytest.param(LEADS, Evaluating("b", 7, NOW + 30), "b, which serves this, evaluates", id="this one"),
+        pytest.param(LEADS, Evaluating("a", 8, NOW + 30), "a evaluates; b serves this", id="another, since just now"),
+        pytest.param(LEADS, Evaluating("a", 6, NOW + 30), "b, which serves this, evaluates", id="this one, just now"),
         pytest.param(FOLLOWS, HELD, "a evaluates; b serves this", id="another"),
         pytest.param(FOLLOWS, OVER, "No alerter evaluates; b serves this", id="nobody since a while"),
         pytest.param(FOLLOWS, None, "No alerter evaluates; b serves this", id="nobody ever"),
@@ -56,6 +59,11 @@ def test_a_follower_whose_leader_is_late_says_so_and_still_answers(
     client = served(serve, FOLLOWS, status(evaluating=HELD, last_pass=last_pass))
     assert client.page("/-/ready") == f"ready\na evaluates; b serves this\n{said}"
     assert client.get("/-/healthy").status == 200
+
+
+def test_what_hangs_is_told_to_whoever_asks_for_health(serve: Serve) -> None:
+    client = served(serve, replace(FOLLOWS, left=2), status(evaluating=HELD))
+    assert "in 2 former terms of b has not ended: restart it" in client.page("/-/ready")
 
 
 def test_a_replicas_name_is_text(serve: Serve) -> None:
