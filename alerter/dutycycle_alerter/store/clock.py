@@ -16,6 +16,13 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from dutycycle_alerter.store.transactions import Transactions
 
+_SINCE_BOOT: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def elapsed() -> float:
+    """Seconds since an instant that stays the same; those for which the machine was suspended count, where it tells."""
+    return time.clock_gettime(_SINCE_BOOT)
+
 
 class database_time(FunctionElement[float]):  # noqa: N801 - it is written like an SQL function
     """Unix seconds at the moment at which the database computes it, not those at which its transaction began."""
@@ -37,14 +44,14 @@ def _sqlite(_element: database_time, _compiler: Any, **_: Any) -> str:
 class DatabaseClock:
     """Tells the database's time without asking it each time. Thread-safe.
 
-    It is our monotonic clock and an offset. Each answer of the database bounds the offset: its time was told after the
-    question was sent, and before the answer was there. The offset moves only as far as these bounds want it to, so
+    It is a clock of ours that nobody sets, and an offset. Each answer of the database bounds the offset: its time was
+    told after the question was sent, and before the answer was there. The offset moves only as far as these bounds want it to, so
     that time goes back only where the database's does (then by no more than it must). As long as both run at one
     speed it is never ahead of the database's: of two alerters, the one that takes over never sees an earlier time
     than the other has written.
     """
 
-    def __init__(self, database: Transactions, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, database: Transactions, monotonic: Callable[[], float] = elapsed) -> None:
         self._database = database
         self._monotonic = monotonic
         self._lock = threading.Lock()

@@ -9,7 +9,8 @@ is over (`idle_in_transaction_session_timeout`), so that another can have it.
 from __future__ import annotations
 
 import logging
-import time
+import re
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -18,7 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from dutycycle_alerter.errors import LeaseLostError
-from dutycycle_alerter.store.clock import DatabaseClock, database_time
+from dutycycle_alerter.store.clock import DatabaseClock, database_time, elapsed
 from dutycycle_alerter.store.database import Database
 from dutycycle_alerter.store.postgresql import IDLE_LIMIT
 from dutycycle_alerter.store.schema import lease
@@ -35,8 +36,12 @@ _REACHED = lease.c.expires_at <= database_time() + 2 * lease.c.length
 _FREE = sa.not_(sa.and_(_NOT_OVER, _REACHED))
 
 
+_TOKEN = re.compile("#[0-9a-f]{16}$")
+
+
 class Lease:
-    """The lease as one alerter sees it. `holder` is how others call it, `length` in wall seconds.
+    """The lease as one alerter sees it. `holder` is how people call it, who may call several the same; `length` in wall
+    seconds.
 
     `clock` learns the database's time from every answer. `alone` tells that no other alerter can be alive on this
     database: then the lease is taken without waiting for its end.
@@ -50,10 +55,11 @@ class Lease:
         *,
         clock: DatabaseClock | None = None,
         alone: bool = False,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = elapsed,
     ) -> None:
         self._database = database
         self.holder = holder
+        self._identity = f"{holder}#{secrets.token_hex(8)}"
         self.length = length
         self._clock = clock or DatabaseClock(database)
         self._alone = alone
@@ -68,12 +74,12 @@ class Lease:
         if row is None:
             return None, True
         holder, epoch, expires_at, free, _ = row
-        return Evaluating(holder, epoch, expires_at), bool(free) or self._alone
+        return Evaluating(_shown(holder), epoch, expires_at), bool(free) or self._alone
 
     def take(self) -> Term | None:
         """Begin a term where the lease is over or was released; None where somebody has it. Raises StoreError."""
         begun = self._monotonic()
-        values = {"holder": self.holder, "length": self.length, "expires_at": database_time() + self.length}
+        values = {"holder": self._identity, "length": self.length, "expires_at": database_time() + self.length}
         with self._database.write(alone=False) as connection:
             _end_when_idle(connection, self.length)
             # Whoever had it, and stopped while holding its row, must not keep it for good. A session that works is
@@ -89,7 +95,7 @@ class Lease:
             epoch = connection.execute(update.returning(lease.c.epoch)).scalar()
             if epoch is None:
                 return None
-        return Term(self._database, self.holder, self.length, epoch, begun, self._clock, self._monotonic)
+        return Term(self._database, self._identity, self.length, epoch, begun, self._clock, self._monotonic)
 
 
 class Term:
@@ -232,7 +238,12 @@ def load_evaluating(connection: sa.Connection) -> Evaluating | None:
         return None
     held = row.expires_at <= row.now and is_held(connection)
     # Whoever holds the row makes it longer when it is done; until then nobody else can have it.
-    return Evaluating(row.holder, row.epoch, row.now + row.length if held else row.expires_at)
+    return Evaluating(_shown(row.holder), row.epoch, row.now + row.length if held else row.expires_at)
+
+
+def _shown(identity: str) -> str:
+    """A holder without what only tells it from others of its name."""
+    return _TOKEN.sub("", identity)
 
 
 def _insert(connection: sa.Connection, row: Mapping[str, Any]) -> sa.Insert:

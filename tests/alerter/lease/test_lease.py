@@ -21,7 +21,7 @@ from dutycycle_alerter.store.lease import NAME, Lease, Term, load_evaluating
 from dutycycle_alerter.store.schema import lease as table
 from dutycycle_alerter.store.silent import end_silent
 from tests.fakes.clock import FakeClock
-from tests.postgres.server import ADMIN, PostgresServer
+from tests.postgres.server import PostgresServer
 
 LONG = 3600.0
 
@@ -430,12 +430,40 @@ def test_a_migration_says_that_it_is_one(postgres_url: str) -> None:
 
 
 def test_sessions_of_other_users_are_left_alone(postgres: PostgresServer, postgres_url: str) -> None:
-    """The server would refuse to end them, and whoever wanted to take the lease would never have it."""
-    database = open_database(postgres_url)
+    """Also by a user who may see what they do: the server would refuse to end them, and nobody would take the lease."""
     name = postgres_url.rpartition("/")[2]
-    where = f"host={postgres.directory} port={postgres.port} user={ADMIN} dbname={name}"
-    with psycopg.connect(where) as admin:
-        admin.execute(WRITERS_LOCK.encode())
-        with database.read() as connection:
-            assert end_silent(connection, 0.0) == 0
-    database.close()
+    postgres.execute("CREATE ROLE watcher LOGIN PASSWORD 'seen' IN ROLE pg_monitor")
+    engine, _ = connect(postgres.url(name, user="watcher", password="seen"))
+    try:
+        with psycopg.connect(postgres_url) as silent, engine.connect() as watcher:
+            silent.execute(WRITERS_LOCK.encode())
+            seen = sa.text("SELECT wait_event FROM pg_stat_activity WHERE pid = :number")
+            assert watcher.execute(seen, {"number": silent.info.backend_pid}).scalar() == "ClientRead"
+            assert end_silent(watcher, 0.0) == 0
+            silent.execute("SELECT 1")
+    finally:
+        engine.dispose()
+        postgres.execute("DROP ROLE watcher")
+
+
+def test_alerters_of_one_name_are_told_apart_and_shown_by_it(database: Database) -> None:
+    """As those are that share a configuration which names them. In a database from a backup, epochs come again."""
+    first = taken(Lease(database, "dutycycle#1", LONG))
+    with database.write() as connection:
+        connection.execute(sa.update(table).values(epoch=0, expires_at=0.0))
+    second = taken(Lease(database, "dutycycle#1", LONG))
+    assert first.epoch == second.epoch
+    with pytest.raises(LeaseLostError):
+        first.renew()
+    with database.read() as connection:
+        known = load_evaluating(connection)
+    assert known is not None
+    assert known.replica == "dutycycle#1"
+
+
+def test_a_machine_that_was_suspended_has_lost_its_term(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    term, true, asleep = taken(Lease(database, "a", LONG)), time.clock_gettime, 0.0
+    monkeypatch.setattr(time, "clock_gettime", lambda which: true(which) + asleep * (which == time.CLOCK_BOOTTIME))
+    assert not term.over
+    asleep = LONG
+    assert term.over
