@@ -45,10 +45,10 @@ class DatabaseClock:
     """Tells the database's time without asking it each time. Thread-safe.
 
     It is a clock of ours that nobody sets, and an offset. Each answer of the database bounds the offset: its time was
-    told after the question was sent, and before the answer was there. The offset moves only as far as these bounds want it to, so
-    that time goes back only where the database's does (then by no more than it must). As long as both run at one
-    speed it is never ahead of the database's: of two alerters, the one that takes over never sees an earlier time
-    than the other has written.
+    told after the question was sent, and before the answer was there. The offset moves only as far as these bounds
+    want it to, so that time goes back only where the database's does (then by no more than it must). As long as both
+    run at one speed it is never ahead of the database's: of two alerters, the one that takes over never sees an earlier
+    time than the other has written.
     """
 
     def __init__(self, database: Transactions, monotonic: Callable[[], float] = elapsed) -> None:
