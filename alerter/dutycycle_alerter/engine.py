@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+import sqlalchemy as sa
+
 from dutycycle_alerter.device_pass import fold_devices, judge_devices
+from dutycycle_alerter.errors import LeaseLostError
 from dutycycle_alerter.fleet_now import fleet_now
 from dutycycle_alerter.fold import Pass, Reports, fold_ends, fold_jobs
 from dutycycle_alerter.incidents.closing import lacks_final
@@ -20,7 +23,7 @@ from dutycycle_alerter.rules import Judgement, Outcome, judge
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.claims import unclaimed
 from dutycycle_alerter.store import fleet_ledger, incidents, ledger
-from dutycycle_alerter.store.database import set_meta
+from dutycycle_alerter.store.database import get_meta, set_meta
 from dutycycle_alerter.store.status import WATERMARK, save_status
 from dutycycle_alerter.store.transactions import Transactions
 from dutycycle_alerter.views import NotEvaluable, Status, TargetStatus, WatchCounts
@@ -84,7 +87,9 @@ class Engine:
         self._reached = reached
 
     def run_pass(self) -> None:
-        """Judge everything once. Nothing is changed unless all of it is. Raises StoreError."""
+        """Judge everything once. Nothing is changed unless all of it is. Raises StoreError; LeaseLostError where the
+        store is not as the pass before left it.
+        """
         now = self._clock()
         self._reached("begun")
         active, ended = self._open_questions(now)
@@ -106,6 +111,7 @@ class Engine:
             one = Pass(now, word, policies)
             with self._database.write() as connection:
                 self._reached("opened")
+                _refuse_other_passes(connection, evidence.accounted_from)
                 fold_jobs(connection, one, judgements)
                 fold_devices(connection, one, evidence, devices)
                 fold_ends(connection, one, ended)
@@ -168,6 +174,21 @@ class Engine:
             targets=targets,
             not_evaluable=_not_evaluable(alive),
             notices=said,
+        )
+
+
+def _refuse_other_passes(connection: sa.Connection, accounted_from: float | None) -> None:
+    """What the source counts must begin where the store's ledger ends.
+
+    It does not where a commit whose answer was lost was one all the same, or where a server that took over lacks the
+    last ones: then only who begins anew, from the store, counts every second once. A store that is new has counted
+    nothing. Raises LeaseLostError.
+    """
+    kept = get_meta(connection, WATERMARK)
+    if None not in (kept, accounted_from) and kept != accounted_from:
+        raise LeaseLostError(
+            "the store is not as the last pass left it, because a commit's answer or a commit itself was lost: "
+            "evaluation begins anew from what is there"
         )
 
 

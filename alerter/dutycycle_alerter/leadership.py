@@ -103,9 +103,11 @@ class Leadership(Generic[_Duty]):
             log.warning("the lease was not released, and ends by itself: %s", error)
 
     def _keep(self, term: Term) -> bool:
+        given_up = False
         try:
             term.renew()
         except LeaseLostError as error:
+            given_up = True
             log.warning("%s", error)
         except StoreError as error:
             if not term.over:
@@ -119,6 +121,10 @@ class Leadership(Generic[_Duty]):
         if evaluator is not None:
             # Whatever hangs can write nothing more, and must not keep us from looking for the lease.
             self._end(evaluator, term.epoch, min(self._lease.length, self._patience))
+        if given_up:
+            # A term that ended itself, since the store was not as it had left it, has the lease still.
+            with suppress(StoreError):
+                term.release()
         return False
 
     def _take(self) -> None:

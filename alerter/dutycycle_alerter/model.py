@@ -274,7 +274,8 @@ class Evidence:
 
     `unowned` are GPUs whose holder the metrics do not tell, each as a job of its own: a scheduler may know whose they
     are (`sources.claims`). `accounted_until` is the instant up to which `JobEvidence.recent` counts, from that of the
-    pass before; None: that of the pass.
+    pass before; None: that of the pass. `accounted_from` is the latter as the source knows it, 0 before any pass was
+    kept; None: it does not count from there.
     """
 
     jobs: Sequence[JobEvidence] = ()
@@ -282,3 +283,4 @@ class Evidence:
     nodes: Sequence[NodeEvidence] = ()
     unowned: Sequence[JobEvidence] = ()
     accounted_until: float | None = None
+    accounted_from: float | None = None

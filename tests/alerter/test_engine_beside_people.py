@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from dutycycle_alerter.engine import Engine
 from dutycycle_alerter.errors import StoreError, TransitionError
@@ -40,7 +41,7 @@ class Given:
 
     @contextmanager
     def evidence(self, at: float) -> Iterator[Evidence]:
-        yield self.read
+        yield replace(self.read, accounted_from=None)
 
     def targets(self) -> tuple[()]:
         return ()

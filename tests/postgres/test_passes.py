@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from dutycycle_alerter.engine import STEPS, Engine
-from dutycycle_alerter.errors import StoreError
+from dutycycle_alerter.errors import LeaseLostError, StoreError
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.scrape import ScrapeSource
 from dutycycle_alerter.store import incidents, patient, postgresql
@@ -43,12 +43,12 @@ class Passes:
         self.world, self.clock, self.database = world, FakeClock(START), database
         self.at: str | None = None
         self.fault: Callable[[], None] = lambda: None
+        self.away: Callable[[], None] = lambda: None
         self.errors: list[str] = []
         self._changed = False
-        settings = Settings.model_validate({"source": {"targets": [target], "interval": "1m"}}).scaled()
-        self.source = ScrapeSource(settings, database, self.clock)
-        self.engine = Engine(settings, self.source, database, self.clock, reached=self._reached)
-        self.source.restore()
+        self._settings = Settings.model_validate({"source": {"targets": [target], "interval": "1m"}}).scaled()
+        self.terms = 0
+        self._begin()
         save_all = incidents.save_all
 
         def saving(*arguments: object) -> object:
@@ -63,6 +63,7 @@ class Passes:
                 commit(connection)
             if self._due(*COMMITS):
                 self.at = None
+                self.away()
                 connection.pgconn.finish()
                 raise psycopg.OperationalError("server closed the connection unexpectedly")
             commit(connection)
@@ -70,13 +71,23 @@ class Passes:
         monkeypatch.setattr(patient.PatientConnection, "commit", committing)
         self._passing = False
 
+    def _begin(self) -> None:
+        """What evaluates, made anew from the store."""
+        self.terms += 1
+        self.source = ScrapeSource(self._settings, self.database, self.clock)
+        self.engine = Engine(self._settings, self.source, self.database, self.clock, reached=self._reached)
+        self.source.restore()
+
     def minute(self) -> bool:
-        """Scrape and pass; False where that failed."""
+        """Scrape and pass; False where that failed. Where the term is lost, the next one passes."""
         self.world.tick()
         self.clock.advance(60)
         self.source.scrape()
         self._passing, self._changed = True, False
         try:
+            self.engine.run_pass()
+        except LeaseLostError:
+            self._begin()
             self.engine.run_pass()
         except StoreError as error:
             self.errors.append(str(error))
@@ -85,12 +96,13 @@ class Passes:
             self._passing = False
         return True
 
-    def through(self, at: str, fault: Callable[[], None]) -> bool:
+    def through(self, at: str, fault: Callable[[], None], *, after: Callable[[], None] = lambda: None) -> bool:
         """Minutes until the fault has struck, and one more. Returns whether the pass that it struck was kept."""
         self.at, self.fault = at, fault
         for _ in range(200):
             kept = self.minute()
             if self.at is None:
+                after()
                 assert self.minute(), self.errors
                 return kept
             assert kept, self.errors
@@ -147,8 +159,10 @@ def test_postgresql_fails_at_each_step_of_passes(
         first = world.exporter.allocations["slurm/2", 1].counters["allocated"]
         kept = {step: passes.through(step, strike) for step in (*STEPS, *COMMITS)}
         # Whoever has no transaction open does not notice.
-        unnoticed = {"begun", "read", "judged", "committed", "done", COMMITS[0]}
+        unnoticed = {"begun", "read", "judged", "committed", "done"}
         assert kept == {step: step in unnoticed for step in kept}
+        # Only of the commit whose answer was lost the store had something that the alerter did not know.
+        assert passes.terms == 2
         check(passes, first)
         assert not any("\n" in error or "slurm/" in error for error in passes.errors)
         passes.source.close()
@@ -177,3 +191,54 @@ def test_a_pass_over_a_server_that_hangs_fails_in_time_and_changes_nothing(
             assert passes.minute()
         check(passes, first)
         passes.source.close()
+
+
+def test_commits_whose_answers_are_lost_while_the_server_stays_away_count_once(
+    own_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, world = own_server.create(), World()
+    with (
+        serving(world.exporter.page) as (target,),
+        closing(open_database(own_server.url(name), time_scale=1)) as database,
+    ):
+        passes = Passes(database, target, world, monkeypatch)
+        passes.minute()
+        first = world.exporter.allocations["slurm/2", 1].counters["allocated"]
+        passes.away = own_server.kill
+        for _ in range(3):
+            assert not passes.through(COMMITS[0], lambda: None, after=own_server.start)
+        for _ in range(71):
+            assert passes.minute()
+        assert passes.terms == 4
+        check(passes, first)
+        passes.source.close()
+
+
+@pytest.mark.parametrize("lost", [1, 5])
+def test_passes_that_a_server_lost_as_it_took_over_are_counted_again(
+    own_server: PostgresServer, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    """A stand-by that lagged behind lacks the newest commits, also those of counters."""
+    name, world = own_server.create(), World()
+    with (
+        serving(world.exporter.page) as (target,),
+        closing(open_database(own_server.url(name), time_scale=1)) as database,
+    ):
+        passes = Passes(database, target, world, monkeypatch)
+        passes.minute()
+        first = world.exporter.allocations["slurm/2", 1].counters["allocated"]
+        for _ in range(5):
+            assert passes.minute()
+        own_server.terminate(name)
+        copy = own_server.create(template=name)
+        for _ in range(lost):
+            assert passes.minute()
+        for one, other in ((name, "lost"), (copy, name)):
+            own_server.terminate(one)
+            own_server.execute(f"ALTER DATABASE {one} RENAME TO {other}")
+        for _ in range(75):
+            assert passes.minute(), passes.errors
+        assert passes.terms == 2
+        check(passes, first)
+        passes.source.close()
+        own_server.drop("lost")

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dutycycle_alerter.errors import SourceError
 from dutycycle_alerter.model import Evidence
@@ -62,6 +62,7 @@ class ScrapeSource:
         self._workers = ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, targets or 1), thread_name_prefix="scrape")
         self._targets = [_Target(url) for url in settings.source.targets]
         self._reading: dict[Future[_Answer], _Target] = {}
+        self._accounted_until = 0.0
         self._saved_at = 0.0
         self._rewound_to: float | None = None
         self._learned: dict[str, dict[str, float]] = {}
@@ -84,10 +85,11 @@ class ScrapeSource:
             replay = load_status(connection, self._clock()).replay
             for target in self._targets:
                 target.replay = replay
+            self._accounted_until = get_meta(connection, WATERMARK) or 0.0
             self._rewound_to = self._fleet.restore(
                 counters.load_series(connection, since),
                 counters.load_hosts(connection, since),
-                get_meta(connection, WATERMARK) or since,
+                self._accounted_until or since,
                 now,
             )
             self._fleet.devices.recall(get_meta(connection, LEARNED))
@@ -124,7 +126,9 @@ class ScrapeSource:
         pass is in the store, and that its consumption is accounted for.
         """
         with self._lock:
-            yield self._fleet.evidence(at)
+            evidence = replace(self._fleet.evidence(at), accounted_from=self._accounted_until)
+            yield evidence
+            self._accounted_until = evidence.accounted_until or at
             self._fleet.committed(at)
 
     def targets(self) -> tuple[TargetStatus, ...]:

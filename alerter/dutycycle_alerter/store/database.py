@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from alembic.util.exc import CommandError
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.store import postgresql, schema, sqlite
@@ -40,43 +40,16 @@ class Database:
 
     @contextmanager
     def write(self, *, alone: bool = True) -> Iterator[sa.Connection]:
-        """One transaction that commits as a whole or not at all. Raises StoreError.
+        """One transaction that commits as a whole or not at all. Raises StoreError: where the connection broke during
+        the commit, nobody knows which.
 
         Writers wait for each other, so that what one reads to write it stays as it is. On PostgreSQL, one that is not
         `alone` does not wait for a pass that is being written, nor that for it: it must lock the rows that it needs.
         """
         self.make()
         engine = self._engine.execution_options(immediate=True, alone=alone)
-        with translated(self._name):
-            if engine.dialect.name != "postgresql":
-                with engine.begin() as connection:
-                    yield connection
-                return
-            with engine.connect() as connection:
-                transaction = connection.begin()
-                try:
-                    number = postgresql.transaction_number(connection)
-                    yield connection
-                except BaseException:
-                    transaction.rollback()
-                    raise
-                self._commit(transaction, number)
-
-    def _commit(self, transaction: sa.RootTransaction, number: str) -> None:
-        try:
-            transaction.commit()
-        except DBAPIError as error:
-            # A connection that breaks now leaves open what became of it, and a pass that counted as lost would be
-            # counted twice.
-            if not error.connection_invalidated:
-                raise
-            committed = postgresql.was_committed(self._engine, number)
-            if committed is None:
-                raise StoreError(
-                    f"database {self._name}: the connection broke, and whether the last change was kept is not known"
-                ) from error
-            if not committed:
-                raise
+        with translated(self._name), engine.begin() as connection:
+            yield connection
 
     def make(self) -> None:
         """Make or migrate the tables, unless that was done. Raises StoreError.

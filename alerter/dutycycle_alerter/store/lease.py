@@ -159,7 +159,11 @@ class Term:
                 mine = sa.select(_NOT_OVER).where(_MINE).with_for_update()
                 self._check(bool(connection.execute(mine, self._me).scalar()))
                 self._open = held = _Open(connection, self._monotonic)
-                yield connection
+                try:
+                    yield connection
+                except LeaseLostError:
+                    self._lost = True  # whoever writes found that the store is not what this term made of it
+                    raise
                 # Nobody else could have it since: also after a transaction that took longer than the lease.
                 confirmed = self._monotonic()
                 longer = sa.update(lease).where(_MINE).values(expires_at=self._end())

@@ -7,10 +7,7 @@ lock is ended by the server, and what it wrote is undone.
 
 from __future__ import annotations
 
-import time
-
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.store.types import to_json
@@ -28,7 +25,7 @@ _ANSWER_LIMIT = 5.0
 """Seconds beyond those limits until a server that says nothing at all is given up."""
 
 OLDEST = 130_000
-"""The oldest version of the server that can be asked what became of a transaction, as it writes versions."""
+"""The oldest version of the server that is served, as it writes versions."""
 
 WRITERS = 0x64_75_74_79_63_79_63_6C
 """The lock's number: "dutycycl"."""
@@ -47,7 +44,6 @@ _OPTIONS: dict[str, str | int] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 20_000,
 }
-_NO_SUCH_NUMBER = "22023"
 _RECYCLED_AFTER = 1800
 
 
@@ -97,34 +93,6 @@ def lock_to_migrate(connection: sa.Connection) -> None:
     connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
     connection.exec_driver_sql(f"SET LOCAL application_name = '{MIGRATING}'")
     connection.exec_driver_sql(_ALONE)
-
-
-def transaction_number(connection: sa.Connection) -> str:
-    """By which the server knows what became of a transaction that wrote."""
-    return str(connection.exec_driver_sql("SELECT pg_current_xact_id()::text").scalar_one())
-
-
-def was_committed(engine: sa.Engine, transaction: str) -> bool | None:
-    """What became of a transaction whose end nobody saw; None where the server does not say in time.
-
-    A server that is being started again is waited for.
-    """
-    query = sa.text("SELECT pg_xact_status(CAST(:number AS xid8))")
-    deadline = time.monotonic() + IDLE_LIMIT
-    while time.monotonic() < deadline:
-        try:
-            with engine.connect() as connection:
-                status = connection.execute(query, {"number": transaction}).scalar()
-        except DBAPIError as error:
-            if getattr(error.orig, "sqlstate", None) == _NO_SUCH_NUMBER:
-                return False  # a server that died forgets the numbers of those of whom nothing had reached its log
-        except SQLAlchemyError:
-            pass
-        else:
-            if status != "in progress":
-                return None if status is None else bool(status == "committed")
-        time.sleep(0.1)
-    return None
 
 
 def _begin(connection: sa.Connection) -> None:

@@ -49,7 +49,9 @@ def parse_url(text: str) -> sa.URL:
     if _FILE in url.query:
         raise StoreUrlError(f"database {show_url(url)}: SQLite has no password: remove {_FILE}")
     if url.database in (None, "", ":memory:"):
-        raise StoreUrlError(f"database {show_url(url)}: a store needs a file: write it like sqlite:///dutycycle.sqlite3")
+        raise StoreUrlError(
+            f"database {show_url(url)}: a store needs a file: write it like sqlite:///dutycycle.sqlite3"
+        )
     return url
 
 
@@ -85,7 +87,8 @@ def _refuse_others(url: sa.URL) -> None:
     """What psycopg would take for an argument of its own, or libpq does not know. Raises StoreUrlError."""
     for name, value in url.query.items():
         if name != _FILE and name not in _options():
-            raise StoreUrlError(f"database {show_url(url)}: libpq has no option {printable(name, 40)}: correct its name")
+            shown = printable(name, 40)
+            raise StoreUrlError(f"database {show_url(url)}: libpq has no option {shown}: correct its name")
         if not isinstance(value, str) and name not in _SEVERAL:
             raise StoreUrlError(f"database {show_url(url)}: {name} is given more than once")
 

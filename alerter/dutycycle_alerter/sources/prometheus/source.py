@@ -9,7 +9,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from dutycycle_alerter.errors import SourceError
@@ -71,6 +71,7 @@ class PrometheusSource:
         self._loading = Loading()
         self._parked = Parked()
         self._learned = Learned(database)
+        self._accounted_until: float | None = None
         self._last_success: float | None = None
         self._error = ""
         self._noted = ""
@@ -89,15 +90,18 @@ class PrometheusSource:
         with self._lock, no_collection():
             with self._database.read() as connection:
                 since = get_meta(connection, WATERMARK)
+            known = (since or 0.0) if self._accounted_until is None else self._accounted_until
             try:
                 read = self._read(at, since)
             except SourceError as error:
                 self._failed(str(error))
                 until = accounts.spans(None, at, self._section.scrape_interval).until if since is None else since
-                yield Evidence(accounted_until=until)
+                yield Evidence(accounted_until=until, accounted_from=known)
+                self._accounted_until = until
                 return
             self._last_success, self._error = at, ""
-            yield read.evidence
+            yield replace(read.evidence, accounted_from=known)
+            self._accounted_until = read.evidence.accounted_until
             self._identity.committed(read.jobs)
             self._parked = read.parked
             self._learned.keep_lasting()
