@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -32,7 +33,13 @@ from tests.postgres.server import PostgresServer
 
 TIME_SCALE = 240.0
 PASS = 2.0
-"""Wall seconds between passes; leases are two seconds long, which is the shortest."""
+"""Wall seconds between passes."""
+
+LENGTH = 2.0
+"""Wall seconds of a lease: the shortest, and a pass long."""
+
+LOOK = 0.05
+"""Wall seconds between looks at the store."""
 
 SCRAPE = 0.5
 
@@ -91,16 +98,48 @@ class Replica(Process):
         return self.metric("dutycycle_alerter_leader") == 0
 
 
+class Watcher(Thread):
+    """Looks at the store all the time: when each term's lease was to end, and when its first pass was, by the
+    database's clock. `stalled` is for how many seconds it could not look.
+    """
+
+    def __init__(self, store: StoreReader) -> None:
+        super().__init__(name="watcher", daemon=True)
+        self.ends: dict[int, float] = {}
+        self.first_pass: dict[int, float] = {}
+        self.stalled = 0.0
+        self._before: dict[int, float | None] = {}
+        self._store = store
+        self._stopped = Event()
+
+    def run(self) -> None:
+        while not self._stopped.is_set():
+            began = time.monotonic()
+            status = self._store.status()
+            if status.evaluating is not None:
+                epoch = status.evaluating.epoch
+                self.ends[epoch] = status.evaluating.expires_at
+                before = self._before.setdefault(epoch, status.last_pass)
+                if status.last_pass is not None and status.last_pass != before:
+                    self.first_pass.setdefault(epoch, status.last_pass)
+            self._stopped.wait(LOOK)
+            self.stalled += max(0.0, time.monotonic() - began - 2 * LOOK)
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self.join()
+
+
 class Cluster:
     """The two, and what anybody can see of them in the store."""
 
-    def __init__(self, a: Replica, b: Replica, store: StoreReader) -> None:
-        self.a, self.b, self.store = a, b, store
+    def __init__(self, a: Replica, b: Replica, store: StoreReader, watcher: Watcher) -> None:
+        self.a, self.b, self.store, self.watcher = a, b, store, watcher
         self.epoch = 0
 
     def after(self, what: str, leader: Replica) -> None:
         """Wait until the leader has had a pass in a term of its own, and check that it is the only one."""
-        began = time.monotonic()
+        former, stalled = self.epoch, self.watcher.stalled
 
         def evaluates() -> bool:
             status = self.store.status()
@@ -115,9 +154,13 @@ class Cluster:
         wait_for(evaluates, f"{leader.name} takes over after {what}", within=PATIENCE)
         status = self.store.status()
         assert status.evaluating is not None
-        self.epoch, since = status.evaluating.epoch, status.last_pass or 0.0
-        wait_for(lambda: (self.store.status().last_pass or 0.0) > since, f"{leader.name} has a pass", within=PATIENCE)
-        print(f"{what}: {leader.name} has had a pass after {time.monotonic() - began:.1f} s (a pass is {PASS:g} s)")
+        self.epoch = epoch = status.evaluating.epoch
+        first = wait_for(lambda: self.watcher.first_pass.get(epoch), f"{leader.name} has a pass", within=PATIENCE)
+        if former:
+            late, slack = first - self.watcher.ends[former], self.watcher.stalled - stalled
+            print(f"{what}: {leader.name} had a pass {late:.1f} s after the lease's end; {slack:.1f} s of stalls")
+            # The lease was renewed a length before its end: two passes later, and one scrape, there is a pass.
+            assert late <= 2 * PASS + SCRAPE - LENGTH + slack
         wait_for(leader.leads, f"{leader.name} says so", within=PATIENCE)
 
     def wait_for_follower(self, follower: Replica) -> None:
@@ -142,11 +185,13 @@ def cluster(directory: Path, postgres: PostgresServer, url: str, target: str) ->
     with closing(store), Proxy(postgres.port) as proxy:
         a = Replica("a", directory, url, target)
         b = Replica("b", directory, url.replace(f":{postgres.port}/", f":{proxy.port}/"), target, ahead=AHEAD)
-        failed = True
+        watcher, failed = Watcher(store), True
         try:
-            yield Cluster(a, b, store), proxy
+            watcher.start()
+            yield Cluster(a, b, store, watcher), proxy
             failed = False
         finally:
+            watcher.stop()
             for replica in (a, b):
                 if replica.alive:
                     os.kill(replica.pid, signal.SIGCONT)
