@@ -11,6 +11,7 @@ managed fields. Load of the machine and the server's own time are in the lag.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import multiprocessing
 import os
@@ -148,6 +149,8 @@ def serve(client: Connection, pods: int, others: int) -> None:
                 server.put(content)
         for number in range(others):
             server.put(pod(number, None))
+        # The server's own garbage collection of so many objects would take seconds of a change's lag.
+        gc.freeze()
         client.send((server.url, size / pods))
         step = 0
         while (told := client.recv()) is not None:
