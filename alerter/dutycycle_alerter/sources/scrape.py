@@ -17,6 +17,7 @@ from dutycycle_alerter.sources.fetch import Fetcher
 from dutycycle_alerter.sources.fleet import LONGEST_WINDOW, Fleet
 from dutycycle_alerter.store import counters
 from dutycycle_alerter.store.database import get_meta, set_meta
+from dutycycle_alerter.store.postgresql import take_time
 from dutycycle_alerter.store.status import WATERMARK, load_status
 from dutycycle_alerter.store.transactions import Transactions
 from dutycycle_alerter.views import TargetStatus
@@ -81,6 +82,7 @@ class ScrapeSource:
         now = self._clock()
         since = now - LONGEST_WINDOW / self._settings.time_scale
         with self._database.read() as connection, self._lock:
+            take_time(connection)
             # What a store was filled from a replay with is marked so before its exporter answers again.
             replay = load_status(connection, self._clock()).replay
             for target in self._targets:
@@ -143,8 +145,7 @@ class ScrapeSource:
 
     def housekeeping(self) -> None:
         """Delete counters that are older than the retention. Raises StoreError."""
-        with self._database.write() as connection:
-            counters.forget(connection, self._clock() - self._settings.source.retention)
+        counters.forget(self._database, self._clock() - self._settings.source.retention)
 
     def close(self) -> None:
         """Save what was scraped last, and end the connections. Raises StoreError."""

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
 from dutycycle_alerter.history import GPU_COUNTERS, GPU_GAUGES, HOST_COUNTERS, HOST_GAUGES, Values
 from dutycycle_alerter.store.schema import gpu_counter, gpu_now, gpu_series, host_counter
+from dutycycle_alerter.store.transactions import Transactions
 from dutycycle_alerter.store.types import storable_name
 
 Key = tuple[str, str, str, str]
 _KEY = ("node", "gpu_uuid", "mig", "workload")
 _INSERT = sa.insert(gpu_series).returning(gpu_series.c.id, sort_by_parameter_order=True)
 _UPDATE = sa.update(gpu_series).where(gpu_series.c.id == sa.bindparam("of_id"))
+
+
+_AT_ONCE = 5_000
+"""Points that are read at a time."""
+
+_SERIES_AT_ONCE, _HOST_SECONDS = 100, 3600.0
+"""Of how many series, and of how much of the hosts' time, one transaction deletes what is old."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +54,9 @@ def save(
     series: Iterable[tuple[SeriesRow, PointRow]],
     hosts: Iterable[tuple[tuple[str, str], PointRow]],
 ) -> None:
-    """Add one point to each series, making those that are new. Points must be newer than those saved before."""
+    """Add one point to each series, making those that are new. One that is there already (of a commit whose answer was
+    lost) stays as it is.
+    """
     ids = {row[1:]: row[0] for row in connection.execute(_select_keys())}
     known, new = [], []
     for item, point in series:
@@ -71,23 +83,28 @@ def save(
         )
     ]
     if points:
-        connection.execute(sa.insert(gpu_counter), points)
+        connection.execute(_insert_once(connection, gpu_counter), points)
     host_points = [
         {"node": node, "workload": workload, **_columns(point, HOST_COUNTERS + HOST_GAUGES)}
         for (node, workload), point in hosts
     ]
     if host_points:
-        connection.execute(sa.insert(host_counter), host_points)
+        connection.execute(_insert_once(connection, host_counter), host_points)
 
 
 def load_series(connection: sa.Connection, since: float) -> Iterator[tuple[SeriesRow, list[PointRow]]]:
-    """Every series scraped since a time, with its points since then, oldest first."""
-    points: dict[int, list[PointRow]] = {}
-    query = sa.select(gpu_counter).where(gpu_counter.c.t >= since).order_by(gpu_counter.c.t)
-    for row in connection.execute(query):
-        points.setdefault(row.series_id, []).append(_point(row, GPU_COUNTERS, GPU_GAUGES))
-    for row in connection.execute(sa.select(gpu_series).where(gpu_series.c.last_seen >= since)):
-        yield _series(row), points.get(row.id, [])
+    """Every series scraped since a time, with its points since then, oldest first: one in memory at a time."""
+    series = {
+        row.id: _series(row) for row in connection.execute(sa.select(gpu_series).where(gpu_series.c.last_seen >= since))
+    }
+    columns = gpu_counter.c
+    query = sa.select(gpu_counter).where(columns.t >= since).order_by(columns.series_id, columns.t)
+    found = connection.execute(query, execution_options={"yield_per": _AT_ONCE})
+    for number, rows in groupby(found, lambda row: row.series_id):
+        if number in series:
+            yield series.pop(number), [_point(row, GPU_COUNTERS, GPU_GAUGES) for row in rows]
+    for row in series.values():
+        yield row, []
 
 
 def load_hosts(connection: sa.Connection, since: float) -> dict[tuple[str, str], list[PointRow]]:
@@ -123,12 +140,26 @@ def forget_after(connection: sa.Connection, after: float) -> None:
     connection.execute(sa.update(gpu_now).where(gpu_now.c.scraped_at > after).values(scraped_at=after))
 
 
-def forget(connection: sa.Connection, before: float) -> None:
-    """Delete points older than a time, series that have none left, and GPUs that were not seen since."""
-    connection.execute(sa.delete(gpu_counter).where(gpu_counter.c.t < before))
-    connection.execute(sa.delete(gpu_series).where(gpu_series.c.last_seen < before))
-    connection.execute(sa.delete(host_counter).where(host_counter.c.t < before))
-    connection.execute(sa.delete(gpu_now).where(gpu_now.c.scraped_at < before))
+def forget(database: Transactions, before: float) -> None:
+    """Delete points older than a time, series that have none left, and GPUs that were not seen since: some series, and
+    some time of hosts, in each transaction.
+    """
+    with database.read() as connection:
+        numbers = connection.execute(sa.select(gpu_series.c.id).order_by(gpu_series.c.id)).scalars().all()
+    for start in range(0, len(numbers), _SERIES_AT_ONCE):
+        some = numbers[start : start + _SERIES_AT_ONCE]
+        with database.write() as connection:
+            connection.execute(
+                sa.delete(gpu_counter).where(gpu_counter.c.series_id.in_(some), gpu_counter.c.t < before)
+            )
+            connection.execute(sa.delete(gpu_series).where(gpu_series.c.id.in_(some), gpu_series.c.last_seen < before))
+    while True:
+        with database.write() as connection:
+            oldest = connection.execute(sa.select(sa.func.min(host_counter.c.t))).scalar()
+            if oldest is None or oldest >= before:
+                connection.execute(sa.delete(gpu_now).where(gpu_now.c.scraped_at < before))
+                return
+            connection.execute(sa.delete(host_counter).where(host_counter.c.t < min(before, oldest + _HOST_SECONDS)))
 
 
 def save_now(connection: sa.Connection, nodes: Iterable[str], rows: list[dict[str, Any]]) -> None:
@@ -137,6 +168,13 @@ def save_now(connection: sa.Connection, nodes: Iterable[str], rows: list[dict[st
     by_gpu = {(row["node"], row["gpu_uuid"], row["mig"]): row for row in rows}
     if by_gpu:
         connection.execute(sa.insert(gpu_now), list(by_gpu.values()))
+
+
+def _insert_once(connection: sa.Connection, table: sa.Table) -> sa.Insert:
+    """Leaves a row that is there."""
+    if connection.dialect.name == "postgresql":
+        return postgresql.insert(table).on_conflict_do_nothing()
+    return sqlite.insert(table).on_conflict_do_nothing()
 
 
 def _select_keys() -> sa.Select[Any]:

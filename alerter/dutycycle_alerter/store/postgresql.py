@@ -18,6 +18,9 @@ LOCK_WAIT = 10.0
 READ_LIMIT, WRITE_LIMIT = 15.0, 30.0
 """Seconds that one statement may take, by what its transaction is for."""
 
+RESTORE_LIMIT = 600.0
+"""Those of a statement of a term that begins with what the store kept."""
+
 IDLE_LIMIT = 30.0
 """Seconds after which the server ends a transaction in which nothing is asked: its process is stopped or lost."""
 
@@ -93,6 +96,13 @@ def lock_to_migrate(connection: sa.Connection) -> None:
     connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
     connection.exec_driver_sql(f"SET LOCAL application_name = '{MIGRATING}'")
     connection.exec_driver_sql(_ALONE)
+
+
+def take_time(connection: sa.Connection) -> None:
+    """Let this transaction read for longer than a page may: a day of counters, say. Of SQLite nothing is limited."""
+    if connection.dialect.name == "postgresql":
+        _wait_for_answers(connection, RESTORE_LIMIT + _ANSWER_LIMIT)
+        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {1000 * RESTORE_LIMIT:.0f}")
 
 
 def _begin(connection: sa.Connection) -> None:

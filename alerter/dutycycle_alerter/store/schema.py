@@ -72,6 +72,13 @@ incident = Table(
     ),
     Index(None, "subject", "kind", "opened_at"),
     Index(None, "opened_at"),
+    Index(None, "resolved_at"),
+    Index(
+        "ix_incident_closed",
+        "kind",
+        sqlite_where=text("resolution = 'operator'"),
+        postgresql_where=text("resolution = 'operator'"),
+    ),
     Index(None, "user"),
 )
 

@@ -99,7 +99,7 @@ def test_forgetting_takes_points_and_series_and_nothing_newer(database: Database
         counters.save(connection, [(series(old, seen=60), point(60)), (series(seen=60), point(60))], [])
         counters.save(connection, [(series(seen=600), point(600))], [(("gpu01", "slurm/1"), host_point(60))])
         counters.save_now(connection, ["gpu01", "gpu02"], [now_row("gpu01", t=60), now_row("gpu02", t=600)])
-        counters.forget(connection, 100)
+    counters.forget(database, 100)
     assert {key: [p.t for p in points] for key, (_, points) in loaded(database).items()} == {KEY: [600]}
     with database.read() as connection:
         assert counters.load_hosts(connection, 0) == {}
@@ -111,9 +111,34 @@ def test_forgetting_takes_points_and_series_and_nothing_newer(database: Database
 def test_a_forgotten_series_that_comes_back_is_a_new_one(database: Database) -> None:
     with database.write() as connection:
         counters.save(connection, [(series(seen=60), point(60))], [])
-        counters.forget(connection, 100)
+    counters.forget(database, 100)
+    with database.write() as connection:
         counters.save(connection, [(series(seen=600), point(600))], [])
     assert loaded(database)[KEY][1] == [point(600)]
+
+
+def test_of_many_series_and_of_days_of_hosts_all_that_is_old_is_forgotten(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counters, "_SERIES_AT_ONCE", 2)
+    monkeypatch.setattr(counters, "_HOST_SECONDS", 30.0)
+    keys = [("gpu01", f"GPU-{number}", "", "slurm/1") for number in range(5)]
+    with database.write() as connection:
+        for t in (60, 90, 200, 600):
+            hosts = [(("gpu01", "slurm/1"), host_point(t))]
+            counters.save(connection, [(series(key, seen=t), point(t)) for key in keys], hosts)
+    counters.forget(database, 500)
+    assert {key: [p.t for p in points] for key, (_, points) in loaded(database).items()} == {key: [600] for key in keys}
+    with database.read() as connection:
+        assert [p.t for p in counters.load_hosts(connection, 0)["gpu01", "slurm/1"]] == [600]
+
+
+def test_points_that_are_there_already_are_no_error(database: Database) -> None:
+    """The answer of the commit that wrote them was lost."""
+    for _ in range(2):
+        with database.write() as connection:
+            counters.save(connection, [(series(seen=60), point(60))], [(("gpu01", "slurm/1"), host_point(60))])
+    assert loaded(database)[KEY][1] == [point(60)]
 
 
 def now_row(node: str, uuid: str = "GPU-0", *, t: float = 0.0, utilization: float = 0.5) -> dict[str, object]:
@@ -172,16 +197,3 @@ def test_any_text_and_any_value_come_back(
     with undone(database) as connection:  # each example has an empty store
         counters.save(connection, [(row, saved)], [])
         assert list(counters.load_series(connection, 0)) == [(row, [saved])]
-
-
-def test_points_of_one_series_must_be_newer(database: Database) -> None:
-    from dutycycle_alerter.errors import StoreError
-
-    def twice() -> None:
-        with database.write() as connection:
-            counters.save(connection, [(series(), point(60))], [])
-            counters.save(connection, [(series(), point(60))], [])
-
-    with pytest.raises(StoreError):
-        twice()
-    assert loaded(database) == {}
