@@ -267,11 +267,6 @@ def wait_for_a_waiter(connection: sa.Connection, waiter: Future[Term | None]) ->
         assert not waiter.done(), "it did not wait"
 
 
-def expires_at(database: Database) -> float:
-    with database.read() as connection:
-        return float(connection.execute(sa.select(table.c.expires_at)).scalar_one())
-
-
 def end_in(database: Database, seconds: float) -> None:
     with database.write() as connection:
         connection.execute(sa.update(table).values(expires_at=database_time() + seconds))
