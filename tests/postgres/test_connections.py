@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from dutycycle_alerter.errors import StoreError
-from dutycycle_alerter.store import patient, postgresql
+from dutycycle_alerter.store import patient, postgresql, reader
 from dutycycle_alerter.store.database import Database, get_meta, open_database, set_meta
 from tests.postgres.server import PASSWORD, USER, PostgresServer
 
@@ -275,6 +275,48 @@ def test_many_threads_share_few_connections(database: Database, postgres: Postgr
     ((application, connections),) = rows
     assert application == "dutycycle"
     assert connections <= 20
+
+
+def test_however_much_the_page_is_asked_connections_are_left_for_passes_and_the_lease(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "LOCK_WAIT", 0.1)
+    people, asking, go_on = reader.StoreReader(database), threading.Semaphore(0), threading.Event()
+    status = reader.load_status
+
+    def waiting(*arguments: Any) -> Any:
+        asking.release()
+        go_on.wait(60)
+        return status(*arguments)
+
+    monkeypatch.setattr(reader, "load_status", waiting)
+    threads = [threading.Thread(target=people.status) for _ in range(reader.AT_ONCE)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in threads:
+            assert asking.acquire(timeout=60)
+        for ask in (people.last_event_id, lambda: people.resolve(1, actor="alice")):
+            with pytest.raises(StoreError, match="busy"):
+                ask()
+        keep(database, "one", 1)
+        assert value(database, "one") == 1
+    finally:
+        go_on.set()
+        for thread in threads:
+            thread.join()
+    assert people.last_event_id() == 0
+
+
+def test_where_every_connection_is_in_use_the_error_says_so(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql, "LOCK_WAIT", 0.1)
+    with closing(open_database(postgres_url)) as database, ExitStack() as held:
+        for _ in range(20):
+            held.enter_context(database.read())
+        with pytest.raises(StoreError, match="every connection to it is in use$"):
+            value(database, "one")
 
 
 # Secrets

@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic.util.exc import CommandError
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.store import postgresql, schema, sqlite
@@ -137,6 +138,8 @@ def translated(name: str) -> Iterator[None]:
     """Errors of the database within, as StoreError that names it."""
     try:
         yield
+    except PoolTimeoutError as error:
+        raise StoreError(f"database {name}: every connection to it is in use") from error
     except (SQLAlchemyError, CommandError, UnicodeEncodeError) as error:
         # The statement and its values may carry names of people: the driver's own message is enough.
         raise StoreError(f"database {name}: {reason_of(getattr(error, 'orig', None) or error)}") from error

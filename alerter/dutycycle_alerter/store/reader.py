@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import sqlalchemy as sa
 
-from dutycycle_alerter.errors import IncidentNotFoundError
+from dutycycle_alerter.errors import IncidentNotFoundError, StoreError
 from dutycycle_alerter.fleet_now import FleetAmounts
 from dutycycle_alerter.history import Series
 from dutycycle_alerter.incidents import actions
@@ -16,10 +18,14 @@ from dutycycle_alerter.model import Gpu, workload_of
 from dutycycle_alerter.store import counters, fleet_ledger, incidents, ledger
 from dutycycle_alerter.store.clock import clock_of
 from dutycycle_alerter.store.database import Database, get_meta, open_database
+from dutycycle_alerter.store.postgresql import LOCK_WAIT
 from dutycycle_alerter.store.schema import gpu_now
 from dutycycle_alerter.store.status import STATUS, load_status
 from dutycycle_alerter.usage import UserUsage
 from dutycycle_alerter.views import GpuNow, GpuSeries, IncidentFilter, Point, Status
+
+AT_ONCE = 12
+"""Requests that may be at the database at a time: they leave connections to passes and to the lease."""
 
 _LEAD = 0.25
 """A job's plot begins this share of the incident's length before it, so that the change can be seen."""
@@ -31,30 +37,31 @@ class StoreReader:
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         self._database = database
         self._clock = clock
+        self._places = threading.BoundedSemaphore(AT_ONCE)
 
     def incidents(self, wanted: IncidentFilter, *, limit: int = 100, offset: int = 0) -> tuple[Sequence[Incident], int]:
         """The page of incidents, active before resolved and newest first, and how many match in all."""
-        with self._database.read() as connection:
+        with self._reading() as connection:
             return incidents.find(connection, wanted, limit=limit, offset=offset)
 
     def active_counts(self) -> Mapping[tuple[str, Severity, State], int]:
         """How many incidents are not resolved, by rule, severity and state; those of which there are none left out."""
-        with self._database.read() as connection:
+        with self._reading() as connection:
             return incidents.active_counts(connection)
 
     def incident(self, incident_id: int) -> Incident | None:
         """One incident, or None."""
-        with self._database.read() as connection:
+        with self._reading() as connection:
             return incidents.get(connection, incident_id)
 
     def events(self, incident_id: int) -> Sequence[Event]:
         """The incident's history, oldest first."""
-        with self._database.read() as connection:
+        with self._reading() as connection:
             return incidents.events_of(connection, incident_id)
 
     def events_after(self, event_id: int) -> Sequence[tuple[int, Incident, Event]]:
         """What happened after an event: (event number, incident as it is now, event), oldest first."""
-        with self._database.read() as connection:
+        with self._reading() as connection:
             found = []
             for number, incident_id, item in incidents.events_after(connection, event_id):
                 incident = incidents.get(connection, incident_id)
@@ -64,14 +71,14 @@ class StoreReader:
 
     def last_event_id(self) -> int:
         """The newest event's number, 0 where there is none."""
-        with self._database.read() as connection:
+        with self._reading() as connection:
             return incidents.last_event_id(connection)
 
     def series(self, incident: Incident, *, until: float) -> Sequence[GpuSeries]:
         """Utilization of each GPU of the incident's job, from somewhat before it started to its end (or `until`)."""
         end = until if incident.resolved_at is None else min(until, incident.resolved_at)
         start = incident.started_at - _LEAD * (end - incident.started_at)
-        with self._database.read() as connection:
+        with self._reading() as connection:
             found = []
             for workload in incident.workloads or (workload_of(incident.subject, incident.cluster),):
                 for row, points in counters.load_workload(connection, workload, start, end):
@@ -87,19 +94,19 @@ class StoreReader:
 
     def users(self, *, since: float, until: float) -> Sequence[UserUsage]:
         """Each user's use over a range, most wasted GPU-seconds first."""
-        with self._database.read() as connection:
+        with self._reading() as connection:
             factor = float(get_meta(connection, "time_scale") or 1.0)
             return ledger.users(connection, since=since, until=until, factor=factor)
 
     def fleet(self, *, since: float, until: float) -> Sequence[FleetAmounts]:
         """GPU-seconds of the fleet by cluster and model over a range; those of the queue without a model."""
-        with self._database.read() as connection:
+        with self._reading() as connection:
             factor = float(get_meta(connection, "time_scale") or 1.0)
             return fleet_ledger.fleet(connection, since=since, until=until, factor=factor)
 
     def gpus(self) -> Sequence[GpuNow]:
         """Every GPU, by node and index."""
-        with self._database.read() as connection:
+        with self._reading() as connection:
             stale_after = (get_meta(connection, STATUS) or {}).get("stale_after", 45.0)
             rows = connection.execute(sa.select(gpu_now)).all()
         now = self._clock()
@@ -108,7 +115,7 @@ class StoreReader:
 
     def status(self) -> Status:
         """The alerter's own state, as of its last pass."""
-        with self._database.read() as connection:
+        with self._reading() as connection:
             return load_status(connection, self._clock())
 
     def acknowledge(self, incident_id: int, *, actor: str, note: str = "") -> Incident:
@@ -129,8 +136,22 @@ class StoreReader:
         """Give the connections back."""
         self._database.close()
 
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        if not self._places.acquire(timeout=LOCK_WAIT):
+            raise StoreError("the database is busy: too much is asked of it at once; try again later")
+        try:
+            yield
+        finally:
+            self._places.release()
+
+    @contextmanager
+    def _reading(self) -> Iterator[sa.Connection]:
+        with self._place(), self._database.read() as connection:
+            yield connection
+
     def _act(self, incident_id: int, change: Callable[[Incident], Step]) -> Incident:
-        with self._database.write() as connection:
+        with self._place(), self._database.write() as connection:
             before = incidents.get(connection, incident_id, to_write=True)
             if before is None:
                 raise IncidentNotFoundError(f"there is no incident {incident_id}")
