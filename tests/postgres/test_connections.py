@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from dutycycle_alerter.errors import StoreError
-from dutycycle_alerter.store import patient, postgresql, reader
+from dutycycle_alerter.store import migrating, patient, postgresql, reader
 from dutycycle_alerter.store.database import Database, get_meta, open_database, set_meta
 from tests.postgres.server import PASSWORD, USER, PostgresServer
 
@@ -308,14 +308,12 @@ def test_however_much_the_page_is_asked_connections_are_left_for_passes_and_the_
     assert people.last_event_id() == 0
 
 
-def test_where_every_connection_is_in_use_the_error_says_so(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_every_connection_is_in_use_the_error_says_so(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgresql, "LOCK_WAIT", 0.1)
     with closing(open_database(postgres_url)) as database, ExitStack() as held:
         for _ in range(20):
             held.enter_context(database.read())
-        with pytest.raises(StoreError, match="every connection to it is in use$"):
+        with pytest.raises(StoreError, match="every connection to it is in use"):
             value(database, "one")
 
 
@@ -413,3 +411,33 @@ def test_errors_show_neither_password_nor_values(database: Database, postgres_ur
         errors.append(str(error.value))
         assert "\n" not in errors[-1]
     assert not any(PASSWORD in text or "alice" in text for text in errors)
+
+
+def test_a_migration_waits_for_a_table_in_use_and_keeps_nobody_waiting_behind_it(
+    empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(open_database(empty_postgres_url)) as database, database.write() as connection:
+        connection.exec_driver_sql("DROP INDEX ix_incident_resolved_at, ix_incident_closed")
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0004'")
+        connection.exec_driver_sql("ALTER TABLE incident DROP COLUMN workloads")
+    monkeypatch.setattr(postgresql, "MIGRATION_WAIT", 0.1)
+    tries: list[float] = []
+    with psycopg.connect(empty_postgres_url) as user:
+        user.execute("SELECT count(*) FROM incident")
+
+        def leave(_seconds: float) -> None:
+            tries.append(_seconds)
+            if len(tries) == 2:
+                user.rollback()
+
+        monkeypatch.setattr(migrating.time, "sleep", leave)
+        open_database(empty_postgres_url).close()
+        assert len(tries) == 2
+        user.execute("ALTER TABLE incident DROP COLUMN workloads")
+        user.execute("DROP INDEX ix_incident_resolved_at, ix_incident_closed")
+        user.execute("UPDATE alembic_version SET version_num = '0004'")
+        user.commit()
+        user.execute("SELECT count(*) FROM incident")
+        monkeypatch.setattr(migrating, "_TRIES", 1)
+        with pytest.raises(StoreError, match="lock timeout"):
+            open_database(empty_postgres_url)

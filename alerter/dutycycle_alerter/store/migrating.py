@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import cache
 from pathlib import Path
 
@@ -10,9 +11,13 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from sqlalchemy.exc import DBAPIError
 
 from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.store import postgresql
+
+_TRIES, _PAUSE = 20, 1.0
+"""How often a migration is tried where a table is in use, and the seconds between two."""
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 
@@ -26,6 +31,19 @@ def migrate(engine: sa.Engine, name: str) -> None:
     _refuse_newer(revision, name)
     if revision == head():
         return  # who only looks need not wait for a writer
+    for left in reversed(range(_TRIES)):
+        try:
+            _upgrade(engine, name)
+        except DBAPIError as error:
+            # Whoever uses a table (a long read, a backup) has it for a while; meanwhile others go on.
+            if not left or not postgresql.is_in_use(error):
+                raise
+            time.sleep(_PAUSE)
+        else:
+            return
+
+
+def _upgrade(engine: sa.Engine, name: str) -> None:
     with engine.execution_options(immediate=True, alone=False).begin() as connection:
         if engine.dialect.name == "postgresql":
             postgresql.lock_to_migrate(connection)

@@ -8,6 +8,7 @@ lock is ended by the server, and what it wrote is undone.
 from __future__ import annotations
 
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
 
 from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.store.types import to_json
@@ -17,6 +18,9 @@ LOCK_WAIT = 10.0
 
 READ_LIMIT, WRITE_LIMIT = 15.0, 30.0
 """Seconds that one statement may take, by what its transaction is for."""
+
+MIGRATION_WAIT = 3.0
+"""Seconds for which a migration waits for a table that somebody uses, before it tries again."""
 
 RESTORE_LIMIT = 600.0
 """Those of a statement of a term that begins with what the store kept."""
@@ -47,6 +51,7 @@ _OPTIONS: dict[str, str | int] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 20_000,
 }
+_NO_LOCK = "55P03"
 _RECYCLED_AFTER = 1800
 
 
@@ -57,7 +62,8 @@ def create_engine(url: sa.URL) -> sa.Engine:
     chosen = {name: value for name, value in _OPTIONS.items() if name not in url.query}
     engine = sa.create_engine(
         url,
-        connect_args={**chosen, "client_encoding": "utf8"},
+        # Nothing is prepared: behind a pooler, the next transaction may meet another session of the server.
+        connect_args={**chosen, "client_encoding": "utf8", "prepare_threshold": None},
         # Whatever the server's default is: a writer must see what the one before it has written.
         isolation_level="READ COMMITTED",
         json_serializer=to_json,
@@ -90,12 +96,20 @@ def check_server(connection: sa.Connection, name: str) -> None:
 
 
 def lock_to_migrate(connection: sa.Connection) -> None:
-    """Alone with the tables until the transaction's end, however long that takes."""
+    """Alone with the tables until the transaction's end: writers are waited for without end, and a table that somebody
+    uses for no longer than `MIGRATION_WAIT`, since whoever comes after would wait behind us.
+    """
     _wait_for_answers(connection, None)
     connection.exec_driver_sql("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")
     connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
     connection.exec_driver_sql(f"SET LOCAL application_name = '{MIGRATING}'")
     connection.exec_driver_sql(_ALONE)
+    connection.exec_driver_sql(f"SET LOCAL lock_timeout = {1000 * MIGRATION_WAIT:.0f}")
+
+
+def is_in_use(error: DBAPIError) -> bool:
+    """Whether a lock was not had in time."""
+    return getattr(error.orig, "sqlstate", None) == _NO_LOCK
 
 
 def take_time(connection: sa.Connection) -> None:

@@ -1,4 +1,8 @@
-"""Runs migrations on the connection that the application hands over."""
+"""Runs migrations on the connection that the application hands over.
+
+A migration only adds: tables, indexes, columns that may be empty or have a default of the server. An alerter is refused
+for its version when it starts and not later, so that during an update the older one goes on writing.
+"""
 
 from alembic import context
 
