@@ -125,3 +125,17 @@ def test_a_store_that_fails_at_the_end_is_told_and_the_end_comes(
         wait_until(lambda: "scrape failed" in caplog.text)
     assert "the last counters were not saved" in caplog.text
     assert "disk is full" in caplog.text
+
+
+def test_a_store_that_is_not_as_the_last_pass_left_it_is_gone_on_from_in_a_new_term(path: Path, target: str) -> None:
+    """As after a commit of which the answer was lost, or that a stand-by which took over does not have."""
+    with Alerter(configured(path, target)) as alerter:
+        wait_until(lambda: alerter.store.users(since=0, until=1e12))
+        with closing(sqlite3.connect(path, timeout=30)) as connection, connection:
+            connection.execute("UPDATE meta SET value = CAST(value AS REAL) - 0.25 WHERE key = 'accounted_until'")
+            (moved,) = connection.execute("SELECT value FROM meta WHERE key = 'accounted_until'").fetchone()
+        wait_until(lambda: alerter.standing().lost == 1 and alerter.standing().leads)
+        epoch = alerter.standing().epoch
+        wait_until(lambda: (alerter.store.status().last_pass or 0) > float(moved) + 1)
+        assert (alerter.standing().lost, alerter.standing().epoch) == (1, epoch)
+        assert epoch == 2
