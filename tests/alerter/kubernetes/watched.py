@@ -45,7 +45,8 @@ def watched(directory: Path, server: KubernetesServer, *, pace: Pace = CALM, **s
     keywords: dict[str, Any] = {name: settings.pop(name) for name in own if name in settings}
     path = settings.pop("kubeconfig", None) or kubeconfig(directory, server.url)
     found = KubernetesCluster(kubeconfig=path, **({"nodes": False} | settings))
-    cluster = Cluster(found, pace=pace, **({"per_second": 1000.0} | keywords))
+    # What builders make is of one day, and so old at last that what ended then is of no interest.
+    cluster = Cluster(found, pace=pace, **({"per_second": 1000.0, "remember": 1e9} | keywords))
     cluster.start()
     try:
         yield cluster
