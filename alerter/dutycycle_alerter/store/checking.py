@@ -19,6 +19,9 @@ from dutycycle_alerter.store.migrating import head, revision_of, revisions
 from dutycycle_alerter.store.schema import event, fleet_hour, incident, metadata, usage_hour
 
 _SHOWN = (incident, event, usage_hour, fleet_hour)
+MANY = 1_000_000
+"""Rows of which the server's estimate is told: to count them would take longer than a statement may."""
+
 _RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 _ONE_ACTIVE = "uq_incident_active"
 
@@ -79,8 +82,7 @@ def _checks(connection: sa.Connection, settings: Settings | None, now: float) ->
     yield _time_scale(scale, settings)
     yield Check("size", _size(connection, server=server))
     for table in _SHOWN:
-        rows = connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
-        yield Check(f"rows of {table.name}", f"{rows:,}")
+        yield Check(f"rows of {table.name}", _rows(connection, table, server=server))
     if settings is not None:
         yield from _retention(connection, settings, now)
 
@@ -196,6 +198,15 @@ def _size(connection: sa.Connection, *, server: bool) -> str:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         size = pages * connection.exec_driver_sql("PRAGMA page_size").scalar_one()
     return f"{size / 1e6:,.1f} MB"
+
+
+def _rows(connection: sa.Connection, table: sa.Table, *, server: bool) -> str:
+    if server:
+        known = sa.text("SELECT CAST(reltuples AS bigint) FROM pg_class WHERE oid = to_regclass(:name)")
+        about = connection.execute(known, {"name": table.name}).scalar() or 0
+        if about >= MANY:
+            return f"about {about:,}"
+    return f"{connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one():,}"
 
 
 def _retention(connection: sa.Connection, settings: Settings, now: float) -> Iterator[Check]:

@@ -198,7 +198,10 @@ def test_looking_writes_nothing(url: str) -> None:
         ("postgresql://me@h/n?sslmode=require", "postgresql://me@h/n?sslmode=require"),
         (f"postgresql://me:{PASSWORD}@h/n?password_file=/x", "postgresql://me:***@h/n?password_file=%2Fx"),
         (f"postgres://h/n?password={PASSWORD}&user=me", "postgres://h/n?password=hidden&user=me"),
-        (f"postgresql://h/n?pasword={PASSWORD}&sslpassword={PASSWORD}", "postgresql://h/n?pasword=hidden&sslpassword=hidden"),
+        (
+            f"postgresql://h/n?pasword={PASSWORD}&sslpassword={PASSWORD}",
+            "postgresql://h/n?pasword=hidden&sslpassword=hidden",
+        ),
         (f"postgresql://me:{PASSWORD}@[::1/n", "***"),
         (f"postgresql://me:p@{PASSWORD}@h/n", "***"),
     ],
