@@ -31,9 +31,8 @@ def test_of_a_huge_table_the_servers_estimate_is_told(
 ) -> None:
     monkeypatch.setattr(checking, "MANY", 50)
     database = postgres_url.rpartition("/")[2]
-    postgres.execute(
-        "INSERT INTO fleet_hour SELECT n, '', '', 0, 0, 0, 0, 0, 0, 0 FROM generate_series(1, 100) AS n", database=database
-    )
+    rows = "SELECT n, '', '', 0, 0, 0, 0, 0, 0, 0 FROM generate_series(1, 100) AS n"
+    postgres.execute(f"INSERT INTO fleet_hour {rows}", database=database)
     postgres.execute("ANALYZE fleet_hour", database=database)
     found = {check.name: check.found for check in checking.check_store(postgres_url, None, now=0)[1]}
     assert (found["rows of fleet_hour"], found["rows of incident"]) == ("about 100", "0")
