@@ -20,7 +20,7 @@ from dutycycle_alerter.model import (
     WindowEvidence,
     workload_of,
 )
-from dutycycle_alerter.settings import Judging
+from dutycycle_alerter.settings import Idle, Judging
 
 
 def together(job: Job, parts: Sequence[JobEvidence], judging: Judging, *, to_come: int = 0) -> JobEvidence:
@@ -29,14 +29,15 @@ def together(job: Job, parts: Sequence[JobEvidence], judging: Judging, *, to_com
 
     It ends when its last part does. The time since which it holds GPUs is that of its oldest part, and grace counts
     from when the youngest began: until then a step of the others may have waited for it. Where most of its GPUs are
-    past that, and either work or have idled for very long, those that joined later are left out until they can be
-    judged: a job of many short pods, or one of whose pods begins again and again, would otherwise never be. What they
-    consumed counts in any case.
+    past that, and one of them works or they have idled for very long, those that joined later are left out until they
+    can be judged: a job of many short pods, or one of whose pods begins again and again, would otherwise never be. What
+    they consumed counts in any case.
     """
     live = sorted((part for part in parts if part.ended is None), key=_by_pod)
     ended = None if live else max(part.ended for part in parts if part.ended is not None)
     judged = _settled(live, job.kind, judging, to_come) if live else sorted(parts, key=_by_pod)
     left_out = _gpus(live) - _gpus(judged) + to_come if live else 0
+    too_few = left_out > _gpus(judged)
     start = min(part.job.start for part in live or judged)
     youngest = max(_began(part) for part in judged)
     grew = [part.memory_grew_at for part in judged if part.memory_grew_at is not None]
@@ -58,10 +59,12 @@ def together(job: Job, parts: Sequence[JobEvidence], judging: Judging, *, to_com
         watched_from=max(part.watched_from for part in judged),
         memory_grew_at=max(grew, default=None),
         ended=ended,
-        visible=all(part.visible for part in judged),
+        visible=all(part.visible for part in judged) and not too_few,
+        unseen="most of its GPUs joined it only just now" if too_few else "",
         recent=added_up(used for part in parts for used in part.recent),
         longest=min(longest, default=None),
         left_out=left_out,
+        others_work=_some_work([part for part in live if part not in judged], judging.rules.idle),
     )
 
 
@@ -93,16 +96,23 @@ def _gpus(parts: Iterable[JobEvidence]) -> int:
 
 def _settled(live: list[JobEvidence], kind: JobKind, judging: Judging, to_come: int) -> list[JobEvidence]:
     """The parts that can be judged by themselves; all of them where these are not."""
-    idle = judging.rules.idle
+    idle, half = judging.rules.idle, (_gpus(live) + to_come) / 2
     old = _past_grace(live, kind, judging, idle.window)
-    if len(old) < len(live) and 2 * _gpus(old) >= _gpus(live) + to_come:
-        if _busiest(old, idle.window) > idle.clear_above:
+    if len(old) < len(live) and _gpus(old) >= half:
+        young = [part for part in live if part not in old]
+        if _busiest(old, idle.window) > idle.clear_above or _some_work(young, idle):
             return old
         # They do nothing; for all that is known the youngest is what they wait for, but not for ever.
-        long_there = _past_grace(live, kind, judging, idle.critical_window)
-        if len(long_there) == len(old) and _busiest(old, idle.critical_window) <= idle.below:
-            return old
+        long_there = _past_grace(old, kind, judging, idle.critical_window)
+        if _gpus(long_there) >= half:
+            return long_there
     return live
+
+
+def _some_work(parts: Iterable[JobEvidence], idle: Idle) -> bool:
+    """Whether a GPU of these was seen to work, however short they have been there."""
+    windows = [part.window(idle.clear_window) for part in parts]
+    return any((usage.utilization or 0.0) > idle.clear_above for window in windows for usage in window.gpus)
 
 
 def _past_grace(live: list[JobEvidence], kind: JobKind, judging: Judging, window: float) -> list[JobEvidence]:
@@ -113,8 +123,9 @@ def _past_grace(live: list[JobEvidence], kind: JobKind, judging: Judging, window
 
 def _busiest(parts: Iterable[JobEvidence], window: float) -> float:
     """The highest utilization of a GPU; of one that was not measured nothing is known, and it may have worked."""
+    windows = [part.window(window) for part in parts]
     return max(
-        1.0 if usage.utilization is None else usage.utilization for part in parts for usage in part.window(window).gpus
+        (1.0 if usage.utilization is None else usage.utilization for one in windows for usage in one.gpus), default=1.0
     )
 
 

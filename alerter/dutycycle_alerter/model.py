@@ -182,7 +182,8 @@ class JobEvidence:
     `memory_grew_at` is when the job's GPU memory last reached a new high, within its first minutes (a job still loading
     is not judged). `ended` is when the job is known to have ended; `visible` tells whether its exporters answer, so
     that an absent job is not taken for an ended one; `unseen` says why they are not enough, where it is not that they
-    do not answer. `left_out` is how many GPUs the job has that are not judged, because they have only just joined it.
+    do not answer. `left_out` is how many GPUs the job has that are not judged, because they have only just joined it;
+    `others_work` whether one of these was seen to work.
     """
 
     job: Job
@@ -196,6 +197,7 @@ class JobEvidence:
     longest: float | None = None
     unseen: str = ""
     left_out: int = 0
+    others_work: bool = False
 
 
 @dataclass(frozen=True, slots=True)

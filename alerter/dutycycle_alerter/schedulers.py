@@ -52,7 +52,7 @@ def connected(settings: Settings) -> Workloads:
         if settings.kubernetes:
             # The official client takes 40 MB: it is loaded where it is needed.
             from dutycycle_alerter.kubernetes.cluster import Cluster  # noqa: PLC0415
-            from dutycycle_alerter.kubernetes.word import KubernetesWorkloads  # noqa: PLC0415
+            from dutycycle_alerter.kubernetes.workloads import KubernetesWorkloads  # noqa: PLC0415
 
             for one in settings.kubernetes:
                 cluster = Cluster(one, time_scale=settings.time_scale)

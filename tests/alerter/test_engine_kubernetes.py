@@ -12,7 +12,7 @@ import pytest
 from dutycycle_alerter.engine import Engine
 from dutycycle_alerter.incidents.model import Incident, Resolution, State
 from dutycycle_alerter.kubernetes.cluster import Cluster
-from dutycycle_alerter.kubernetes.word import KubernetesWorkloads
+from dutycycle_alerter.kubernetes.workloads import KubernetesWorkloads
 from dutycycle_alerter.schedulers import SeveralWorkloads
 from dutycycle_alerter.settings import KubernetesCluster
 from dutycycle_alerter.views import IncidentFilter
@@ -181,7 +181,7 @@ def test_what_ended_while_the_api_server_was_away_has_ended_when_it_is_back(
         with away(server):
             site.is_deaf()
             for number in range(PODS):
-                server.delete("Pod", "ml", f"bert-worker-{number}")
+                server.patch("Pod", "ml", f"bert-worker-{number}", {"status": {"phase": "Succeeded"}})
             site.rig.exporters[0].allocations = {}
             site.live(15, {})
             assert [one.state for one in site.incidents()] == [State.OPEN]

@@ -106,16 +106,43 @@ def test_pods_that_have_idled_for_very_long_do_not_wait_for_one_that_begins_agai
     assert outcomes(together(TRAIN, unmeasured, SETTINGS))["idle"] is not Outcome.FIRING
 
 
-def test_what_holds_of_most_of_a_job_opens_and_does_not_close() -> None:
-    """The one that lagged behind is made anew: that the others work alike says nothing of it."""
+def test_a_part_of_a_job_that_has_no_other_pod_says_nothing_of_how_even_it_is() -> None:
     young = LATER - 60
-    parts = [part(pod(n), 0.93) for n in range(7)]
-    parts.append(part(pod(7), None, start=young, first_process=None))
-    found = outcomes(together(TRAIN, parts, SETTINGS))
+    two = [part(pod(0), 0.93), part(pod(1), None, start=young, first_process=None)]
+    found = outcomes(together(TRAIN, two, SETTINGS))
     assert (found["uneven"], found["partially_idle"]) == (Outcome.UNKNOWN, Outcome.UNKNOWN)
     assert found["idle"] is Outcome.CLEAR
-    two = [part(pod(0), 0.93), part(pod(1), None, start=young, first_process=None)]
-    assert outcomes(together(TRAIN, two, SETTINGS))["partially_idle"] is Outcome.UNKNOWN
+
+
+def test_old_pods_that_idle_are_no_idle_job_while_young_ones_work() -> None:
+    """The young ones are replaced before they could be judged."""
+    young = LATER - 600
+    parts = [part(pod(n), 0.0) for n in range(4)]
+    parts += [part(pod(n), 0.95, start=young, first_process=None) for n in (4, 5, 6)]
+    found = together(TRAIN, parts, SETTINGS)
+    assert (found.others_work, outcomes(found)["idle"]) == (True, Outcome.CLEAR)
+
+
+def test_pods_that_are_not_shown_yet_count_when_it_is_asked_whether_the_others_are_most_of_the_job() -> None:
+    parts = [part(pod(0), 0.0), part(pod(1), 0.0)]
+    few = together(TRAIN, parts, SETTINGS, to_come=6)
+    assert (few.visible, few.left_out) == (False, 6)
+    assert outcomes(few)["idle"] is Outcome.UNKNOWN
+    assert together(TRAIN, parts, SETTINGS, to_come=2).visible
+
+
+def test_noise_on_old_pods_does_not_keep_a_job_from_being_judged_for_ever() -> None:
+    young = LATER - 60
+    parts = [part(pod(n), 0.01) for n in range(7)]
+    parts.append(part(pod(7), None, start=young, first_process=None))
+    assert outcomes(together(TRAIN, parts, SETTINGS))["underused"] is Outcome.FIRING
+
+
+def test_a_hang_does_not_end_because_the_one_that_spun_was_made_anew() -> None:
+    young = LATER - 60
+    parts = [part(pod(n), 0.0) for n in range(7)]
+    parts.append(part(pod(7), None, start=young, first_process=None))
+    assert outcomes(together(TRAIN, parts, SETTINGS))["hung"] is Outcome.UNKNOWN
 
 
 def test_a_hang_needs_every_gpu() -> None:

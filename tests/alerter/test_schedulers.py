@@ -10,6 +10,7 @@ import pytest
 from dutycycle_alerter.fleet_now import AwayNode, FleetGpus, FleetPart
 from dutycycle_alerter.incidents.model import Diagnosis, Incident, Severity, State
 from dutycycle_alerter.kubernetes.doubts import PATIENCE, Doubts
+from dutycycle_alerter.kubernetes.endings import Endings
 from dutycycle_alerter.kubernetes.model import Node, Owner
 from dutycycle_alerter.kubernetes.word import KubernetesWord
 from dutycycle_alerter.model import Evidence, job_id
@@ -40,7 +41,9 @@ def slurm(**fields: Any) -> SlurmWord:
 def kubernetes(*pods: Any, owner: Owner = TRAIN, cluster: str = "cloud") -> KubernetesWord:
     nodes = {"node0": Node("node0", gpus=8), "node1": Node("node1", schedulable=False, gpus=8)}
     snapshot = known(*pods, owner=owner, nodes=nodes)
-    return KubernetesWord(KubernetesCluster(cluster=cluster), Settings(), snapshot, LATER, Doubts(PATIENCE))
+    return KubernetesWord(
+        KubernetesCluster(cluster=cluster), Settings(), snapshot, LATER, Doubts(PATIENCE), Endings(SETTINGS)
+    )
 
 
 def test_two_schedulers_two_jobs_two_owners() -> None:

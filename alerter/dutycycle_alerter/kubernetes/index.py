@@ -47,7 +47,11 @@ class Index:
 
     @cached_property
     def _jobs(self) -> Mapping[str, Owner]:
-        return {owner.workload: owner for owner in self.snapshot.owners.values()}
+        # What is written on pods is part of it: that of the living counts, and always of the same one.
+        pods = self.snapshot.pods
+        every = ((pods[uid], owner) for uid, owner in self.snapshot.owners.items() if uid in pods)
+        ordered = sorted(every, key=lambda found: (not found[0].over, found[0].name))
+        return {owner.workload: owner for _, owner in ordered}
 
     @cached_property
     def _pods_of(self) -> Mapping[str, Sequence[Pod]]:

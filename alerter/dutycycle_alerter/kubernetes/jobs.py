@@ -17,6 +17,8 @@ UNSEEN = 300.0
 """Seconds, unscaled, within which an exporter shows a pod that has begun, and a pod is gone that is to be deleted."""
 RETRY = 360.0
 """Seconds, unscaled, that Kubernetes waits at most until it tries a failed pod of a Job again."""
+BETWEEN = 60.0
+"""The same until the next pod of a job begins after one that did not fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,33 +61,55 @@ def job_of(owner: Owner, members: Sequence[Member], known: Sequence[Pod], around
     shown = {one.pod.uid for one in members}
     unseen = [pod for pod in known if pod.uid not in shown and _should_be_seen(pod, members, around)]
     young = [pod for pod in unseen if around.now - (pod.started or pod.created or 0.0) < UNSEEN / around.scale]
-    gone = {one.pod.uid for one in members if one.item.ended is not None and not one.pod.over}
+    members = [_let_go(one, around) for one in members]
     found = together(
         _described(owner, members, known, around),
         [one.item for one in members],
         around.judging,
         to_come=sum(max(1, pod.gpus) for pod in young),
     )
-    if len(unseen) > len(young):
-        names = f"{len(unseen) - len(young)} of its pods run, and no exporter shows them"
-        found = replace(found, visible=False, unseen=names)
-    elif found.ended is not None and not is_over(owner, [pod for pod in known if pod.uid not in gone], around):
-        found = replace(found, ended=None, visible=False, unseen="its next pod has not begun yet")
+    if found.ended is None and len(unseen) > len(young):
+        why = f"{len(unseen) - len(young)} of its pods run, and no exporter shows them"
+        found = replace(found, visible=False, unseen=why)
+    begun = _begun(found.job.start, known, around)
+    found = replace(found, job=replace(found.job, start=begun))
     return found if owner.uid not in shown or len(members) > 1 else _by_itself(found)
 
 
 def is_over(owner: Owner, known: Sequence[Pod], around: Surroundings) -> bool:
-    """Whether a job of which no pod holds GPUs is over: none is left, and none that failed is to be tried again."""
+    """Whether a job of which no pod holds GPUs is over: none is left, and none is about to follow."""
     if any(not pod.over and not _never_gone(pod, around) for pod in known):
         return False
     last = max(known, key=end_of, default=None)
-    retried = last is not None and last.phase == "Failed" and owner.kind != "Pod"
-    return not retried or last is None or around.now - end_of(last) >= RETRY / around.scale
+    return last is None or owner.kind == "Pod" or around.now - end_of(last) >= _until_the_next(last, around)
 
 
 def end_of(pod: Pod) -> float:
-    """When a pod ended, 0 where nobody knows."""
-    return pod.finished or pod.deleted or 0.0
+    """When a pod ended; where nobody knows, not before it was made, 0 where not even that is known."""
+    return pod.finished or pod.deleted or pod.created or 0.0
+
+
+def _until_the_next(pod: Pod, around: Surroundings) -> float:
+    return (RETRY if pod.phase == "Failed" else BETWEEN) / around.scale
+
+
+def _begun(start: float, known: Sequence[Pod], around: Surroundings) -> float:
+    """When the run of a job began whose oldest pod of now began at `start`: one pod after the other is one run. What
+    was deleted and made anew is another.
+    """
+    finished = [pod for pod in known if pod.phase in ("Succeeded", "Failed") and pod.started is not None]
+    for pod in sorted(finished, key=end_of, reverse=True):
+        if pod.started is not None and pod.started < start <= end_of(pod) + _until_the_next(pod, around):
+            start = pod.started
+    return start
+
+
+def _let_go(one: Member, around: Surroundings) -> Member:
+    """A pod that a lost node keeps holds up nobody: nothing is seen of it, and it should be gone."""
+    pod, item = one.pod, one.item
+    if pod.deleted is None or item.visible or item.ended is not None or not _never_gone(pod, around):
+        return one
+    return Member(replace(item, ended=min(item.at, pod.deleted)), pod)
 
 
 def _should_be_seen(pod: Pod, members: Sequence[Member], around: Surroundings) -> bool:
@@ -106,7 +130,7 @@ def _described(owner: Owner, members: Sequence[Member], known: Sequence[Pod], ar
     first = members[0].item.job
     alive = [one.pod for one in members if not one.pod.over] or [one.pod for one in members]
     cpus, memory = [pod.cpus for pod in alive], [pod.memory for pod in alive]
-    told = next((one.item.job.user for one in members if one.item.job.user != one.pod.namespace), "")
+    told = next((user for one in members if (user := one.item.job.user) not in ("", one.pod.namespace)), "")
     return replace(
         first,
         id=job_id(first.cluster, owner.workload),

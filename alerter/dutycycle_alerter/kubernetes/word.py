@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
 
 from dutycycle_alerter.declarations import Declarations
 from dutycycle_alerter.fleet_now import FleetPart
 from dutycycle_alerter.incidents.model import Incident
-from dutycycle_alerter.kubernetes.doubts import PATIENCE, Doubts, ownerless
+from dutycycle_alerter.kubernetes.doubts import Doubts, ownerless
+from dutycycle_alerter.kubernetes.endings import Endings
 from dutycycle_alerter.kubernetes.fleet_hours import fleet_gpus, out_of_service
 from dutycycle_alerter.kubernetes.index import Index
 from dutycycle_alerter.kubernetes.jobs import Member, Surroundings, end_of, is_over, job_of, member
@@ -22,60 +22,10 @@ from dutycycle_alerter.printable import printable
 from dutycycle_alerter.rules.report import Final
 from dutycycle_alerter.settings import KubernetesCluster, Settings
 from dutycycle_alerter.settings.matching import matches_any
-from dutycycle_alerter.views import TargetStatus, WatchCounts
+from dutycycle_alerter.views import TargetStatus
 from dutycycle_alerter.workloads import End
 
-_FIRST_ANSWER = 10.0
-"""Seconds that the first pass waits for the API server: what pods consume until they are known is their own."""
 _SHOWN = 3
-
-
-class Watch(Protocol):
-    """One cluster's API server, over time (`kubernetes.cluster`)."""
-
-    def wait_synced(self, timeout: float) -> bool:
-        """Whether everything has been read, which is waited for, for some seconds at most."""
-        ...
-
-    def snapshot(self) -> Snapshot:
-        """What it has told."""
-        ...
-
-    def counters(self) -> WatchCounts:
-        """How the watch fares."""
-        ...
-
-    def close(self) -> None:
-        """Let go of connections and threads."""
-        ...
-
-
-class KubernetesWorkloads:
-    """One Kubernetes cluster. `all_settings` are scaled."""
-
-    def __init__(self, settings: KubernetesCluster, watch: Watch, all_settings: Settings) -> None:
-        self._settings = settings
-        self._watch = watch
-        self._all = all_settings
-        self._asked = False
-        self._doubts = Doubts(PATIENCE / all_settings.time_scale)
-
-    def ask(self, now: float, incidents: Collection[Incident], ended: Collection[Job]) -> KubernetesWord:  # noqa: ARG002
-        """What the watch has heard so far. Without an answer nothing has ended, and pods that it does not know are
-        unknown.
-        """
-        if not self._asked:
-            self._watch.wait_synced(min(_FIRST_ANSWER, self._all.schedule.pass_interval))
-            self._asked = True
-        return KubernetesWord(self._settings, self._all, self._watch.snapshot(), now, self._doubts)
-
-    def watches(self) -> Mapping[str, WatchCounts]:
-        """Its own."""
-        return {_name(self._settings): self._watch.counters()}
-
-    def close(self) -> None:
-        """Let go of connections and threads."""
-        self._watch.close()
 
 
 @dataclass
@@ -97,6 +47,7 @@ class KubernetesWord:
     snapshot: Snapshot
     now: float
     doubts: Doubts
+    endings: Endings
     _pass: _Pass = field(default_factory=_Pass)
 
     @property
@@ -105,7 +56,7 @@ class KubernetesWord:
         # By the clock of the pass: the watch goes by this machine's.
         last = self.now if self.snapshot.fresh else self.snapshot.read_at
         note = "; ".join(filter(None, (self.snapshot.note, *self._remarks())))
-        return (TargetStatus(_name(self.settings), "", last, self.snapshot.error, note),)
+        return (TargetStatus(target_name(self.settings), "", last, self.snapshot.error, note),)
 
     def claimed(self, evidence: Evidence) -> Evidence:
         """GPUs of its nodes whose holder the metrics do not tell are free: those of a pod are told."""
@@ -129,9 +80,9 @@ class KubernetesWord:
             if pod is None and item.ended is None:
                 self._pass.strangers[workload] = item.job.namespace
             if pod is None or owner is None:
-                # Which job it is part of is not known, and a part must not be judged for the whole.
+                # Which job it is part of is not known, and a part must be neither judged nor reported for the whole.
                 unseen = "Kubernetes does not say which job it is part of"
-                jobs.append(item if item.ended is not None else replace(item, visible=False, unseen=unseen))
+                jobs.append(replace(item, ended=None, visible=False, unseen=unseen))
             elif self._is_node_of_another(pod, owner):
                 names[item.job.id] = ""
             else:
@@ -139,14 +90,21 @@ class KubernetesWord:
                 names[item.job.id] = job
                 owners[job] = owner
                 parts[job].append(member(item, pod, self.settings))
-        unclear = self.doubts.namespaces(self.snapshot, self._pass.strangers, self.now)
+        strangers = {} if self._filtered else self._pass.strangers
+        unclear = self.doubts.namespaces(self.snapshot, strangers, self.now)
         for job, members in sorted(parts.items()):
-            owner = owners[job]
+            owner = self._index.job(owners[job].workload) or owners[job]
             found = job_of(owner, members, self._index.pods_of(owner.workload), self._around)
-            if found.ended is None and owner.namespace in unclear:
+            if found.ended is not None:
+                jobs.append(self.endings.hold(found))
+                continue
+            self.endings.goes_on(job)
+            if owner.namespace in unclear:
                 unseen = "it is not known yet of every pod of its namespace which job it is part of"
                 found = replace(found, visible=False, unseen=unseen)
             jobs.append(found)
+        over = {item.job.id: item for item in self._ended({item.job.id: item for item in jobs})}
+        jobs = [*(item for item in jobs if item.job.id not in over), *over.values()]
         return replace(evidence, jobs=jobs, gpus=[_held_by(item, names) for item in evidence.gpus])
 
     def declared(self, evidence: Evidence) -> Mapping[str, Declarations]:
@@ -157,7 +115,8 @@ class KubernetesWord:
                 workload = workload_of(item.job.id, item.job.cluster)
                 owner, pods = self._index.job(workload), self._index.pods_of(workload)
                 if owner is not None:
-                    found[item.job.id] = declared(owner, pods, self.settings.user_annotation)
+                    living = [pod for pod in pods if not pod.over] or pods
+                    found[item.job.id] = declared(owner, living, self.settings.user_annotation)
         return found
 
     def partitions(self) -> Mapping[str, Sequence[str]]:
@@ -187,19 +146,16 @@ class KubernetesWord:
 
     def end(self, incident: Incident) -> End | None:
         """Over is a job of which no pod is left: none that the API server knows, and none that exporters show."""
+        if not self._is_ours(incident.subject, incident.cluster):
+            return None
         workload = workload_of(incident.subject, incident.cluster)
-        namespace = workload.split("/")[1] if self._is_ours(incident.subject, incident.cluster) else ""
-        if not namespace or not self.snapshot.fresh or not self._is_watched(namespace):
+        known = self._index.pods_of(workload)
+        if not known and not self._would_know(incident):
             return None
-        if any(name in self._pass.strangers for name in (workload, *incident.workloads)):
+        if not self._is_over(workload, incident.workloads):
             return None
-        if any(other == namespace for _, other in ownerless(self.snapshot, pending=True)):
-            return None
-        owner, known = self._index.job(workload), self._index.pods_of(workload)
-        if owner is None or not known:
-            return End(incident.known_at, "") if self._would_know(incident) else None
-        if not is_over(owner, known, self._around):
-            return None
+        if not known:
+            return End(incident.known_at, "")
         last = max((pod for pod in known if pod.over), key=end_of, default=None)
         at = end_of(last) if last is not None else max(map(end_of, known))
         outcome = "" if last is None else last.reason or last.phase
@@ -208,6 +164,35 @@ class KubernetesWord:
     def final(self, job: Job) -> Final | None:  # noqa: ARG002
         """Kubernetes keeps no accounts."""
         return None
+
+    def _ended(self, shown: Mapping[str, JobEvidence]) -> Iterable[JobEvidence]:
+        """The jobs of which it is known by now that no next pod follows, as they were when the last one ended."""
+        for kept in self.endings.waiting():
+            job = kept.job
+            if self._is_over(workload_of(job.id, job.cluster), [gpu.workload for gpu in job.gpus]):
+                self.endings.told(job.id)
+                yield replace(kept, recent=shown[job.id].recent) if job.id in shown else kept
+
+    def _is_over(self, workload: str, parts: Iterable[str]) -> bool:
+        """Whether nothing is left of a job, nor may be: no pod that the API server knows, none that exporters show, and
+        none whose owner is still looked for. `parts` are its pods, as far as they are known.
+        """
+        owner, known, namespace = self._index.job(workload), self._index.pods_of(workload), workload.split("/")[1]
+        if not self.snapshot.fresh or not self._is_watched(namespace):
+            return False
+        if namespace in self._unowned or any(name in self._pass.strangers for name in (workload, *parts)):
+            return False
+        return owner is None or is_over(owner, known, self._around)
+
+    @cached_property
+    def _unowned(self) -> Collection[str]:
+        """Namespaces of live pods whose owner is looked for, also of such as wait."""
+        return {namespace for _, namespace in ownerless(self.snapshot, pending=True)}
+
+    @property
+    def _filtered(self) -> bool:
+        """Whether there may be pods that are not watched on purpose."""
+        return bool(self.settings.label_selector or self.settings.namespaces)
 
     @cached_property
     def _index(self) -> Index:
@@ -255,7 +240,7 @@ class KubernetesWord:
 
     def _remarks(self) -> Sequence[str]:
         found = []
-        if self._pass.strangers and self.snapshot.fresh:
+        if self._pass.strangers and self.snapshot.fresh and not self._filtered:
             found.append(
                 f"pods that exporters show and the API server does not know: {len(self._pass.strangers)} "
                 f"(in {_listed(self._pass.strangers.values())})"
@@ -268,7 +253,7 @@ class KubernetesWord:
         return found
 
 
-def _name(settings: KubernetesCluster) -> str:
+def target_name(settings: KubernetesCluster) -> str:
     """What it is called among the sources."""
     return f"kubernetes {settings.cluster}".rstrip()
 

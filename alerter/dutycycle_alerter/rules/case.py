@@ -111,11 +111,12 @@ class Case:
         if not self.job.gpus[place].mig:
             return False
         longest = self.evidence.longest
-        lengths = {length, *(one for one in self._lengths() if longest is None or one <= longest)}
+        lengths = {length, *(one for one in self.lengths() if longest is None or one <= longest)}
         usages = [self.window(one).gpus[place] for one in lengths]
         return all(usage.observed == 0 and usage.allocated > 0 for usage in usages)
 
-    def _lengths(self) -> tuple[float, ...]:
+    def lengths(self) -> tuple[float, ...]:
+        """Of every window that the rules look at, wall seconds."""
         rules = self.settings.rules
         lengths = (
             rules.hung.window,

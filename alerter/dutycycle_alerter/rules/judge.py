@@ -39,17 +39,31 @@ def judge(evidence: JobEvidence, settings: Judging) -> Judgement:
     )
     verdicts = (*above, underused)
     assert tuple(v.rule for v in verdicts) == Rules.ORDER  # noqa: S101 - the order is a promise of the settings
-    return Judgement(evidence, tuple(map(_of_a_part, verdicts)) if evidence.left_out else verdicts)
+    if not evidence.left_out:
+        return Judgement(evidence, verdicts)
+    return Judgement(evidence, tuple(_of_a_part(verdict, case) for verdict in verdicts))
 
 
-def _of_a_part(verdict: Verdict) -> Verdict:
-    """The verdict on most of a job, as one on the whole: what holds of some GPUs holds, and what must hold of all is not
-    known. That one of them works ends what says that none does.
+def _of_a_part(verdict: Verdict, case: Case) -> Verdict:
+    """The verdict on a part of a job that is at least half of it, as one on the whole: what holds of some GPUs holds,
+    and what must hold of all is not known.
+
+    A condition that cleared on the part may go on in the rest; it then opens again, silently.
     """
-    says_some_work = verdict.rule in ("idle", "hung") and verdict.outcome is Outcome.CLEAR
-    needs_all = verdict.rule == "hung" and verdict.outcome is Outcome.FIRING
-    closes = verdict.outcome in (Outcome.CLEAR, Outcome.NOT_APPLICABLE) and not says_some_work
-    if not needs_all and not closes:
+    alone = len(case.job.gpus) == 1 and verdict.rule in ("uneven", "partially_idle")
+    if verdict.rule == "idle" and verdict.outcome is Outcome.FIRING and case.evidence.others_work:
+        return Verdict(verdict.rule, Outcome.CLEAR, verdict.window)
+    if verdict.rule == "hung" and verdict.outcome is Outcome.CLEAR:
+        idle_below = case.settings.rules.hung.idle_below
+        works = any(value > idle_below for value in case.utilizations(verdict.window))
+        unknown = not works
+    else:
+        unknown = (
+            (verdict.rule == "hung" and verdict.outcome is Outcome.FIRING)
+            or verdict.outcome is Outcome.NOT_EVALUABLE
+            or (alone and verdict.outcome is Outcome.NOT_APPLICABLE)
+        )
+    if not unknown:
         return verdict
     return Verdict(verdict.rule, Outcome.UNKNOWN, verdict.window, reason="some of its GPUs joined it only just now")
 

@@ -10,13 +10,17 @@ import pytest
 from dutycycle_alerter.fleet_now import AwayNode, FleetGpus, FleetPart
 from dutycycle_alerter.incidents.model import Diagnosis, Incident, Severity, State
 from dutycycle_alerter.kubernetes.doubts import PATIENCE, Doubts
+from dutycycle_alerter.kubernetes.endings import Endings
 from dutycycle_alerter.kubernetes.model import Node, Owner, Pod, Reference, Snapshot, Standing
-from dutycycle_alerter.kubernetes.word import KubernetesWord, KubernetesWorkloads
+from dutycycle_alerter.kubernetes.word import KubernetesWord
+from dutycycle_alerter.kubernetes.workloads import KubernetesWorkloads
 from dutycycle_alerter.model import Evidence, Gpu, JobEvidence, JobKind, job_id
+from dutycycle_alerter.rules import Outcome, judge
+from dutycycle_alerter.rules.report import report
 from dutycycle_alerter.settings import KubernetesCluster, Settings
 from dutycycle_alerter.views import WatchCounts
 from dutycycle_alerter.workloads import End
-from tests.alerter.cases import LATER, START, evidence
+from tests.alerter.cases import LATER, SETTINGS, START, evidence
 from tests.alerter.devices import device
 from tests.alerter.kubernetes.podcases import TRAIN, known, part, pod
 
@@ -25,7 +29,7 @@ SLURMD = {"app.kubernetes.io/name": "slurmd"}
 
 
 def word(snapshot: Snapshot, **fields: Any) -> KubernetesWord:
-    return KubernetesWord(KubernetesCluster(**fields), Settings(), snapshot, LATER, Doubts(PATIENCE))
+    return KubernetesWord(KubernetesCluster(**fields), Settings(), snapshot, LATER, Doubts(PATIENCE), Endings(SETTINGS))
 
 
 def jobs(snapshot: Snapshot, *items: JobEvidence, **fields: Any) -> list[JobEvidence]:
@@ -302,8 +306,8 @@ def test_labels_of_scheduler_pods_are_believed_where_the_configuration_says() ->
         ({"phase": "Succeeded", "finished": LATER - 90}, LATER - 90),
         ({"phase": "Failed", "reason": "Evicted", "finished": LATER - 400}, LATER - 400),
         ({"phase": "Failed", "finished": LATER - 300}, None),
-        ({"gone": True, "deleted": LATER - 20}, LATER - 20),
-        ({"gone": True}, LATER),
+        ({"gone": True, "deleted": LATER - 70}, LATER - 70),
+        ({"gone": True, "deleted": LATER - 20}, None),
         ({"deleted": LATER - 5}, None),
         ({"waiting": "CrashLoopBackOff"}, None),
     ],
@@ -315,12 +319,12 @@ def test_a_pod_ends_when_the_api_server_says_so(fields: dict[str, Any], ended: f
 
 
 def test_a_pod_that_lost_the_label_by_which_pods_are_watched_ends_by_its_exporters_word() -> None:
-    one = pod(0, gone=True, deleted=LATER - 20)
+    one = pod(0, gone=True, deleted=LATER - 90)
     assert [item.ended for item in jobs(known(one), part(one, 0.5), label_selector="gpu=true")] == [None]
     [over] = jobs(known(one), part(one, 0.5, ended=LATER - 10), label_selector="gpu=true")
     assert over.ended == LATER - 10
-    done = pod(0, phase="Succeeded", finished=LATER - 20)
-    assert [item.ended for item in jobs(known(done), part(done, 0.5), label_selector="gpu=true")] == [LATER - 20]
+    done = pod(0, phase="Succeeded", finished=LATER - 80)
+    assert [item.ended for item in jobs(known(done), part(done, 0.5), label_selector="gpu=true")] == [LATER - 80]
 
 
 def test_exporters_that_lost_a_pod_which_runs_do_not_end_it() -> None:
@@ -329,10 +333,73 @@ def test_exporters_that_lost_a_pod_which_runs_do_not_end_it() -> None:
     assert (found.ended, found.visible) == (None, False)
 
 
-def test_a_pod_that_is_being_deleted_ends_when_its_exporter_says_so() -> None:
-    one = pod(0, deleted=LATER - 60)
-    [found] = jobs(known(one), part(one, 0.5, ended=LATER - 30))
-    assert found.ended == LATER - 30
+def test_a_job_whose_last_pod_is_being_deleted_ends_when_that_is_gone_or_should_be() -> None:
+    going, stuck = pod(0, deleted=LATER - 60), pod(0, deleted=LATER - 301)
+    assert [item.ended for item in jobs(known(going), part(going, 0.5, ended=LATER - 30))] == [None]
+    assert [item.ended for item in jobs(known(stuck), part(stuck, 0.5, ended=LATER - 30))] == [LATER - 30]
+
+
+def test_a_pod_that_a_lost_node_keeps_does_not_hide_those_that_took_its_place() -> None:
+    lost, anew = pod(0, deleted=LATER - 400), pod(1, node="node1")
+    [found] = jobs(known(lost, anew), part(lost, 0.0, visible=False), part(anew, 0.9))
+    assert (found.visible, [gpu.pod for gpu in found.job.gpus]) == (True, ["bert-worker-1"])
+
+
+def test_one_pod_after_the_other_is_one_run_and_what_was_deleted_and_made_anew_is_another() -> None:
+    now = LATER - 3600
+    following = pod(1, started=now)
+    for former, start in (
+        (pod(0, phase="Failed", finished=now - 300), START),
+        (pod(0, phase="Failed", finished=now - 400), now),
+        (pod(0, phase="Succeeded", finished=now - 50), START),
+        (pod(0, gone=True, deleted=now - 5), now),
+    ):
+        [found] = jobs(known(former, following), part(following, 0.5, start=now, first_process=None))
+        assert found.job.start == start
+
+
+def test_an_end_is_told_when_no_next_pod_followed_with_what_was_known_then() -> None:
+    """The source forgets what ended once it was told; the job's report needs it."""
+    last = pod(0, phase="Succeeded", finished=LATER - 10)
+    watch = Told(known(last))
+    workloads = KubernetesWorkloads(KubernetesCluster(), watch, Settings())
+    [at_first] = workloads.ask(LATER, [], []).completed(Evidence(jobs=[part(last, 0.5, ended=LATER - 10)])).jobs
+    assert (at_first.ended, at_first.visible, at_first.recent[0].allocated) == (None, False, 60.0)
+    assert workloads.ask(LATER + 30, [], []).completed(Evidence()).jobs == []
+    for _ in range(3):
+        [later] = workloads.ask(LATER + 60, [], []).completed(Evidence()).jobs
+        assert (later.job.id, later.ended, later.recent, later.visible) == (JOB, LATER - 10, (), True)
+        assert judge(later, SETTINGS).verdict("idle").outcome is Outcome.CLEAR
+        assert report(later, SETTINGS, None)
+    assert workloads.ask(LATER + 60, [], []).completed(Evidence()).jobs == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"fresh": False},
+        {"pods": {"uid-0": pod(0, phase="Succeeded", finished=LATER - 400), "new": pod(5, uid="new", node="")}},
+    ],
+)
+def test_no_job_ends_while_its_next_pod_may_not_be_known(changed: dict[str, Any]) -> None:
+    last = pod(0, phase="Succeeded", finished=LATER - 400)
+    snapshot = replace(known(last), **changed)
+    assert [item.ended for item in jobs(snapshot, part(last, 0.0, ended=LATER - 400))] == [None]
+
+
+def test_what_a_finished_pod_said_does_not_count_while_others_live() -> None:
+    over = pod(0, phase="Succeeded", annotations={"dutycycle.io/ignore": "all"})
+    lives = pod(1)
+    said = word(known(over, lives))
+    assert said.declared(said.completed(Evidence(jobs=[part(lives, 0.5)])))[JOB].ignore == frozenset()
+
+
+def test_pods_that_are_left_out_on_purpose_hold_up_nobody() -> None:
+    one = pod(0)
+    both = [part(one, 0.0), part(pod(1), 0.9)]
+    for settings in ({"label_selector": "gpu=true"}, {"namespaces": ("ml",)}):
+        found = {item.job.id: item.visible for item in jobs(known(one), *both, **settings)}
+        assert found[JOB] is True
 
 
 @pytest.mark.parametrize(
