@@ -42,8 +42,10 @@ def test_pods_owners_and_nodes(server: KubernetesServer, tmp_path: Path) -> None
         until(lambda: cluster.snapshot().nodes is not None)
         snapshot = cluster.snapshot()
         assert snapshot.owners["train-0"] == snapshot.owners["train-1"]
+        created = snapshot.pods["train-0"].created
+        assert created is not None
         train = Owner(
-            *("ml", "Job", "train", "train-uid", "batch", 1795212853.0),
+            *("ml", "Job", "train", "train-uid", "batch", created),
             annotations={"dutycycle.io/user": "ada"},
             chain=("Job",),
         )
