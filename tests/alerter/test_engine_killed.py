@@ -88,7 +88,7 @@ def test_killed_again_and_again_no_incident_is_lost_or_doubled_and_usage_adds_up
     check_store(url, world)
 
 
-@pytest.mark.parametrize(("store", "turns"), [("sqlite", 3), ("postgresql", 1)])
+@pytest.mark.parametrize(("store", "turns"), [("sqlite", 2), ("postgresql", 1)])
 def test_killed_at_each_step_of_a_pass_no_incident_is_lost_or_doubled_and_usage_adds_up(
     request: pytest.FixtureRequest, tmp_path: Path, store: str, turns: int
 ) -> None:

@@ -44,7 +44,7 @@ def run_churn(scrapes: int) -> list[Mark]:
 @pytest.mark.parametrize(
     "scrapes",
     [
-        pytest.param(20_000, marks=pytest.mark.timeout(900)),
+        pytest.param(10_000, marks=pytest.mark.timeout(900)),
         pytest.param(200_000, marks=pytest.mark.soak),
     ],
 )
@@ -61,7 +61,7 @@ def test_with_new_owners_at_every_scrape_memory_stays_and_ended_owners_go(scrape
 @pytest.mark.parametrize(
     "scrapes",
     [
-        pytest.param(20_000, marks=pytest.mark.timeout(1800)),
+        pytest.param(10_000, marks=pytest.mark.timeout(1800)),
         pytest.param(200_000, marks=pytest.mark.soak),
     ],
 )
