@@ -35,8 +35,8 @@ def together(job: Job, parts: Sequence[JobEvidence], judging: Judging, *, to_com
     """
     live = sorted((part for part in parts if part.ended is None), key=_by_pod)
     ended = None if live else max(part.ended for part in parts if part.ended is not None)
-    judged = _settled(live, job.kind, judging, to_come) if live else sorted(parts, key=_by_pod)
-    left_out = _gpus(live) - _gpus(judged) + to_come if live else 0
+    judged, others = _settled(live, job.kind, judging, to_come) if live else (sorted(parts, key=_by_pod), [])
+    left_out = _gpus(others) + to_come if live else 0
     too_few = left_out > _gpus(judged)
     start = min(part.job.start for part in live or judged)
     youngest = max(_began(part) for part in judged)
@@ -64,7 +64,7 @@ def together(job: Job, parts: Sequence[JobEvidence], judging: Judging, *, to_com
         recent=added_up(used for part in parts for used in part.recent),
         longest=min(longest, default=None),
         left_out=left_out,
-        others_work=_some_work([part for part in live if part not in judged], judging.rules.idle),
+        others_work=_some_work(others, judging.rules.idle),
     )
 
 
@@ -94,19 +94,21 @@ def _gpus(parts: Iterable[JobEvidence]) -> int:
     return sum(len(part.job.gpus) for part in parts)
 
 
-def _settled(live: list[JobEvidence], kind: JobKind, judging: Judging, to_come: int) -> list[JobEvidence]:
-    """The parts that can be judged by themselves; all of them where these are not."""
+_Split = tuple[list[JobEvidence], list[JobEvidence]]
+
+
+def _settled(live: list[JobEvidence], kind: JobKind, judging: Judging, to_come: int) -> _Split:
+    """The parts that are judged by themselves, and those that are left out; all and none where these are too few."""
     idle, half = judging.rules.idle, (_gpus(live) + to_come) / 2
-    old = _past_grace(live, kind, judging, idle.window)
-    if len(old) < len(live) and _gpus(old) >= half:
-        young = [part for part in live if part not in old]
+    old, young = _by_age(live, kind, judging, idle.window)
+    if young and _gpus(old) >= half:
         if _busiest(old, idle.window) > idle.clear_above or _some_work(young, idle):
-            return old
+            return old, young
         # They do nothing; for all that is known the youngest is what they wait for, but not for ever.
-        long_there = _past_grace(old, kind, judging, idle.critical_window)
+        long_there, others = _by_age(live, kind, judging, idle.critical_window)
         if _gpus(long_there) >= half:
-            return long_there
-    return live
+            return long_there, others
+    return live, []
 
 
 def _some_work(parts: Iterable[JobEvidence], idle: Idle) -> bool:
@@ -115,10 +117,14 @@ def _some_work(parts: Iterable[JobEvidence], idle: Idle) -> bool:
     return any((usage.utilization or 0.0) > idle.clear_above for window in windows for usage in window.gpus)
 
 
-def _past_grace(live: list[JobEvidence], kind: JobKind, judging: Judging, window: float) -> list[JobEvidence]:
-    """The parts that can be judged over a window."""
+def _by_age(live: list[JobEvidence], kind: JobKind, judging: Judging, window: float) -> _Split:
+    """The parts that can be judged over a window, and those that cannot yet."""
     grace = judging.grace.interactive if kind is JobKind.INTERACTIVE else judging.grace.batch
-    return [part for part in live if part.at - max(_began(part) + grace, part.watched_from) >= window]
+    old, young = [], []
+    for part in live:
+        ready = max(_began(part) + grace, part.watched_from) + window
+        (old if part.at >= ready else young).append(part)
+    return old, young
 
 
 def _busiest(parts: Iterable[JobEvidence], window: float) -> float:
