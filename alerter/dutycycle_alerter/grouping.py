@@ -120,7 +120,8 @@ def _some_work(parts: Iterable[JobEvidence], idle: Idle) -> bool:
 def _by_age(live: list[JobEvidence], kind: JobKind, judging: Judging, window: float) -> _Split:
     """The parts that can be judged over a window, and those that cannot yet."""
     grace = judging.grace.interactive if kind is JobKind.INTERACTIVE else judging.grace.batch
-    old, young = [], []
+    old: list[JobEvidence] = []
+    young: list[JobEvidence] = []
     for part in live:
         ready = max(_began(part) + grace, part.watched_from) + window
         (old if part.at >= ready else young).append(part)
