@@ -1,79 +1,23 @@
-"""Kubernetes' word in a pass: pods become jobs, ends are told, and silence ends and opens nothing."""
+"""Kubernetes' word in a pass: pods become jobs, whose they are, and what the fleet is."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from dutycycle_alerter.fleet_now import AwayNode, FleetGpus, FleetPart
-from dutycycle_alerter.incidents.model import Diagnosis, Incident, Severity, State
-from dutycycle_alerter.kubernetes.doubts import PATIENCE, Doubts
-from dutycycle_alerter.kubernetes.endings import Endings
-from dutycycle_alerter.kubernetes.model import Node, Owner, Pod, Reference, Snapshot, Standing
-from dutycycle_alerter.kubernetes.word import KubernetesWord
+from dutycycle_alerter.kubernetes.model import Node, Owner, Reference, Snapshot, Standing
 from dutycycle_alerter.kubernetes.workloads import KubernetesWorkloads
-from dutycycle_alerter.model import Evidence, Gpu, JobEvidence, JobKind, job_id
-from dutycycle_alerter.rules import Outcome, judge
-from dutycycle_alerter.rules.report import report
+from dutycycle_alerter.model import Evidence, Gpu, JobKind, job_id
 from dutycycle_alerter.settings import KubernetesCluster, Settings
 from dutycycle_alerter.views import WatchCounts
-from dutycycle_alerter.workloads import End
-from tests.alerter.cases import LATER, SETTINGS, START, evidence
+from tests.alerter.cases import LATER, evidence
 from tests.alerter.devices import device
 from tests.alerter.kubernetes.podcases import TRAIN, known, part, pod
+from tests.alerter.kubernetes.words import JOB, Told, jobs, word
 
-JOB = "k8s/ml/pytorchjob/bert/owner-1"
 SLURMD = {"app.kubernetes.io/name": "slurmd"}
-
-
-def word(snapshot: Snapshot, **fields: Any) -> KubernetesWord:
-    return KubernetesWord(KubernetesCluster(**fields), Settings(), snapshot, LATER, Doubts(PATIENCE), Endings(SETTINGS))
-
-
-def jobs(snapshot: Snapshot, *items: JobEvidence, **fields: Any) -> list[JobEvidence]:
-    return list(word(snapshot, **fields).completed(Evidence(jobs=items)).jobs)
-
-
-def incident(subject: str = JOB, **fields: Any) -> Incident:
-    values: dict[str, Any] = {
-        "subject": subject,
-        "rule": "idle",
-        "severity": Severity.WARNING,
-        "state": State.OPEN,
-        "started_at": START,
-        "opened_at": START + 60,
-        "updated_at": LATER,
-        "known_at": LATER - 30,
-        "diagnosis": Diagnosis((), (), (), "", ()),
-        "gpus": (),
-        "rules": (),
-        "scheduler": "k8s",
-    }
-    return Incident(**(values | fields))
-
-
-class Told:
-    """A watch that has told this, and remembers how it was asked."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.told = snapshot
-        self.waited: list[float] = []
-        self.closed = False
-
-    def wait_synced(self, timeout: float) -> bool:
-        self.waited.append(timeout)
-        return True
-
-    def snapshot(self) -> Snapshot:
-        return self.told
-
-    def counters(self) -> WatchCounts:
-        return WatchCounts(events=7)
-
-    def close(self) -> None:
-        self.closed = True
 
 
 # Which pods are one job
@@ -297,175 +241,33 @@ def test_labels_of_scheduler_pods_are_believed_where_the_configuration_says() ->
     assert "nodes of another scheduler: 1 (in ml)" in word(known(one)).targets[0].note
 
 
-# When a job is over
+def test_a_name_that_was_used_before_is_that_of_the_pod_that_has_it_now() -> None:
+    """In whatever order they are known."""
+    former, now = pod(0, uid="former", phase="Succeeded", finished=LATER - 10), pod(0, uid="now")
+    nameless = part(now, 0.5)
+    nameless = replace(nameless, job=replace(nameless.job, id="k8s/ml/bert-worker-0/"))
+    [found] = jobs(known(now, former), nameless)
+    assert (found.job.id, found.ended, found.visible) == (JOB, None, True)
 
 
-@pytest.mark.parametrize(
-    ("fields", "ended"),
-    [
-        ({"phase": "Succeeded", "finished": LATER - 90}, LATER - 90),
-        ({"phase": "Failed", "reason": "Evicted", "finished": LATER - 400}, LATER - 400),
-        ({"phase": "Failed", "finished": LATER - 300}, None),
-        ({"gone": True, "deleted": LATER - 70}, LATER - 70),
-        ({"gone": True, "deleted": LATER - 20}, None),
-        ({"deleted": LATER - 5}, None),
-        ({"waiting": "CrashLoopBackOff"}, None),
-    ],
-)
-def test_a_pod_ends_when_the_api_server_says_so(fields: dict[str, Any], ended: float | None) -> None:
-    one = pod(0, **fields)
-    [found] = jobs(known(one), part(one, 0.5))
-    assert found.ended == ended
+def test_the_user_is_the_one_whom_a_living_pod_names_in_whatever_order_pods_are_known() -> None:
+    over, lives = pod(9, phase="Succeeded", finished=LATER - 99), pod(1)
+    written = {
+        one.uid: replace(TRAIN, annotations={"dutycycle.io/user": name})
+        for one, name in ((over, "old"), (lives, "ada"))
+    }
+    for order in ((over, lives), (lives, over)):
+        snapshot = replace(known(*order), owners={one.uid: written[one.uid] for one in order})
+        [found] = jobs(snapshot, *(part(one, 0.5) for one in order))
+        assert found.job.user == "ada"
 
 
-def test_a_pod_that_lost_the_label_by_which_pods_are_watched_ends_by_its_exporters_word() -> None:
-    one = pod(0, gone=True, deleted=LATER - 90)
-    assert [item.ended for item in jobs(known(one), part(one, 0.5), label_selector="gpu=true")] == [None]
-    [over] = jobs(known(one), part(one, 0.5, ended=LATER - 10), label_selector="gpu=true")
-    assert over.ended == LATER - 10
-    done = pod(0, phase="Succeeded", finished=LATER - 80)
-    assert [item.ended for item in jobs(known(done), part(done, 0.5), label_selector="gpu=true")] == [LATER - 80]
-
-
-def test_exporters_that_lost_a_pod_which_runs_do_not_end_it() -> None:
-    one = pod(0)
-    [found] = jobs(known(one), part(one, 0.5, ended=LATER - 60))
-    assert (found.ended, found.visible) == (None, False)
-
-
-def test_a_job_whose_last_pod_is_being_deleted_ends_when_that_is_gone_or_should_be() -> None:
-    going, stuck = pod(0, deleted=LATER - 60), pod(0, deleted=LATER - 301)
-    assert [item.ended for item in jobs(known(going), part(going, 0.5, ended=LATER - 30))] == [None]
-    assert [item.ended for item in jobs(known(stuck), part(stuck, 0.5, ended=LATER - 30))] == [LATER - 30]
-
-
-def test_a_pod_that_a_lost_node_keeps_does_not_hide_those_that_took_its_place() -> None:
-    lost, anew = pod(0, deleted=LATER - 400), pod(1, node="node1")
-    [found] = jobs(known(lost, anew), part(lost, 0.0, visible=False), part(anew, 0.9))
-    assert (found.visible, [gpu.pod for gpu in found.job.gpus]) == (True, ["bert-worker-1"])
-
-
-def test_one_pod_after_the_other_is_one_run_and_what_was_deleted_and_made_anew_is_another() -> None:
-    now = LATER - 3600
-    following = pod(1, started=now)
-    for former, start in (
-        (pod(0, phase="Failed", finished=now - 300), START),
-        (pod(0, phase="Failed", finished=now - 400), now),
-        (pod(0, phase="Succeeded", finished=now - 50), START),
-        (pod(0, gone=True, deleted=now - 5), now),
-    ):
-        [found] = jobs(known(former, following), part(following, 0.5, start=now, first_process=None))
-        assert found.job.start == start
-
-
-def test_an_end_is_told_when_no_next_pod_followed_with_what_was_known_then() -> None:
-    """The source forgets what ended once it was told; the job's report needs it."""
-    last = pod(0, phase="Succeeded", finished=LATER - 10)
-    watch = Told(known(last))
-    workloads = KubernetesWorkloads(KubernetesCluster(), watch, Settings())
-    [at_first] = workloads.ask(LATER, [], []).completed(Evidence(jobs=[part(last, 0.5, ended=LATER - 10)])).jobs
-    assert (at_first.ended, at_first.visible, at_first.recent[0].allocated) == (None, False, 60.0)
-    assert workloads.ask(LATER + 30, [], []).completed(Evidence()).jobs == []
-    for _ in range(3):
-        [later] = workloads.ask(LATER + 60, [], []).completed(Evidence()).jobs
-        assert (later.job.id, later.ended, later.recent, later.visible) == (JOB, LATER - 10, (), True)
-        assert judge(later, SETTINGS).verdict("idle").outcome is Outcome.CLEAR
-        assert report(later, SETTINGS, None)
-    assert workloads.ask(LATER + 60, [], []).completed(Evidence()).jobs == []
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"fresh": False},
-        {"pods": {"uid-0": pod(0, phase="Succeeded", finished=LATER - 400), "new": pod(5, uid="new", node="")}},
-    ],
-)
-def test_no_job_ends_while_its_next_pod_may_not_be_known(changed: dict[str, Any]) -> None:
-    last = pod(0, phase="Succeeded", finished=LATER - 400)
-    snapshot = replace(known(last), **changed)
-    assert [item.ended for item in jobs(snapshot, part(last, 0.0, ended=LATER - 400))] == [None]
-
-
-def test_what_a_finished_pod_said_does_not_count_while_others_live() -> None:
-    over = pod(0, phase="Succeeded", annotations={"dutycycle.io/ignore": "all"})
-    lives = pod(1)
-    said = word(known(over, lives))
-    assert said.declared(said.completed(Evidence(jobs=[part(lives, 0.5)])))[JOB].ignore == frozenset()
-
-
-def test_pods_that_are_left_out_on_purpose_hold_up_nobody() -> None:
-    one = pod(0)
-    both = [part(one, 0.0), part(pod(1), 0.9)]
-    for settings in ({"label_selector": "gpu=true"}, {"namespaces": ("ml",)}):
-        found = {item.job.id: item.visible for item in jobs(known(one), *both, **settings)}
-        assert found[JOB] is True
-
-
-@pytest.mark.parametrize(
-    ("pods", "expected"),
-    [
-        ((pod(0), pod(1, phase="Succeeded")), None),
-        ((pod(0, phase="Succeeded", finished=LATER - 499), pod(1, phase="Failed", finished=LATER - 400)), "Failed"),
-        ((pod(0, phase="Failed", reason="Evicted", finished=LATER - 400),), "Evicted"),
-        ((pod(0, phase="Failed", finished=LATER - 300),), None),
-        ((pod(0, phase="Succeeded", finished=LATER - 400), pod(1, deleted=LATER - 301)), "Succeeded"),
-        ((pod(0, phase="Pending", node=""),), None),
-    ],
-)
-def test_an_incident_ends_with_the_last_pod_of_its_job(pods: tuple[Pod, ...], expected: str | None) -> None:
-    found = word(known(*pods)).end(incident())
-    assert found == (None if expected is None else End(LATER - 400, expected))
-
-
-def test_of_a_job_that_nothing_is_left_of_it_is_known_that_it_is_over() -> None:
-    assert word(known()).end(incident()) == End(LATER - 30, "")
-
-
-@pytest.mark.parametrize(
-    ("snapshot", "subject"),
-    [
-        (replace(known(), fresh=False), JOB),
-        (Snapshot(), JOB),
-        (known(), "slurm/7"),
-    ],
-)
-def test_nothing_ends_by_silence_nor_does_what_is_another_schedulers(snapshot: Snapshot, subject: str) -> None:
-    assert word(snapshot).end(incident(subject)) is None
-
-
-@pytest.mark.parametrize("waiting", [pod(3), pod(3, node="", phase="Pending")])
-def test_nothing_ends_while_owners_are_looked_for_however_long_that_takes(waiting: Pod) -> None:
-    snapshot = replace(known(waiting), owners={})
-    workloads = KubernetesWorkloads(KubernetesCluster(), Told(snapshot), Settings())
-    for now in (LATER, LATER + 86400):
-        said = workloads.ask(now, [], [])
-        said.completed(Evidence())
-        assert said.end(incident()) is None
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"namespaces": ("cv",)}, {"label_selector": "gpu=true"}, {"cluster": "south"}],
-)
-def test_what_is_not_watched_does_not_end_by_being_absent(settings: dict[str, Any]) -> None:
-    assert word(known(), **settings).end(incident()) is None
-
-
-def test_a_job_does_not_end_while_exporters_show_its_pods() -> None:
-    said = word(known())
-    said.completed(Evidence(jobs=[part(pod(0), 0.0)]))
-    assert said.end(incident(workloads=("k8s/ml/bert-worker-0/uid-0",))) is None
-    assert said.end(incident()) is not None
-
-
-def test_of_several_clusters_one_without_a_name_knows_its_own_pods_only() -> None:
-    said = word(known())
-    south = part(pod(1), 0.0)
-    south = replace(south, job=replace(south.job, id="south/k8s/ml/x/y", cluster="south"))
-    said.completed(Evidence(jobs=[part(pod(0), 0.0), south]))
-    assert said.end(incident(f"south/{JOB}", cluster="south")) is None
-    assert "several clusters" in said.targets[0].note
+def test_a_gpu_is_free_only_where_all_nodes_of_it_are_its_own_and_former_slurm_nodes_are_none() -> None:
+    two = replace(evidence([0.0, 0.0], nodes=2).job, id="gpu/1")
+    across = replace(evidence([0.0, 0.0], nodes=2), job=two)
+    assert list(word(known()).claimed(Evidence(unowned=[across])).unowned) == [across]
+    gone = pod(0, name="slurmd-0", labels=SLURMD, phase="Succeeded")
+    assert word(known(gone)).other_names() == {}
 
 
 # The fleet
