@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import psycopg
 import pytest
@@ -121,6 +121,22 @@ class Passes:
         return self._passing and self.at in steps and (self._changed or not late)
 
 
+@contextmanager
+def going(server: PostgresServer, name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Passes]:
+    """Passes over a database of the server, of which one was made; what must hold then is checked in the end."""
+    world = World()
+    with (
+        serving(world.exporter.page) as (target,),
+        closing(open_database(server.url(name), time_scale=1)) as database,
+    ):
+        passes = Passes(database, target, world, monkeypatch)
+        passes.minute()
+        first = world.exporter.allocations["slurm/2", 1].counters["allocated"]
+        yield passes
+        check(passes, first)
+        passes.source.close()
+
+
 def check(passes: Passes, first: float) -> None:
     """`first` is what bob's counter held at the first scrape: from then on every second is in the ledger once."""
     reader = StoreReader(passes.database, passes.clock)
@@ -141,7 +157,7 @@ def check(passes: Passes, first: float) -> None:
 def test_postgresql_fails_at_each_step_of_passes(
     own_server: PostgresServer, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    name, world = own_server.create(), World()
+    name = own_server.create()
 
     def strike() -> None:
         if fault == "connections ended":
@@ -150,22 +166,14 @@ def test_postgresql_fails_at_each_step_of_passes(
             own_server.kill()
             own_server.start()
 
-    with (
-        serving(world.exporter.page) as (target,),
-        closing(open_database(own_server.url(name), time_scale=1)) as database,
-    ):
-        passes = Passes(database, target, world, monkeypatch)
-        passes.minute()
-        first = world.exporter.allocations["slurm/2", 1].counters["allocated"]
+    with going(own_server, name, monkeypatch) as passes:
         kept = {step: passes.through(step, strike) for step in (*STEPS, *COMMITS)}
         # Whoever has no transaction open does not notice.
         unnoticed = {"begun", "read", "judged", "committed", "done"}
         assert kept == {step: step in unnoticed for step in kept}
         # Only of the commit whose answer was lost the store had something that the alerter did not know.
         assert passes.terms == 2
-        check(passes, first)
         assert not any("\n" in error or "slurm/" in error for error in passes.errors)
-        passes.source.close()
 
 
 def test_a_pass_over_a_server_that_hangs_fails_in_time_and_changes_nothing(
@@ -173,14 +181,8 @@ def test_a_pass_over_a_server_that_hangs_fails_in_time_and_changes_nothing(
 ) -> None:
     for limit in ("READ_LIMIT", "WRITE_LIMIT", "LOCK_WAIT", "_ANSWER_LIMIT"):
         monkeypatch.setattr(postgresql, limit, 0.5)
-    name, world = own_server.create(), World()
-    with (
-        serving(world.exporter.page) as (target,),
-        closing(open_database(own_server.url(name), time_scale=1)) as database,
-    ):
-        passes = Passes(database, target, world, monkeypatch)
-        passes.minute()
-        first = world.exporter.allocations["slurm/2", 1].counters["allocated"]
+    name = own_server.create()
+    with going(own_server, name, monkeypatch) as passes:
         while not passes.has_incidents():
             assert passes.minute()
         passes.at, passes.fault = "opened", own_server.freeze
@@ -189,29 +191,19 @@ def test_a_pass_over_a_server_that_hangs_fails_in_time_and_changes_nothing(
         assert "does not answer" in passes.errors[-1]
         for _ in range(70):
             assert passes.minute()
-        check(passes, first)
-        passes.source.close()
 
 
 def test_commits_whose_answers_are_lost_while_the_server_stays_away_count_once(
     own_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, world = own_server.create(), World()
-    with (
-        serving(world.exporter.page) as (target,),
-        closing(open_database(own_server.url(name), time_scale=1)) as database,
-    ):
-        passes = Passes(database, target, world, monkeypatch)
-        passes.minute()
-        first = world.exporter.allocations["slurm/2", 1].counters["allocated"]
+    name = own_server.create()
+    with going(own_server, name, monkeypatch) as passes:
         passes.away = own_server.kill
         for _ in range(3):
             assert not passes.through(COMMITS[0], lambda: None, after=own_server.start)
         for _ in range(71):
             assert passes.minute()
         assert passes.terms == 4
-        check(passes, first)
-        passes.source.close()
 
 
 @pytest.mark.parametrize("lost", [1, 5])
@@ -219,14 +211,8 @@ def test_passes_that_a_server_lost_as_it_took_over_are_counted_again(
     own_server: PostgresServer, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
     """A stand-by that lagged behind lacks the newest commits, also those of counters."""
-    name, world = own_server.create(), World()
-    with (
-        serving(world.exporter.page) as (target,),
-        closing(open_database(own_server.url(name), time_scale=1)) as database,
-    ):
-        passes = Passes(database, target, world, monkeypatch)
-        passes.minute()
-        first = world.exporter.allocations["slurm/2", 1].counters["allocated"]
+    name = own_server.create()
+    with going(own_server, name, monkeypatch) as passes:
         for _ in range(5):
             assert passes.minute()
         own_server.terminate(name)
@@ -239,6 +225,4 @@ def test_passes_that_a_server_lost_as_it_took_over_are_counted_again(
         for _ in range(75):
             assert passes.minute(), passes.errors
         assert passes.terms == 2
-        check(passes, first)
-        passes.source.close()
         own_server.drop("lost")
