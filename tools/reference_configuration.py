@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import yaml
 from annotated_types import Ge, Gt, Le, MaxLen
-from pydantic import BaseModel, PlainSerializer, SecretStr
+from pydantic import BaseModel, PlainSerializer, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
@@ -113,7 +113,7 @@ def _parts(model: type[BaseModel], values: BaseModel | None, path: str) -> Itera
             continue
         if optional is not None:
             keys.append(Key(full, "section, or nothing", "null", _flat(field.description)))
-            nested += _parts(optional, optional(), full)
+            nested += _parts(optional, _with_defaults(optional), full)
             continue
         keys.append(Key(full, _type(hint, field), _default(field, values, name), _flat(field.description)))
         if entry is not None:
@@ -161,6 +161,14 @@ def _entry(hint: Any) -> type[BaseModel] | None:
 def _optional(hint: Any) -> type[BaseModel] | None:
     """The section that may be left out as a whole."""
     return next((arg for arg in get_args(hint) if NoneType in get_args(hint) and _is_section(arg)), None)
+
+
+def _with_defaults(model: type[BaseModel]) -> BaseModel | None:
+    """The section as it is when nothing is said; None where something must be."""
+    try:
+        return model()
+    except ValidationError:
+        return None
 
 
 def _type(hint: Any, field: FieldInfo) -> str:

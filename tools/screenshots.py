@@ -53,12 +53,12 @@ def main(base: str) -> None:
             page.screenshot(
                 path=path, full_page=True, clip={"x": 0, "y": 0, "width": WIDTH, "height": max(HEIGHT, tall)}
             )
-            _shrink(path)
+            shrink(path)
             print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
         browser.close()
 
 
-def _shrink(path: Path) -> None:
+def shrink(path: Path) -> None:
     """A palette instead of true colour: a quarter of the size, and nobody can tell."""
     with Image.open(path) as picture:
         few = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)

@@ -54,6 +54,8 @@ system_test() {
     [ -z "$own" ] || "$dir/bin/playwright" install --with-deps chromium
     compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || postgresql
     unpacked "$dir" prometheus prometheus promtool
+    unpacked "$dir" prometheus-alertmanager prometheus-alertmanager amtool
+    alertmanager_templates
     unpacked "$dir" victoria-metrics victoria-metrics
 }
 
@@ -77,14 +79,32 @@ unpacked() {
     command -v apt-get >/dev/null || fail "missing: ${missing[*]}. There is no apt-get here; put them into $dir/bin."
     scratch=$(mktemp -d)
     echo "setup: fetching ${missing[*]}"
+    extracted "$scratch" "$package" "${missing[@]/#/./usr/bin/}"
+    install -m 755 "${missing[@]/#/$scratch/usr/bin/}" "$dir/bin/"
+    rm -rf "$scratch"
+}
+
+# Debian's Alertmanager reads its templates from where its package puts them, and from nowhere else.
+alertmanager_templates() {
+    local to=/usr/share/prometheus/alertmanager scratch
+    [ ! -e "$to/default.tmpl" ] || return 0
+    scratch=$(mktemp -d)
+    echo "setup: fetching Alertmanager's templates"
+    extracted "$scratch" prometheus-alertmanager ".$to/default.tmpl" ".$to/email.tmpl"
+    as_root install -D -m 644 -t "$to" "$scratch$to/default.tmpl" "$scratch$to/email.tmpl"
+    rm -rf "$scratch"
+}
+
+# `extracted SCRATCH PACKAGE PATH...` downloads a package and takes these out of it.
+extracted() {
+    local scratch=$1 package=$2
+    shift 2
     apt-cache show "$package" >/dev/null 2>&1 || apt_install
     (
         cd "$scratch"
         apt-get download -qq -o APT::Sandbox::User=root "$package"
-        dpkg --fsys-tarfile "$package"_*.deb | tar -xf - "${missing[@]/#/./usr/bin/}"
+        dpkg --fsys-tarfile "$package"_*.deb | tar -xf - "$@"
     )
-    install -m 755 "${missing[@]/#/$scratch/usr/bin/}" "$dir/bin/"
-    rm -rf "$scratch"
 }
 
 case ${1:-} in

@@ -8,25 +8,31 @@ from datetime import UTC, datetime
 from dutycycle_alerter.fleet_now import FleetAmounts
 from dutycycle_alerter.headline import headline
 from dutycycle_alerter.incidents.audience import owner_hears
+from dutycycle_alerter.incidents.expectations import Expectation
 from dutycycle_alerter.incidents.model import Event, Incident
 from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.usage import UserUsage, users_histogram, users_under
 from dutycycle_alerter.views import Evaluating, GpuNow, Status
 from dutycycle_alerter.wire import (
     DiagnosisShape,
-    EvaluatingShape,
     EventShape,
-    FleetAnswer,
-    FleetShape,
-    GpuNowShape,
-    GpusAnswer,
+    ExpectationAnswer,
+    ExpectationsAnswer,
+    ExpectationShape,
     HeldGpuShape,
     IncidentAnswer,
     IncidentsAnswer,
     IncidentShape,
+    RuleShape,
+)
+from dutycycle_alerter.wire_present import (
+    EvaluatingShape,
+    FleetAnswer,
+    FleetShape,
+    GpuNowShape,
+    GpusAnswer,
     NotEvaluableShape,
     OwnerShape,
-    RuleShape,
     StatusAnswer,
     TargetShape,
     UsersAnswer,
@@ -96,13 +102,32 @@ def incident_answer(incident: Incident, events: Sequence[Event], status: Status)
     )
 
 
-def users_answer(users: Sequence[UserUsage], *, since: float, until: float, status: Status) -> UsersAnswer:
-    """Users over the wall times `since` to `until`."""
+def expectations_answer(items: Sequence[Expectation], total: int, offset: int, status: Status) -> ExpectationsAnswer:
+    """A page of expectations, of `total`."""
+    return ExpectationsAnswer(
+        replay=status.replay, total=total, offset=offset, expectations=[_expectation(item) for item in items]
+    )
+
+
+def expectation_answer(item: Expectation, status: Status) -> ExpectationAnswer:
+    """One expectation."""
+    return ExpectationAnswer(replay=status.replay, expectation=_expectation(item))
+
+
+EVERYTHING = slice(None)
+
+
+def users_answer(
+    users: Sequence[UserUsage], *, since: float, until: float, status: Status, part: slice = EVERYTHING
+) -> UsersAnswer:
+    """Users over the wall times `since` to `until`; `part` of them are listed, all are counted."""
     return UsersAnswer(
         replay=status.replay,
+        total=len(users),
+        offset=part.start or 0,
         since=_at(since),
         until=_at(until),
-        users=[_user(user) for user in users],
+        users=[_user(user) for user in users[part]],
         users_under_15=users_under(users),
         users_histogram=users_histogram(users),
     )
@@ -127,9 +152,10 @@ def fleet_answer(fleet: Sequence[FleetAmounts], *, since: float, until: float, s
     return FleetAnswer(replay=status.replay, since=_at(since), until=_at(until), fleet=shapes)
 
 
-def gpus_answer(gpus: Sequence[GpuNow], status: Status) -> GpusAnswer:
-    """Every GPU as last seen."""
-    return GpusAnswer(replay=status.replay, gpus=[_gpu_now(now) for now in gpus])
+def gpus_answer(gpus: Sequence[GpuNow], status: Status, part: slice = EVERYTHING) -> GpusAnswer:
+    """A part of the GPUs, as last seen."""
+    shapes = [_gpu_now(now) for now in gpus[part]]
+    return GpusAnswer(replay=status.replay, total=len(gpus), offset=part.start or 0, gpus=shapes)
 
 
 def status_answer(status: Status) -> StatusAnswer:
@@ -148,6 +174,23 @@ def status_answer(status: Status) -> StatusAnswer:
         not_evaluable=[NotEvaluableShape(rule=n.rule, reason=n.reason, jobs=n.jobs) for n in status.not_evaluable],
         notices=list(status.notices),
         evaluating=_evaluating(status.evaluating),
+    )
+
+
+def _expectation(item: Expectation) -> ExpectationShape:
+    return ExpectationShape(
+        id=item.id,
+        scope=item.scope,
+        cluster=item.cluster,
+        subject=item.subject,
+        rules=list(item.rules),
+        reason=item.reason,
+        actor=item.actor,
+        at=_at(item.at),
+        expires_at=_at(item.expires_at),
+        incident_id=item.incident_id,
+        withdrawn_at=_maybe(item.withdrawn_at),
+        withdrawn_by=item.withdrawn_by,
     )
 
 

@@ -11,6 +11,8 @@ from typing import Self
 
 from dutycycle_alerter.evaluator import Evaluator, check
 from dutycycle_alerter.leadership import Leadership
+from dutycycle_alerter.notify.couriers import Contents
+from dutycycle_alerter.reports.weekly import weekly
 from dutycycle_alerter.scheduler import Scheduler, Task, TaskRuns
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.store.clock import DatabaseClock
@@ -18,7 +20,7 @@ from dutycycle_alerter.store.database import open_database
 from dutycycle_alerter.store.lease import Lease, Term
 from dutycycle_alerter.store.lock import StoreLock
 from dutycycle_alerter.store.reader import StoreReader
-from dutycycle_alerter.views import Standing, WatchCounts
+from dutycycle_alerter.views import DeliveryCounts, Standing, WatchCounts
 
 _SHORTEST = 2.0
 """Wall seconds of the shortest lease, at any time scale: a machine that stalls for less loses none."""
@@ -43,7 +45,7 @@ class Alerter:
         except BaseException:
             self._lock.release()
             raise
-        self._scheduler = Scheduler()
+        self._scheduler = Scheduler(further=len(settings.notify.receivers))
         self._keeping: Task | None = None
         alone = self._lock.held
         database_clock = DatabaseClock(self._database)
@@ -56,7 +58,7 @@ class Alerter:
             alone=alone,
         )
         self._leadership = Leadership(self._lease, self._begin, alone=alone)
-        self.store = StoreReader(self._database, self.clock)
+        self.store = StoreReader(self._database, self.clock, settings.policies.expectations)
 
     def __enter__(self) -> Self:
         try:
@@ -84,6 +86,11 @@ class Alerter:
         evaluator = self._leadership.evaluator
         return evaluator.watches() if evaluator is not None and self.standing().leads else {}
 
+    def deliveries(self) -> Mapping[str, DeliveryCounts]:
+        """What became of messages, by receiver, while it evaluates."""
+        evaluator = self._leadership.evaluator
+        return evaluator.deliveries() if evaluator is not None and self.standing().leads else {}
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -101,6 +108,11 @@ class Alerter:
             self._scheduler,
             lost=lambda: self._scheduler.soon("lease"),
             replay=self._replay,
+            contents=Contents(
+                series=lambda incident, until: self.store.series(incident, until=until),
+                weekly=lambda since, until: weekly(self.store, since, until, self._settings.costs),
+                replay=self._replay,
+            ),
         )
 
     def _close(self) -> None:

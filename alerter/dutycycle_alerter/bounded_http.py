@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -34,7 +36,7 @@ class Connections:
 
     `timeout` is in seconds and for a whole exchange. `tls` is what a server's certificate is judged by (the system's
     authorities by default), `server_name` the name in it where that is not the URL's. With `unix_socket` every request
-    goes to that socket, whatever host its URL names.
+    goes to that socket, whatever host its URL names; with `proxy`, through that proxy (`proxy_of`).
     """
 
     def __init__(
@@ -46,9 +48,11 @@ class Connections:
         tls: ssl.SSLContext | None = None,
         server_name: str | None = None,
         unix_socket: str | None = None,
+        proxy: str | None = None,
     ) -> None:
         self._timeout = timeout
-        self._pool = urllib3.PoolManager(
+        make = urllib3.PoolManager if proxy is None else partial(_through, proxy)
+        self._pool = make(
             max(1, hosts),
             retries=False,
             timeout=urllib3.Timeout(total=timeout),
@@ -69,22 +73,28 @@ class Connections:
         max_bytes: int,
         body: bytes | None = None,
         timeout: float | None = None,
+        only_status: bool = False,
+        repeat: bool = True,
     ) -> Answer:
         """The answer. Raises SourceError; takes no longer than the time-out, even of a sender that drips. `timeout`
         is this exchange's own, in seconds.
 
-        `max_bytes` bounds the unpacked body. The request must be one that may be sent twice: a kept connection that
-        the server closes in the same moment is no failure.
+        `max_bytes` bounds the unpacked body. With `only_status` an answer that says yes (2xx) is complete without its
+        body, and its connection is not kept: what comes after it does not undo it. The request must be one that may
+        be sent twice: a kept connection that the server closes in the same moment is no failure. One that must not be
+        is sent once without `repeat`, and its connection is not kept.
         """
         timeout = self._timeout if timeout is None else timeout
         deadline = time.monotonic() + timeout
+        if not repeat:
+            headers = {**headers, "Connection": "close"}
         try:
             try:
-                return self._once(deadline, timeout, method, url, headers, max_bytes, body)
+                return self._once(deadline, timeout, method, url, headers, max_bytes, body, only_status, repeat)
             except ProtocolError as error:
-                if not _unanswered(error) or time.monotonic() > deadline:
+                if not repeat or not _unanswered(error) or time.monotonic() > deadline:
                     raise
-                return self._once(deadline, timeout, method, url, headers, max_bytes, body)
+                return self._once(deadline, timeout, method, url, headers, max_bytes, body, only_status, repeat)
         except (HTTPError, OSError, ValueError) as error:
             if time.monotonic() > deadline:
                 raise LateError(f"{url}: {_late(timeout)}") from error
@@ -103,6 +113,8 @@ class Connections:
         headers: Mapping[str, str],
         max_bytes: int,
         body: bytes | None,
+        only_status: bool,
+        keep: bool,
     ) -> Answer:
         response = self._pool.request(
             method,
@@ -113,6 +125,13 @@ class Connections:
             preload_content=False,
             timeout=urllib3.Timeout(total=max(0.001, deadline - time.monotonic())),
         )
+        connection = response.connection  # which the response has no more when it is read
+        headers_said = {name.lower(): value for name, value in response.headers.items()}
+        if only_status and 200 <= response.status < 300:
+            response.close()
+            if time.monotonic() > deadline:
+                raise LateError(f"{url}: {_late(timeout)}")  # headers that were cut off look complete
+            return Answer(response.status, headers_said, b"")
         try:
             with cut_off(deadline - time.monotonic(), response.shutdown):
                 content = _read(response, max_bytes)
@@ -120,10 +139,33 @@ class Connections:
             response.close()  # a connection with an unread rest cannot be used again
             raise
         response.release_conn()
+        if connection is not None and not keep:
+            # A server that closes it need not say so, and the next request would race with that.
+            connection.close()
         if time.monotonic() > deadline:
             # A body without a length ends where the connection does, also where it was cut off.
             raise LateError(f"{url}: {_late(timeout)}")
-        return Answer(response.status, {name.lower(): value for name, value in response.headers.items()}, content)
+        return Answer(response.status, headers_said, content)
+
+
+def proxy_of(url: str) -> str | None:
+    """The proxy that the environment names for a URL (HTTPS_PROXY, HTTP_PROXY, NO_PROXY); None where it names none.
+    Raises SourceError where what it names is no proxy.
+    """
+    parts = urlsplit(url)
+    named = getproxies().get(parts.scheme)
+    if not named or proxy_bypass(parts.hostname or ""):
+        return None
+    proxy = named if "://" in named else f"http://{named}"
+    if urlsplit(proxy).scheme not in ("http", "https"):
+        raise SourceError(f"{parts.scheme.upper()}_PROXY: expected a URL like http://proxy.example.org:3128")
+    return proxy
+
+
+def _through(proxy: str, hosts: int, **keywords: Any) -> urllib3.ProxyManager:
+    auth = urllib3.util.parse_url(proxy).auth
+    headers = None if auth is None else urllib3.util.make_headers(proxy_basic_auth=unquote(auth))
+    return urllib3.ProxyManager(proxy, hosts, proxy_headers=headers, **keywords)
 
 
 def _late(timeout: float) -> str:

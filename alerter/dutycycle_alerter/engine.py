@@ -15,6 +15,7 @@ from dutycycle_alerter.device_pass import fold_devices, judge_devices
 from dutycycle_alerter.errors import LeaseLostError
 from dutycycle_alerter.fleet_now import fleet_now
 from dutycycle_alerter.fold import Pass, Reports, fold_ends, fold_jobs
+from dutycycle_alerter.fragmentation import accounted
 from dutycycle_alerter.incidents.closing import lacks_final
 from dutycycle_alerter.incidents.model import Incident
 from dutycycle_alerter.model import Evidence
@@ -22,7 +23,7 @@ from dutycycle_alerter.policies import NoticeLog, PoliciesInForce, notices
 from dutycycle_alerter.rules import Judgement, Outcome, judge
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.claims import unclaimed
-from dutycycle_alerter.store import fleet_ledger, incidents, ledger
+from dutycycle_alerter.store import expectations, fleet_ledger, incidents, ledger
 from dutycycle_alerter.store.database import get_meta, set_meta
 from dutycycle_alerter.store.status import WATERMARK, save_status
 from dutycycle_alerter.store.transactions import Transactions
@@ -61,8 +62,8 @@ ledger, the status, the transaction committed, the source told.
 class Engine:
     """Runs passes. `settings` are scaled (wall seconds); `clock` gives wall time.
 
-    `workloads` are the schedulers. `reached` is told each of `STEPS`: a test that kills the process there sees whether
-    anything is lost.
+    `workloads` are the schedulers. `announce` puts into the outbox what is to be told. `reached` is told each of
+    `STEPS`: a test that kills the process there sees whether anything is lost.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Engine:
         clock: Callable[[], float],
         *,
         workloads: Workloads | None = None,
+        announce: Callable[[sa.Connection, float], None] = lambda *_: None,
         reached: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._settings = settings
@@ -84,6 +86,7 @@ class Engine:
         self._scrape_interval = scraping
         self._reports = Reports(settings)
         self._notices = NoticeLog()
+        self._announce = announce
         self._reached = reached
 
     def run_pass(self) -> None:
@@ -101,24 +104,27 @@ class Engine:
                 self._settings, now, word.declared(seen), cluster_of=word.cluster_of, partitions=word.partitions()
             )
             evidence = policies.prepared(seen)
-            applied = [policies.applied(judge(item, self._settings.judging)) for item in evidence.jobs]
-            judgements = [one.judgement for one in applied]
-            told = notices(policies, applied)
-            said = (*(notice.text for notice in told), *unclaimed(seen))
-            status = self._status(now, judgements, (*self._source.targets(), *word.targets), said)
+            judged = [judge(item, self._settings.judging) for item in evidence.jobs]
             devices = judge_devices(evidence, self._settings.judging)
             self._reached("judged")
-            one = Pass(now, word, policies)
             with self._database.write() as connection:
                 self._reached("opened")
                 _refuse_other_passes(connection, evidence.accounted_from)
+                # Read here: what somebody says while a pass is judged must not open again in that pass.
+                policies = policies.expecting(expectations.in_force(connection, now))
+                applied = [policies.applied(judgement) for judgement in judged]
+                judgements = [under.judgement for under in applied]
+                told = notices(policies, applied)
+                said = (*(notice.text for notice in told), *unclaimed(seen))
+                status = self._status(now, judgements, (*self._source.targets(), *word.targets), said)
+                one = Pass(now, word, policies)
                 fold_jobs(connection, one, judgements)
                 fold_devices(connection, one, evidence, devices)
                 fold_ends(connection, one, ended)
                 self._reports.fold(connection, one, evidence.jobs)
+                self._announce(connection, now)
                 self._reached("folded")
-                used = [(item.job, part) for item in evidence.jobs for part in item.recent]
-                ledger.add(connection, now, used, hour=ledger.HOUR / self._settings.time_scale)
+                ledger.add(connection, now, accounted(evidence), hour=ledger.HOUR / self._settings.time_scale)
                 fleet_ledger.add(
                     connection,
                     now,

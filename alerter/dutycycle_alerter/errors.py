@@ -1,5 +1,9 @@
 """The alerter's errors: one base, caught in one place per loop."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+
 
 class AlerterError(Exception):
     """Anything the alerter reports to a person: the message names the thing, what is wrong and the remedy.
@@ -47,6 +51,45 @@ class LeaseLostError(StoreError):
 class IncidentNotFoundError(AlerterError):
     """There is no incident with that number."""
 
+    def __init__(self, incident_id: int) -> None:
+        super().__init__(f"there is no incident {incident_id}, or it is older than the store keeps")
+
 
 class TransitionError(AlerterError):
     """An incident in this state cannot be changed in this way."""
+
+
+class ExpectationError(AlerterError):
+    """What somebody says was intended is not said as it must be: its reason, its end, or of whom."""
+
+    usage = True
+
+
+class ExpectationNotFoundError(AlerterError):
+    """There is no expectation with that number."""
+
+
+class DeliveryError(AlerterError):
+    """A message could not be delivered. `permanent` tells that trying again is of no use; `retry_after` is in how many
+    wall seconds the receiver wants to be asked again, where it says so.
+
+    `threads`, `addresses` and `refused` are as in a receipt, of what was delivered all the same: these incidents have
+    been told, these addresses have it, and these never will. They are not tried again.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        permanent: bool = False,
+        retry_after: float | None = None,
+        threads: Mapping[int, Mapping[str, str]] | None = None,
+        addresses: tuple[str, ...] = (),
+        refused: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.permanent = permanent
+        self.retry_after = retry_after
+        self.threads = threads or {}
+        self.addresses = addresses
+        self.refused = refused or {}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from dutycycle_alerter.engine import Engine
 from dutycycle_alerter.errors import AlerterError, LeaseLostError
+from dutycycle_alerter.notify.couriers import Contents, Couriers, check_receivers
 from dutycycle_alerter.scheduler import Scheduler, Task
 from dutycycle_alerter.schedulers import connected
 from dutycycle_alerter.settings import Settings
@@ -18,9 +19,12 @@ from dutycycle_alerter.sources.scrape import ScrapeSource
 from dutycycle_alerter.store.retention import forget
 from dutycycle_alerter.store.status import mark_replay
 from dutycycle_alerter.store.transactions import Transactions
-from dutycycle_alerter.views import WatchCounts
+from dutycycle_alerter.views import DeliveryCounts, WatchCounts
 
 log = logging.getLogger(__name__)
+
+_OFTEN = 0.2
+"""Wall seconds between two looks at what waits to be told at least, at any time scale."""
 
 
 def check(settings: Settings) -> None:
@@ -28,13 +32,14 @@ def check(settings: Settings) -> None:
     used, and not when it is needed. `settings` are scaled. Raises ConfigError.
     """
     connected(settings).close()
+    check_receivers(settings)
 
 
 class Evaluator:
-    """Scrapes, judges and keeps house from `start` to `close`. `settings` are scaled (wall seconds).
+    """Scrapes, judges, tells and keeps house from `start` to `close`. `settings` are scaled (wall seconds).
 
     `store` is what the term may do to the database; `lost` is called where it says that the lease is lost. `replay`
-    tells that the exporters play a recording, so that the very first page says so.
+    tells that the exporters play a recording, so that the very first page says so. `contents` are for messages.
     """
 
     def __init__(
@@ -46,6 +51,7 @@ class Evaluator:
         *,
         lost: Callable[[], None],
         replay: bool = False,
+        contents: Contents = Contents(),  # noqa: B008 - frozen
     ) -> None:
         """Go on from what the store has. Raises StoreError, ConfigError."""
         self._settings = settings
@@ -54,10 +60,16 @@ class Evaluator:
         self._scheduler = scheduler
         self._lost = lost
         self._tasks: list[Task] = []
+        self._telling: list[Task] = []
         if replay:
             with store.write() as connection:
                 mark_replay(connection)
-        workloads = connected(settings)
+        self._couriers = Couriers(settings, store, clock, contents)
+        try:
+            workloads = connected(settings)
+        except BaseException:
+            self._couriers.close()
+            raise
         self._source: ScrapeSource | PrometheusSource
         try:
             if settings.prometheus is None:
@@ -66,13 +78,20 @@ class Evaluator:
                 self._source = PrometheusSource(settings, store)
         except BaseException:
             workloads.close()
+            self._couriers.close()
             raise
-        self._engine = Engine(settings, self._source, store, clock, workloads=workloads)
+        announce = self._couriers.announcer.announce
+        self._engine = Engine(settings, self._source, store, clock, workloads=workloads, announce=announce)
         try:
             self._source.restore()
         except BaseException:
             self._release()
+            self._couriers.close()
             raise
+
+    def deliveries(self) -> Mapping[str, DeliveryCounts]:
+        """What became of messages, by receiver."""
+        return self._couriers.counts()
 
     def watches(self) -> Mapping[str, WatchCounts]:
         """How the watches of the schedulers fare."""
@@ -88,11 +107,18 @@ class Evaluator:
             first_pass = self._settings.source.interval
         self._every(schedule.pass_interval, "pass", self._engine.run_pass, delay=first_pass)
         self._every(schedule.housekeeping_interval, "housekeeping", self._keep_house)
+        often = max(_OFTEN, self._settings.notify.interval)
+        for courier in self._couriers.all:
+            self._telling.append(self._task(often, f"deliver {courier.name}", courier.turn))
 
     def close(self) -> None:
         """Finish what runs, save what was scraped last where that is still ours to do, and let go of everything."""
+        self._couriers.stop()
         self._scheduler.cancel(*self._tasks)
         self._release()
+        # Last, since a receiver that hangs may keep its courier for as long as its time-outs are.
+        self._scheduler.cancel(*self._telling)
+        self._couriers.close()
 
     def _keep_house(self) -> None:
         self._source.housekeeping()
@@ -108,6 +134,9 @@ class Evaluator:
         self._engine.close()
 
     def _every(self, seconds: float, name: str, function: Callable[[], None], *, delay: float = 0.0) -> None:
+        self._tasks.append(self._task(seconds, name, function, delay=delay))
+
+    def _task(self, seconds: float, name: str, function: Callable[[], None], *, delay: float = 0.0) -> Task:
         def run() -> None:
             try:
                 function()
@@ -115,4 +144,4 @@ class Evaluator:
                 self._lost()
                 raise
 
-        self._tasks.append(self._scheduler.every(seconds, name, run, delay=delay))
+        return self._scheduler.every(seconds, name, run, delay=delay)

@@ -1,4 +1,4 @@
-"""Figures as people read them: ratios, GPU-hours, energy, memory, moments, and lists of GPUs.
+"""Figures as people read them: ratios, GPU-hours, energy, CO2, money, memory, moments, and lists of GPUs.
 
 The page, the terminal and the messages say the same figure the same way. None is "unknown" everywhere; what is not
 zero never reads as zero.
@@ -44,14 +44,36 @@ def energy(joules: float | None) -> str:
     if joules is None:
         return UNKNOWN
     watt_hours = joules / 3600
+    if 0 < watt_hours < 0.05:
+        return "under 0.1 Wh"
     if watt_hours < 999.5:
         return f"{watt_hours:.0f} Wh" if watt_hours >= 9.95 or watt_hours == 0 else f"{watt_hours:.1f} Wh"
     return f"{watt_hours / 1000:.1f} kWh" if watt_hours < 99_950 else f"{watt_hours / 1000:,.0f} kWh"
 
 
+def mass(grams: float | None) -> str:
+    """Grams as `0.3 g`, `12 g` or `1.4 kg`."""
+    if grams is None:
+        return UNKNOWN
+    if 0 < grams < 0.05:
+        return "under 0.1 g"
+    if grams < 999.5:
+        return f"{grams:.0f} g" if grams >= 9.95 or grams == 0 else f"{grams:.1f} g"
+    return f"{grams / 1000:,.1f} kg" if grams < 99_950 else f"{grams / 1000:,.0f} kg"
+
+
+def money(amount: float | None) -> str:
+    """An amount, the currency left to the caller: `0.00`, `under 0.01`, `1,234.50`."""
+    if amount is None:
+        return UNKNOWN
+    return "under 0.01" if 0 < amount < 0.005 else f"{amount:,.2f}"
+
+
 def gibibytes(count: float | None) -> str:
     """Bytes as `79.6 GiB`."""
-    return UNKNOWN if count is None else f"{count / 2**30:.1f} GiB"
+    if count is None:
+        return UNKNOWN
+    return "under 0.1 GiB" if 0 < count < 0.05 * 2**30 else f"{count / 2**30:.1f} GiB"
 
 
 def count(number: int, singular: str, plural: str = "") -> str:

@@ -15,7 +15,9 @@ class FleetAmounts:
 
     The first five are disjoint. `drained` and `down` are not allocated on nodes that take no jobs, or cannot run any;
     `unknown` are those that their exporters do not show, and those whose holder is not known. `pending` wait for GPUs
-    in the scheduler's queue, `held` are the part of them that waits for something else first.
+    in the scheduler's queue, `held` are the part of them that waits for something else first. `waited` are unallocated
+    while others waited for as many: the lesser of the two, of all models of a cluster together, because requests name
+    no model; so some of them may be of a kind that nobody waited for. None where no scheduler tells of its queue.
     """
 
     cluster: str = ""
@@ -27,6 +29,7 @@ class FleetAmounts:
     unknown: float = 0.0
     pending: float = 0.0
     held: float = 0.0
+    waited: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,10 @@ def fleet_now(
                 found[part.cluster, model]["unknown"] += node.used
         found[part.cluster, ""]["pending"] += part.gpus.pending
         found[part.cluster, ""]["held"] += part.gpus.held
+    for cluster in {part.cluster for part in parts if part.gpus is not None}:
+        free = sum(kinds["unallocated"] for key, kinds in found.items() if key[0] == cluster and "unallocated" in kinds)
+        queue = found[cluster, ""]
+        queue["waited"] = min(free, max(0.0, queue["pending"] - queue["held"]))
     # What is of no model comes last.
     order = sorted(found, key=lambda key: (key[0], not key[1], key[1]))
     return [FleetAmounts(cluster=key[0], model=key[1], **found[key]) for key in order]

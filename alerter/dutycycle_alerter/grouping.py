@@ -21,6 +21,7 @@ from dutycycle_alerter.model import (
     workload_of,
 )
 from dutycycle_alerter.settings import Idle, Judging
+from dutycycle_alerter.usage import known_sum
 
 
 def together(job: Job, parts: Sequence[JobEvidence], judging: Judging, *, to_come: int = 0) -> JobEvidence:
@@ -79,8 +80,9 @@ def added_up(recent: Iterable[Consumption]) -> tuple[Consumption, ...]:
             allocated=sum(one.allocated for one in each),
             observed=sum(one.observed for one in each),
             busy=sum(one.busy for one in each),
-            energy=None if all(one.energy is None for one in each) else sum(one.energy or 0.0 for one in each),
+            energy=known_sum(one.energy for one in each),
             at=at,
+            idle=known_sum(one.idle for one in each),
         )
         for (model, at), each in sums.items()
     )

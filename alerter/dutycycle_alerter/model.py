@@ -204,7 +204,9 @@ class JobEvidence:
 class Consumption:
     """GPU-seconds and joules of one job on GPUs of one model since the previous pass, for ledger and incidents.
 
-    `at` is an instant of the time that it belongs to; None for that of the pass.
+    `at` is an instant of the time that it belongs to; None for that of the pass. `idle` is the part of the waste on
+    GPUs that did nothing (`usage.idle_seconds`); None where nothing was measured. `spread` is the part of `allocated`
+    in which the job was on more nodes than it needs; None where that is not known.
     """
 
     model: str
@@ -213,6 +215,8 @@ class Consumption:
     busy: float
     energy: float | None = None
     at: float | None = None
+    idle: float | None = None
+    spread: float | None = None
 
     @property
     def wasted(self) -> float:

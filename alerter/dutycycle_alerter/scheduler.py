@@ -26,7 +26,9 @@ log = logging.getLogger(__name__)
 
 
 _THREADS = 12
-"""More than there are tasks, also with those of former terms that hang: none of them keeps another from its turn."""
+"""More than there are tasks, also with those of former terms that hang: none of them keeps another from its turn. Of
+those that a site has besides there are two terms', too.
+"""
 
 _STEP = 1.0
 """Seconds by which the wall clock may lag behind the monotonic one before it counts as set back."""
@@ -57,10 +59,11 @@ class Scheduler:
     """Runs functions at fixed intervals on a small pool of threads.
 
     APScheduler waits for instants of the wall clock: where that is set back, everything would wait for as long as the
-    step. So it is watched, and after a step everything is due at once.
+    step. So it is watched, and after a step everything is due at once. `further` is how many tasks there may be beside
+    the alerter's own few.
     """
 
-    def __init__(self, wall: Callable[[], float] = time.time) -> None:
+    def __init__(self, wall: Callable[[], float] = time.time, *, further: int = 0) -> None:
         self._wall = wall
         self._runs: dict[str, TaskRuns] = {}
         self._tasks: dict[str, Task] = {}
@@ -70,7 +73,7 @@ class Scheduler:
         self._watch = threading.Thread(target=self._watch_clock, name="clock", daemon=True)
         self._scheduler = BackgroundScheduler(
             timezone=UTC,
-            executors={"default": ThreadPoolExecutor(_THREADS)},
+            executors={"default": ThreadPoolExecutor(_THREADS + 2 * further)},
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
         )
 

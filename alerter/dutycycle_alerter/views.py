@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from dutycycle_alerter.fleet_now import FleetAmounts
+from dutycycle_alerter.incidents.expectations import Covered, Expectation, Scope
 from dutycycle_alerter.incidents.model import Event, Incident, Severity, State
 from dutycycle_alerter.model import Gpu
+from dutycycle_alerter.reports.model import Reports
 from dutycycle_alerter.usage import UserUsage
 
 
@@ -136,6 +138,33 @@ class WatchCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class OutboxDepth:
+    """How many notices wait for a receiver, also in messages that could not be delivered yet, and when the first of
+    them was or is due (wall time). `error` is what the last attempt at one of these messages said, empty where none
+    failed.
+    """
+
+    notices: int
+    due_at: float
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryCounts:
+    """What became of a receiver's messages since evaluation began here: delivered, to be tried again, given up.
+
+    `failing_since` is when the first of the attempts failed that failed without one that succeeded after them (wall
+    time; None where the last one succeeded), `error` what the last of them said.
+    """
+
+    sent: int = 0
+    retried: int = 0
+    failed: int = 0
+    failing_since: float | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """How the alerter itself is doing.
 
@@ -156,7 +185,7 @@ class Status:
     evaluating: Evaluating | None = None
 
 
-class Reader(Protocol):
+class Reader(Reports, Protocol):
     """Everything that is shown, read from the store; safe to call from several threads and processes."""
 
     def incidents(self, wanted: IncidentFilter, *, limit: int = 100, offset: int = 0) -> tuple[Sequence[Incident], int]:
@@ -179,6 +208,14 @@ class Reader(Protocol):
         """Utilization of each GPU of the incident's job, from somewhat before it started to its end (or `until`)."""
         ...
 
+    def expectations(self, *, current: bool = True) -> Sequence[Expectation]:
+        """What people said was intended: what counts now, ending first; or all that is remembered, newest first."""
+        ...
+
+    def muted(self, receiver: str, user: str) -> bool:
+        """Whether a user wants no more of what a receiver sends to users."""
+        ...
+
     def users(self, *, since: float, until: float) -> Sequence[UserUsage]:
         """Each user's use over a range, most wasted GPU-seconds first."""
         ...
@@ -197,7 +234,9 @@ class Reader(Protocol):
 
 
 class Actions(Protocol):
-    """What a person does to an incident; each is an event. All raise `IncidentNotFoundError` or `TransitionError`."""
+    """What people do. What is done to an incident is an event, and raises `IncidentNotFoundError` or
+    `TransitionError`.
+    """
 
     def acknowledge(self, incident_id: int, *, actor: str, note: str = "") -> Incident:
         """Somebody takes care of it."""
@@ -209,4 +248,25 @@ class Actions(Protocol):
 
     def resolve(self, incident_id: int, *, actor: str, note: str = "") -> Incident:
         """Closed by a person; does not open again until the condition has cleared once."""
+        ...
+
+    def intend(
+        self, incident_id: int, *, actor: str, reason: str, scope: Scope, until: float, covered: Covered = Covered.OPEN
+    ) -> Incident:
+        """It was intended, of that job or of all jobs of its user, until a wall time: resolved, and it does not open
+        again before. `covered` tells of which rules. Of a resolved one it may be said too. Also raises
+        ExpectationError: reason, end or scope are not allowed.
+        """
+        ...
+
+    def withdraw(self, expectation_id: int, *, actor: str) -> Expectation:
+        """What was said counts no longer. Raises ExpectationNotFoundError, and TransitionError where it is over."""
+        ...
+
+    def mute(self, receiver: str, user: str) -> None:
+        """The user wants no more of what a receiver sends to users; harmless when said twice."""
+        ...
+
+    def unmute(self, receiver: str, user: str) -> None:
+        """The user wants it again; harmless where they never said otherwise."""
         ...

@@ -1,7 +1,8 @@
-"""The JSON of the API and of the commands' `--json`: one set of typed shapes (`answers` fills them).
+"""The JSON of the API and of the commands' `--json`: typed shapes, here of incidents, expectations and errors.
 
-Times are RFC 3339 in UTC; units are in the names; null is "not known", never zero. Durations, GPU-hours and energy are
-on the scale that people are shown (multiplied by the time scale). Every answer says whether it stems from a replay.
+`answers` fills them; those of users, GPUs, the fleet and the alerter itself are in `wire_present`. Times are RFC 3339
+in UTC; units are in the names; null is "not known", never zero. Durations, GPU-hours and energy are on the scale that
+people are shown (multiplied by the time scale). Every answer says whether it stems from a replay.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
+from dutycycle_alerter.incidents.expectations import Scope
 from dutycycle_alerter.incidents.model import Cause, EventKind, Resolution, Severity, State
 from dutycycle_alerter.settings.policies import Attention
 
@@ -142,136 +144,54 @@ class IncidentAnswer(Shape):
     events: list[EventShape]
 
 
-class UserShape(Shape):
-    """One user over the range."""
+class ExpectationShape(Shape):
+    """What somebody said was intended. Until it expires or is withdrawn, the rules do not judge what it covers."""
 
-    user: Text
-    jobs: int
-    incidents: int
-    allocated_gpu_hours: float
-    observed_gpu_hours: float
-    busy_gpu_hours: float
-    wasted_gpu_hours: float
-    mean_utilization_percent: float | None
-    energy_kwh: float | None
-
-
-class UsersAnswer(Shape):
-    """Users over a range, most wasted GPU-hours first."""
-
-    replay: bool
-    since: Moment
-    until: Moment
-    users: list[UserShape]
-    users_under_15: int
-    users_histogram: list[int]
-    """Users per 5-point bin of mean utilization, 20 bins."""
-
-
-class OwnerShape(Shape):
-    """A workload that holds the GPU."""
-
-    workload: Text
-    user: Text
-    share: float
-
-
-class GpuNowShape(GpuShape):
-    """One GPU at its last scrape."""
-
-    scraped_at: Moment
-    stale: bool
-    """Its exporter does not answer: every reading is null."""
-    utilization_ratio: float | None
-    memory_used_bytes: float | None
-    memory_total_bytes: float | None
-    power_watts: float | None
-    power_limit_watts: float | None
-    temperature_celsius: float | None
-    processes: float | None
-    last_busy_at: Moment | None
-    workloads: list[OwnerShape]
-
-
-class GpusAnswer(Shape):
-    """Every GPU, by node and index."""
-
-    replay: bool
-    gpus: list[GpuNowShape]
-
-
-class FleetShape(Shape):
-    """GPU-hours of one model of GPU. The first five are disjoint."""
-
+    id: int
+    scope: Scope
+    """One job, or all jobs of a user."""
     cluster: Text
-    model: Text
-    """Empty for the scheduler's queue, whose requests name no model."""
-    allocated_gpu_hours: float
-    unallocated_gpu_hours: float
-    drained_gpu_hours: float
-    """Not allocated, on nodes that take no jobs."""
-    down_gpu_hours: float
-    """Not allocated, on nodes that cannot run any."""
-    unknown_gpu_hours: float
-    """Their exporters did not show them."""
-    pending_gpu_hours: float
-    """For which requests waited in the scheduler's queue."""
-    held_gpu_hours: float
-    """The part of them that waited for something else than GPUs."""
-
-
-class FleetAnswer(Shape):
-    """The fleet over a range, beside what waited for it."""
-
-    replay: bool
-    since: Moment
-    until: Moment
-    fleet: list[FleetShape]
-
-
-class TargetShape(Shape):
-    """One source: an exporter, Prometheus, Slurm."""
-
-    url: Text
-    node: Text
-    last_success: Moment | None
-    error: Text
-    """Empty while it answers."""
-    note: Text
-    """What else there is to say of it, also while it answers; empty where there is nothing."""
-
-
-class NotEvaluableShape(Shape):
-    """A rule that cannot be judged for some jobs, and why."""
-
-    rule: str
+    subject: Text
+    """The job's id, or the user."""
+    rules: list[str]
     reason: Text
-    jobs: int
-
-
-class EvaluatingShape(Shape):
-    """Which of the alerters on one database evaluates, or did last."""
-
-    replica: Text
-    epoch: int
-    """One more at each term."""
+    actor: Text
+    at: Moment
     expires_at: Moment
-    """Until when, unless it is renewed."""
+    incident_id: int | None
+    """Of which it was said; null once that is forgotten."""
+    withdrawn_at: Moment | None
+    withdrawn_by: Text
 
 
-class StatusAnswer(Shape):
-    """How the alerter itself is doing."""
+class ExpectationsAnswer(Shape):
+    """A page of expectations."""
 
     replay: bool
-    now: Moment
-    time_scale: float
-    last_pass: Moment | None
-    first_verdict_at: Moment | None
-    """Set while no verdict was possible yet."""
-    jobs_judged: int
-    targets: list[TargetShape]
-    not_evaluable: list[NotEvaluableShape]
-    notices: list[Text]
-    """What the policies have to say: expired or about to, maintenance, jobs left out."""
-    evaluating: EvaluatingShape | None
-    """None before any alerter did."""
+    total: int
+    """How many there are in all."""
+    offset: int
+    expectations: list[ExpectationShape]
+
+
+class ExpectationAnswer(Shape):
+    """One expectation."""
+
+    replay: bool
+    expectation: ExpectationShape
+
+
+class ErrorShape(Shape):
+    """What went wrong."""
+
+    code: int
+    """The status of the answer."""
+    title: str
+    message: Text
+    """What to do, where there is something."""
+
+
+class ErrorAnswer(Shape):
+    """Every answer that is not a success."""
+
+    error: ErrorShape

@@ -11,11 +11,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from dutycycle_alerter.engine import STEPS
 from dutycycle_alerter.incidents.model import EventKind, Incident, Resolution, State
 from dutycycle_alerter.store.database import open_database
 from dutycycle_alerter.store.reader import StoreReader
+from dutycycle_alerter.store.schema import notice
 from dutycycle_alerter.views import IncidentFilter
 from tests.alerter.exporters import FakeExporter, serving
 
@@ -26,6 +28,7 @@ KILLS = 6
 ALERTER = """
 import sys, urllib.request
 from dutycycle_alerter.engine import Engine
+from dutycycle_alerter.notify.announcing import Announcer
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.scrape import ScrapeSource
 from dutycycle_alerter.store.database import open_database
@@ -33,10 +36,22 @@ from tests.alerter.killing_itself import killing_itself
 
 url, clock_url, target, step = sys.argv[1:]
 now = [float(urllib.request.urlopen(clock_url).read())]
-settings = Settings.model_validate({"source": {"targets": [target], "interval": "1m"}}).scaled()
+notify = {
+    "owners": {"wasted_gpu_hours": 0},
+    "receivers": [
+        {"name": "hook", "webhook": {"url": "http://hook.example.org"}},
+        {"name": "mail", "email": {"to": ["ops@example.org"]}},
+    ],
+    "routes": [{"receiver": "hook"}, {"receiver": "mail", "audience": "owner"}],
+}
+data = {"source": {"targets": [target], "interval": "1m"}, "notify": notify}
+settings = Settings.model_validate(data).scaled()
 database = open_database(url, time_scale=1)
 source = ScrapeSource(settings, database, lambda: now[0])
-engine = Engine(settings, source, database, lambda: now[0], reached=killing_itself(step))
+announcer = Announcer(settings, database)
+announcer.begin(now[0])
+engine = Engine(settings, source, database, lambda: now[0],
+                announce=announcer.announce, reached=killing_itself(step))
 source.restore()
 while True:
     now[0] = float(urllib.request.urlopen(clock_url).read())
@@ -123,8 +138,17 @@ def check_store(url: str, world: World) -> None:
 
     active = Counter((item.subject, item.kind) for item in found if item.state.active)
     assert all(number == 1 for number in active.values())
+    with database.read() as connection:
+        columns = notice.c
+        query = sa.select(columns.incident_id, columns.audience, columns.news)
+        noticed = Counter(tuple(row) for row in connection.execute(query))
     for item in found:
-        check_history(item, [event.kind for event in reader.events(item.id)])
+        kinds = [event.kind for event in reader.events(item.id)]
+        check_history(item, kinds)
+        # Each event of an incident is to be told once, and to its user that it opened; reports are told nobody.
+        for kind in (EventKind.OPENED, EventKind.REOPENED, EventKind.RESOLVED):
+            assert noticed[item.id, "operators", kind.value] == (0 if item.kind == "report" else kinds.count(kind))
+        assert noticed[item.id, "owner", EventKind.OPENED.value] == (item.kind == "efficiency")
 
     # A job that ended is neither found idle nor reported once more by whoever restores its counters.
     subjects = Counter((item.subject, item.kind) for item in found)

@@ -66,7 +66,7 @@ def test_nodes_out_of_service_of_which_nothing_is_known_count_as_the_scheduler_h
     assert found == [
         FleetAmounts("", "H200", down=1),
         FleetAmounts("", "h200", down=6, unknown=2),
-        FleetAmounts("", "", drained=4),
+        FleetAmounts("", "", drained=4, waited=0),
     ]
 
 
@@ -80,7 +80,7 @@ def test_the_queue_is_counted_beside_the_gpus() -> None:
     part = FleetPart("north", FleetGpus(at=0.0, total=8, allocated=8, pending=12, held=5))
     assert fleet_now(Evidence(gpus=[gpu(0)]), cluster_of=lambda _: "north", parts=[part]) == [
         FleetAmounts("north", "H200", unallocated=1),
-        FleetAmounts("north", "", pending=12, held=5),
+        FleetAmounts("north", "", pending=12, held=5, waited=1),
     ]
 
 
@@ -97,9 +97,9 @@ def test_each_scheduler_has_a_part_of_its_own() -> None:
     )
     assert found == [
         FleetAmounts("cloud", "H200", allocated=1),
-        FleetAmounts("cloud", "", pending=2, held=1),
+        FleetAmounts("cloud", "", pending=2, held=1, waited=0),
         FleetAmounts("lab", "H200", unallocated=1),
-        FleetAmounts("lab", "", pending=4),
+        FleetAmounts("lab", "", pending=4, waited=1),
     ]
 
 

@@ -65,9 +65,10 @@ def test_a_job_lives_as_long_as_one_of_its_pods() -> None:
 
 
 def test_what_pods_consumed_is_added_up_and_that_of_those_that_ended_is_in_it() -> None:
-    energetic = replace(part(pod(0), 0.5), recent=(Consumption("H200", 60.0, 50.0, 25.0, 9.0),), ended=LATER)
+    used = Consumption("H200", 60.0, 50.0, 25.0, 9.0, idle=5.0)
+    energetic = replace(part(pod(0), 0.5), recent=(used,), ended=LATER)
     found = together(TRAIN, [energetic, part(pod(1), 1.0)], SETTINGS)
-    assert found.recent == (Consumption("H200", 120.0, 110.0, 85.0, 9.0),)
+    assert found.recent == (Consumption("H200", 120.0, 110.0, 85.0, 9.0, idle=5.0),)
 
 
 def test_grace_counts_from_the_youngest_pod_and_the_job_from_its_oldest() -> None:

@@ -153,11 +153,14 @@ def is_duration(hint: Any) -> bool:
     return get_args(RealDuration)[:2] == get_args(hint)[:2]
 
 
-def value_at(settings: Settings, path: tuple[str, ...]) -> Any:
-    value: Any = settings
-    for name in path:
-        value = getattr(value, name)
-    return value
+def value_at(value: Any, path: tuple[str, ...]) -> Any:
+    """Of a list, the value in its first entry that has the section."""
+    if not path or value is None:
+        return value
+    if path[0] == "*":
+        found = [value_at(item, path[1:]) for item in value]
+        return next((item for item in found if item is not None), None)
+    return value_at(getattr(value, path[0]), path[1:])
 
 
 LEAVES = dict(leaves(Settings))
@@ -167,9 +170,30 @@ REAL_TIME_OUTS = {
     ("prometheus", "pass_timeout"),
     ("slurm", "timeout"),
     ("kubernetes", "*", "timeout"),
+    *(("notify", "receivers", "*", kind, "timeout") for kind in ("slack", "slack_webhook", "email", "webhook")),
+    ("notify", "receivers", "*", "alertmanager", "timeout"),
+    ("web", "auth", "session"),
 }
 OPTIONAL: dict[str, Any] = {"prometheus": {"url": "http://prometheus:9090"}, "slurm": {}}
 """Sections that are not there by default."""
+RECEIVERS: dict[str, Any] = {
+    "slack": {"token_file": "token"},
+    "slack_webhook": {"url_file": "url"},
+    "email": {},
+    "alertmanager": {"url": "http://alertmanager:9093"},
+    "webhook": {"url": "http://hook"},
+    "apprise": {"urls_file": "urls"},
+}
+LISTS: dict[str, Any] = {
+    "kubernetes": [{}],
+    "notify": {
+        "receivers": [{"name": kind, kind: settings} for kind, settings in RECEIVERS.items()],
+        "routes": [{"receiver": "email"}],
+        "weekly": [{"receiver": "email"}],
+    },
+    "web": {"auth": {"anonymous": "viewer"}},
+}
+"""An entry of each list of sections in which there are durations."""
 
 
 def test_every_optional_section_is_walked_here() -> None:
@@ -178,25 +202,17 @@ def test_every_optional_section_is_walked_here() -> None:
 
 
 def test_the_time_scale_divides_every_duration_and_nothing_else() -> None:
-    settings = Settings(time_scale=30, **OPTIONAL)
+    settings = Settings(time_scale=30, **OPTIONAL, **LISTS)
     scaled = settings.scaled()
-    divided = set()
-    for path in LEAVES:
-        if "*" in path:
-            continue
-        before, after = value_at(settings, path), value_at(scaled, path)
-        if before != after:
-            assert after == pytest.approx(before / 30)
-            divided.add(path)
-    durations = {path for path, hint in LEAVES.items() if is_duration(hint)}
+    durations = [path for path, hint in LEAVES.items() if is_duration(hint)]
     assert len(durations) > 15
-    assert divided == durations - REAL_TIME_OUTS
-
-
-def test_no_duration_hides_in_a_list_where_scaling_does_not_look() -> None:
-    assert [
-        path for path, hint in LEAVES.items() if "*" in path and is_duration(hint) and path not in REAL_TIME_OUTS
-    ] == []
+    for path, hint in LEAVES.items():
+        before, after = value_at(settings, path), value_at(scaled, path)
+        if path in durations:
+            assert before is not None, f"no entry above has {path}"
+            assert after == (before if path in REAL_TIME_OUTS else pytest.approx(before / 30)), path
+        elif not any(sections_within(hint)):
+            assert after == before, path
 
 
 def test_every_number_that_is_no_ratio_says_what_it_is() -> None:
@@ -283,6 +299,7 @@ def test_a_ratio_may_come_as_text_from_the_environment(value: object) -> None:
         {"web": {"listen_address": 9837}},
         {"judging": {"rules": {"idle": {"enabled": "perhaps"}}}},
         {"source": {"resolution": "10s", "interval": "15s"}},
+        {"notify": {"receivers": [{"name": "hook", "webhook": {"url": "http://x"}, "digest_above": 101}]}},
     ],
     ids=str,
 )

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from tests.cluster.conftest import mortal_cluster
+from tests.fakes.smtp.fixtures import mail_certificate
 
-__all__ = ["mortal_cluster"]
+__all__ = ["mail_certificate", "mortal_cluster"]

@@ -126,7 +126,7 @@ class Alerter(Process):
                     "time_scale": time_scale,
                     "database": self.database,
                     "source": {"targets": list(targets), "interval": f"{INTERVAL}s"},
-                    "web": {"listen_address": f"127.0.0.1:{self.port}"},
+                    "web": {"listen_address": f"127.0.0.1:{self.port}", "public_url": self.url},
                     **(settings or {}),
                 }
             )

@@ -1,5 +1,5 @@
 """Two nodes of eight GPUs and ten jobs, from NVML to incidents: the right ones open with the right causes, none on the
-healthy jobs, nothing on missing data; and all resolve when the load turns healthy.
+healthy jobs, nothing on missing data; and all resolve when the load turns healthy. Everybody is told of each, once.
 """
 
 import time
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.receivers import OPERATORS, Receivers
 from tests.e2e.site import Alerter, Site, wait_for
 from tests.fakes.cgroup import Use
 from tests.fakes.node import NodeJob, Work
@@ -17,6 +18,8 @@ from tests.fakes.nvml import IDLE, Level, Libraries, Pattern, Paused, Steps
 TIME_SCALE = 40.0
 MINUTE = 60.0
 HEALTHY = Level(0.95)
+PATIENCE = 60.0
+"""Wall seconds that a machine that does much else may need."""
 
 DATA_LOADING, COMMUNICATION = "data loading", "communication or straggler"
 SMALL_WORK, OVER_REQUEST = "small work per step", "over-request"
@@ -85,20 +88,22 @@ def turn_healthy(site: Site, jobs: dict[int, NodeJob | None]) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_scenario(tmp_path: Path, nvml_libraries: Libraries) -> None:
-    run(tmp_path, nvml_libraries, TIME_SCALE)
+def test_scenario(tmp_path: Path, nvml_libraries: Libraries, mail_certificate: tuple[Path, Path]) -> None:
+    run(tmp_path, nvml_libraries, TIME_SCALE, mail_certificate)
 
 
 @pytest.mark.soak
-def test_scenario_at_full_length(tmp_path: Path, nvml_libraries: Libraries) -> None:
-    run(tmp_path, nvml_libraries, 1.0)
+def test_scenario_at_full_length(
+    tmp_path: Path, nvml_libraries: Libraries, mail_certificate: tuple[Path, Path]
+) -> None:
+    run(tmp_path, nvml_libraries, 1.0, mail_certificate)
 
 
-def run(directory: Path, libraries: Libraries, time_scale: float) -> None:
-    with Site(directory, libraries, time_scale) as site:
+def run(directory: Path, libraries: Libraries, time_scale: float, certificate: tuple[Path, Path]) -> None:
+    with Receivers(directory, certificate) as told, Site(directory, libraries, time_scale) as site:
         for name in ("a", "b"):
             site.add_node(name)
-        alerter = site.alerter()
+        alerter = site.alerter({"notify": told.settings()})
         jobs = {case.job_id: start(site, case) for case in CASES}
         for node in site.nodes.values():
             node.start()
@@ -112,6 +117,7 @@ def run(directory: Path, libraries: Libraries, time_scale: float) -> None:
         site.sleep(5 * MINUTE)
         assert found(alerter) == EXPECTED
         opened = {job: incident["id"] for job, incident in active(alerter).items()}
+        check_that_everybody_is_told(told, set(opened.values()), alerter)
 
         check_that_a_dead_exporter_changes_nothing(site, alerter)
         check_that_a_gap_in_scraping_changes_nothing(site, alerter)
@@ -124,6 +130,37 @@ def run(directory: Path, libraries: Libraries, time_scale: float) -> None:
         assert {i["subject"] for i in everything} == set(EXPECTED)
         assert len(everything) == len(EXPECTED)
         assert {i["resolution"] for i in everything} == {"cleared"}
+        check_that_everybody_is_told_of_the_end(told, set(opened.values()))
+
+
+def check_that_everybody_is_told(told: Receivers, opened: set[int], alerter: Alerter) -> None:
+    """Operators in each way, and alice, whose jobs they are; who answers her mail by its link takes care of it."""
+    once = dict.fromkeys(opened, 1)
+    within = PATIENCE + 20 * MINUTE / TIME_SCALE
+    wait_for(lambda: told.told_program("opened") == once, "the program is told of each once", within=within)
+    wait_for(lambda: told.firing() == opened, "Alertmanager shows them", within=within)
+    wait_for(lambda: len(told.heads()) == len(opened), "each has a thread in Slack", within=within)
+    for address in (OPERATORS, "alice@example.org"):
+        wait_for(lambda to=address: set(told.mailed(to)) == opened, f"{address} has mail of each", within=within)
+    page = told.acknowledge_by_mail("alice@example.org")
+    assert "Nothing has changed yet" in page
+    states = [incident["state"] for incident in active(alerter).values()]
+    assert sorted(set(states)) == ["acknowledged", "open"]
+    assert states.count("acknowledged") == 1
+    wait_for(lambda: any("alice" in head and "cknowledged" in head for head in told.heads()), "Slack", within=within)
+
+
+def check_that_everybody_is_told_of_the_end(told: Receivers, opened: set[int]) -> None:
+    """And nobody of anything twice, though the alerter was killed in between."""
+    once = dict.fromkeys(opened, 1)
+    within = PATIENCE + 20 * MINUTE / TIME_SCALE
+    wait_for(lambda: told.told_program("resolved") == once, "the program is told of each end", within=within)
+    wait_for(lambda: not told.firing(), "Alertmanager shows none", within=within)
+    wait_for(lambda: all("esolved" in head for head in told.heads()), "every thread is closed", within=within)
+    assert len(told.heads()) == len(opened)
+    assert told.told_program("opened") == once
+    for address in (OPERATORS, "alice@example.org"):
+        assert told.mailed(address) == once
 
 
 def check_that_a_dead_exporter_changes_nothing(site: Site, alerter: Alerter) -> None:

@@ -413,13 +413,22 @@ def test_errors_show_neither_password_nor_values(database: Database, postgres_ur
     assert not any(PASSWORD in text or "alice" in text for text in errors)
 
 
+_BACK_TO_0004 = (
+    "DROP TABLE notice, delivery, thread, expectation, mute",
+    "ALTER TABLE usage_hour DROP COLUMN idle, DROP COLUMN spread",
+    "ALTER TABLE fleet_hour DROP COLUMN waited",
+    "DROP INDEX ix_incident_resolved_at, ix_incident_closed",
+    "ALTER TABLE incident DROP COLUMN workloads",
+    "UPDATE alembic_version SET version_num = '0004'",
+)
+
+
 def test_a_migration_waits_for_a_table_in_use_and_keeps_nobody_waiting_behind_it(
     empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(open_database(empty_postgres_url)) as database, database.write() as connection:
-        connection.exec_driver_sql("DROP INDEX ix_incident_resolved_at, ix_incident_closed")
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0004'")
-        connection.exec_driver_sql("ALTER TABLE incident DROP COLUMN workloads")
+        for statement in _BACK_TO_0004:
+            connection.exec_driver_sql(statement)
     monkeypatch.setattr(postgresql, "MIGRATION_WAIT", 0.1)
     tries: list[float] = []
     with psycopg.connect(empty_postgres_url) as user:
@@ -433,9 +442,8 @@ def test_a_migration_waits_for_a_table_in_use_and_keeps_nobody_waiting_behind_it
         monkeypatch.setattr(migrating.time, "sleep", leave)
         open_database(empty_postgres_url).close()
         assert len(tries) == 2
-        user.execute("ALTER TABLE incident DROP COLUMN workloads")
-        user.execute("DROP INDEX ix_incident_resolved_at, ix_incident_closed")
-        user.execute("UPDATE alembic_version SET version_num = '0004'")
+        for statement in _BACK_TO_0004:
+            user.execute(statement)
         user.commit()
         user.execute("SELECT count(*) FROM incident")
         monkeypatch.setattr(migrating, "_TRIES", 1)

@@ -34,7 +34,7 @@ def program(name: str) -> str:
     return lacking(name) if found is None else found
 
 
-class _Server(ABC):
+class Server(ABC):
     """A process that listens at `url` once it is ready. A context manager; what it says is in `log`."""
 
     url: str
@@ -111,7 +111,7 @@ class _Server(ABC):
             time.sleep(0.02)
 
 
-class PrometheusServer(_Server):
+class PrometheusServer(Server):
     """Prometheus in `directory`, with its own storage there.
 
     `targets` are "HOST:PORT" whose /metrics is scraped each `interval` (which is the rules' too, as a Prometheus
@@ -199,7 +199,7 @@ class PrometheusServer(_Server):
         assert done.returncode == 0, done.stderr
 
 
-class VictoriaMetricsServer(_Server):
+class VictoriaMetricsServer(Server):
     """A single-node VictoriaMetrics in `directory`, without a cache of answers and without its delay for late samples.
 
     `openmetrics` is text to begin with, as for Prometheus; of every sample the timestamp (in seconds) must be there.

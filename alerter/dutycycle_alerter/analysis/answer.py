@@ -8,7 +8,8 @@ from dutycycle_alerter.analysis import Analysis
 from dutycycle_alerter.headline import headline
 from dutycycle_alerter.incidents.model import Cause, Incident, Resolution, Severity
 from dutycycle_alerter.usage import UserUsage, users_histogram, users_under
-from dutycycle_alerter.wire import GpuShape, Moment, NotEvaluableShape, Shape, Text, UserShape
+from dutycycle_alerter.wire import GpuShape, Moment, Shape, Text
+from dutycycle_alerter.wire_present import NotEvaluableShape, UserShape
 
 
 class FindingShape(Shape):

@@ -11,7 +11,8 @@ from dutycycle_alerter.backtest.tables import by_rule, by_user
 from dutycycle_alerter.backtest.trial import Found, Result
 from dutycycle_alerter.headline import headline
 from dutycycle_alerter.incidents.model import Resolution, Severity
-from dutycycle_alerter.wire import Moment, NotEvaluableShape, Shape, Text
+from dutycycle_alerter.wire import Moment, Shape, Text
+from dutycycle_alerter.wire_present import NotEvaluableShape
 
 
 class BacktestRuleShape(Shape):

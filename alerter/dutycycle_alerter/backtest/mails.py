@@ -1,25 +1,20 @@
-"""Which mails users would have had. Only counted: nothing is sent."""
+"""Which mails users would have had, by the rule by which they are sent. Only counted: nothing is sent."""
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dutycycle_alerter.incidents.audience import owner_hears
 from dutycycle_alerter.incidents.model import Incident
-from dutycycle_alerter.settings.policies import Attention
-
-COST = 24 * 3600.0
-"""Wasted GPU-seconds of a user within a week; above it efficiency rules are mailed."""
-WEEK = 7 * 86400.0
-AT_ONCE = frozenset({"idle", "hung"})
-"""The rules that are mailed at critical, whatever they cost."""
+from dutycycle_alerter.notify.owners import Waste, due
+from dutycycle_alerter.settings.notify import Owners
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """One mail about one incident to the user of its job. `cost` tells that the week's waste made it due, else the
-    severity did.
+    """One mail about one incident to the user of its job. `cost` tells that what the user's jobs wasted made it due,
+    else the severity did.
     """
 
     at: float
@@ -31,37 +26,42 @@ class Mail:
 
 
 class Mailbox:
-    """Collects the mails of one configuration. Durations are divided by `time_scale`, and so is what GPUs waste."""
+    """Collects the mails of one configuration. `owners` is scaled (wall seconds)."""
 
-    def __init__(self, time_scale: float) -> None:
-        self._week, self._cost = WEEK / time_scale, COST / time_scale
-        self._wasted: defaultdict[str, deque[tuple[float, float]]] = defaultdict(deque)
-        self._sums: defaultdict[str, float] = defaultdict(float)
+    def __init__(self, owners: Owners, time_scale: float) -> None:
+        self._owners, self._time_scale = owners, time_scale
+        self._incidents: defaultdict[str, dict[tuple[str, float], Incident]] = defaultdict(dict)
         self._mailed: set[tuple[str, float]] = set()
         self.mails: list[Mail] = []
 
-    def waste(self, user: str, at: float, seconds: float) -> None:
-        """A user's jobs wasted so many GPU-seconds more, within incidents."""
-        if user and seconds > 0:
-            self._wasted[user].append((at, seconds))
-            self._sums[user] += seconds
+    def keep(self, incident: Incident) -> None:
+        """An incident as it is now: what it wasted counts for its user."""
+        if incident.user:
+            self._incidents[incident.user][incident.subject, incident.opened_at] = incident
 
-    def consider(self, incident: Incident, at: float) -> None:
-        """Mail the user about an open incident, if it is due and was not mailed before."""
-        key = (incident.subject, incident.opened_at)
-        if not incident.user or key in self._mailed or not incident.state.active:
-            return
-        heard = {rule.rule: owner_hears(rule) for rule in incident.rules}
-        urgent = [rule for rule, level in heard.items() if level is Attention.CRITICAL and rule in AT_ONCE]
-        worth = [rule for rule, level in heard.items() if level in (Attention.WARNING, Attention.CRITICAL)]
-        dear = self._week_of(incident.user, at) > self._cost
-        if urgent or (worth and dear):
-            self._mailed.add(key)
-            rule = (urgent or worth)[0]
-            self.mails.append(Mail(at, incident.user, incident.subject, incident.opened_at, rule, cost=not urgent))
+    def consider(self, incidents: Iterable[Incident], at: float) -> None:
+        """Mail the users about incidents that are active, where that is due and they were not mailed before."""
+        sums: dict[str, float] = {}
+        for incident in incidents:
+            key, user = (incident.subject, incident.opened_at), incident.user
+            if not user or key in self._mailed or not incident.state.active:
+                continue
+            if due(incident.rules, float("inf"), self._owners, time_scale=self._time_scale) is None:
+                continue
+            if user not in sums:
+                sums[user] = self._wasted(user, at - self._owners.within)
+            found = due(incident.rules, sums[user], self._owners, time_scale=self._time_scale)
+            if found is not None:
+                self._mailed.add(key)
+                self.mails.append(Mail(at, user, incident.subject, incident.opened_at, found.rule, found.cost))
 
-    def _week_of(self, user: str, at: float) -> float:
-        parts = self._wasted[user]
-        while parts and parts[0][0] <= at - self._week:
-            self._sums[user] -= parts.popleft()[1]
-        return self._sums[user]
+    def _wasted(self, user: str, since: float) -> float:
+        kept = self._incidents[user]
+        for key in [key for key, item in kept.items() if item.resolved_at is not None and item.resolved_at <= since]:
+            del kept[key]
+        return sum(_waste(item).after(since) for item in kept.values())
+
+
+def _waste(incident: Incident) -> Waste:
+    until = incident.known_at if incident.resolved_at is None else incident.resolved_at
+    return Waste(incident.started_at, until, incident.wasted)

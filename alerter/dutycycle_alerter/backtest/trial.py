@@ -47,7 +47,7 @@ class Trial:
         self._settings = settings.scaled()
         self._latest: dict[str, Incident] = {}
         self._incidents: dict[tuple[str, float], Incident] = {}
-        self._mailbox = Mailbox(settings.time_scale)
+        self._mailbox = Mailbox(self._settings.notify.owners, settings.time_scale)
         self._jobs: set[str] = set()
         self._judged: set[str] = set()
         self._firing: Counter[str] = Counter()
@@ -68,6 +68,7 @@ class Trial:
                 kept = policies.sustained(incident)
                 lost = lose(kept, self._settings.judging, now=at, time_scale=self._settings.time_scale).incident
                 self._keep(lost or kept)
+        self._mailbox.consider(self._latest.values(), at)
 
     def result(self) -> Result:
         """What came of it."""
@@ -109,15 +110,12 @@ class Trial:
         step = advance(before, given.judgement, self._settings.judging, time_scale=self._settings.time_scale)
         if step.incident is None:
             return
-        same = before is not None and before.opened_at == step.incident.opened_at
-        grown = step.incident.wasted - (before.wasted if same and before is not None else 0.0)
         self._keep(step.incident)
-        self._mailbox.waste(step.incident.user, evidence.at, grown)
-        self._mailbox.consider(step.incident, evidence.at)
 
     def _keep(self, incident: Incident) -> None:
         self._latest[incident.subject] = incident
         self._incidents[incident.subject, incident.opened_at] = incident
+        self._mailbox.keep(incident)
 
 
 def _most_wasted(found: Found) -> tuple[float, float, str]:

@@ -16,9 +16,12 @@ _COMMANDS = {
     "analyze": "The same rules over recordings.",
     "backtest": "Two configurations over the same past, before anyone is mailed.",
     "record": "Write a recording from a running exporter.",
-    "incidents": "List incidents; show, acknowledge, snooze or resolve one.",
+    "incidents": "List incidents; show, acknowledge, snooze or resolve one, or say that it was intended.",
+    "expectations": "What people said was intended.",
     "users": "Who used how much, and how well.",
+    "report": "Users, accounts, models, waste and rules over weeks: table, CSV, JSON, page or picture.",
     "gpus": "Every GPU now.",
+    "notify": "See what messages say, try a receiver, see what waits.",
     "db": "Make or upgrade the store's tables; see how the store is.",
     "config": "Check a configuration file and print what it comes to.",
 }

@@ -11,6 +11,7 @@ from rich.progress import Progress
 from dutycycle_alerter.analysis import Analysis
 from dutycycle_alerter.analysis import analyze as analyze_recording
 from dutycycle_alerter.cli.options import config_option, settings_from
+from dutycycle_alerter.cli.reading import json_text
 from dutycycle_alerter.cli.recorded import progress_bar, read_files, say, tell_of_files, zone
 from dutycycle_alerter.plots import fleet_picture
 from dutycycle_alerter.recordings import Recording
@@ -71,7 +72,7 @@ def analyze(
     if as_json:
         from dutycycle_alerter.analysis.answer import answer  # noqa: PLC0415
 
-        click.echo(answer(result).model_dump_json(indent=2))
+        click.echo(json_text(answer(result)))
     else:
         from dutycycle_alerter.cli.analysis_text import analysis_text  # noqa: PLC0415
         from dutycycle_alerter.cli.tables import show  # noqa: PLC0415

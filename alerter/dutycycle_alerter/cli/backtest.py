@@ -14,7 +14,7 @@ from dutycycle_alerter import backtest as rules_over_history
 from dutycycle_alerter.backtest import Backtest, History, RecordedHistory
 from dutycycle_alerter.cli.moments import parse_moment, write_moment
 from dutycycle_alerter.cli.options import settings_from
-from dutycycle_alerter.cli.reading import in_seconds
+from dutycycle_alerter.cli.reading import in_seconds, json_text
 from dutycycle_alerter.cli.recorded import progress_bar, read_files, say, tell_of_files, zone
 from dutycycle_alerter.errors import ConfigError, RecordingError, SourceError
 from dutycycle_alerter.settings import Settings
@@ -90,7 +90,7 @@ def backtest(
     if as_json:
         from dutycycle_alerter.backtest.answer import answer  # noqa: PLC0415 - only what is asked for
 
-        click.echo(answer(result).model_dump_json(indent=2))
+        click.echo(json_text(answer(result)))
     else:
         from dutycycle_alerter.cli.backtest_text import backtest_text  # noqa: PLC0415
         from dutycycle_alerter.cli.tables import show  # noqa: PLC0415

@@ -6,7 +6,7 @@ import click
 from rich.text import Text
 
 from dutycycle_alerter import answers, figures
-from dutycycle_alerter.cli.reading import json_option, opened, store_options
+from dutycycle_alerter.cli.reading import json_option, json_text, opened, store_options
 from dutycycle_alerter.cli.tables import LOW, QUIET, bar, lines, outside, show, status_lines, table
 from dutycycle_alerter.fleet import Doing, count_gpus, doing
 from dutycycle_alerter.views import GpuNow
@@ -27,7 +27,7 @@ def gpus(context: click.Context, as_json: bool) -> None:
     with opened(context) as reader:
         status, found = reader.status(), reader.gpus()
     if as_json:
-        click.echo(answers.gpus_answer(found, status).model_dump_json(indent=2))
+        click.echo(json_text(answers.gpus_answer(found, status)))
         return
     if not found:
         show(status_lines(status), Text("No GPU has been seen yet."))

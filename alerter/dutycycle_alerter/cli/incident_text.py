@@ -106,7 +106,7 @@ def _costs(incident: Incident, status: Status) -> list[tuple[str, RenderableType
         return [("For", "operators; it does not end with a job")]
     return [
         ("Wasted", f"{figures.hours(incident.wasted * status.time_scale)} GPU-hours"),
-        ("Energy", figures.energy(incident.energy * status.time_scale)),
+        ("Energy drawn", figures.energy(incident.energy * status.time_scale)),
     ]
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from dutycycle_alerter import answers, figures
 from dutycycle_alerter.choices import StateChoice
 from dutycycle_alerter.cli.incident_text import incident_text
-from dutycycle_alerter.cli.reading import in_seconds, json_option, opened, store_options
+from dutycycle_alerter.cli.reading import in_seconds, json_option, json_text, opened, store_options
 from dutycycle_alerter.cli.tables import (
     QUIET,
     SEVERITY_STYLE,
@@ -25,12 +25,16 @@ from dutycycle_alerter.cli.tables import (
 )
 from dutycycle_alerter.errors import IncidentNotFoundError
 from dutycycle_alerter.headline import headline, shown_subject
+from dutycycle_alerter.incidents.expectations import Covered, Scope
 from dutycycle_alerter.incidents.model import Incident, Severity
 from dutycycle_alerter.settings import Rules
 from dutycycle_alerter.views import IncidentFilter, Reader, Status
 
 _number = click.argument("incident_id", metavar="ID", type=click.IntRange(1, 2**53))
 _actor = click.option("--as", "actor", metavar="NAME", default=getpass.getuser, show_default="you", help="Who does it.")
+_until = click.option(
+    "--until", type=click.DateTime(["%Y-%m-%dT%H:%M", "%Y-%m-%d"]), help="Until this local time instead."
+)
 _note = click.option("--note", default="", help="Kept with the change.")
 
 
@@ -64,7 +68,7 @@ def incidents(
     limit: int,
     as_json: bool,
 ) -> None:
-    """List incidents, active ones first; or show, acknowledge, snooze or resolve one.
+    """List incidents, active ones first; or show, acknowledge, snooze or resolve one, or say that it was intended.
 
     \b
     Examples:
@@ -88,7 +92,7 @@ def incidents(
         status = reader.status()
         found, total = reader.incidents(wanted, limit=limit)
     if as_json:
-        click.echo(answers.incidents_answer(found, total, 0, status).model_dump_json(indent=2))
+        click.echo(json_text(answers.incidents_answer(found, total, 0, status)))
         return
     listed = table("ID", ("What", 7), ("Whose", 4), ("GPUs", 3), "Since", "Wasted", right=("ID", "Wasted"))
     for incident in found:
@@ -130,7 +134,7 @@ def show_incident(context: click.Context, incident_id: int, as_json: bool) -> No
     with opened(context) as reader:
         status, incident, events = reader.status(), _get(reader, incident_id), reader.events(incident_id)
     if as_json:
-        click.echo(answers.incident_answer(incident, events, status).model_dump_json(indent=2))
+        click.echo(json_text(answers.incident_answer(incident, events, status)))
     else:
         show(status_lines(status), incident_text(incident, events, status))
 
@@ -150,7 +154,7 @@ def acknowledge(context: click.Context, incident_id: int, actor: str, note: str)
 @incidents.command()
 @_number
 @click.option("--for", "length", callback=in_seconds, default="8h", show_default=True, help="How long.")
-@click.option("--until", type=click.DateTime(["%Y-%m-%dT%H:%M", "%Y-%m-%d"]), help="Until this local time instead.")
+@_until
 @_actor
 @_note
 @store_options
@@ -160,7 +164,7 @@ def snooze(
 ) -> None:
     """Keep it quiet for a while; it opens again if it still holds."""
     with opened(context) as store:
-        end = _in(length, store.status()) if until is None else until.timestamp()
+        end = _end(length, until, store.status())
         _changed(store.snooze(incident_id, until=end, actor=actor, note=note), store.status())
 
 
@@ -176,22 +180,66 @@ def resolve(context: click.Context, incident_id: int, actor: str, note: str) -> 
         _changed(store.resolve(incident_id, actor=actor, note=note), store.status())
 
 
-def _in(length: float, status: Status) -> float:
+@incidents.command()
+@_number
+@click.option("--reason", required=True, help="Why: one line, kept with it and shown to operators.")
+@click.option(
+    "--scope",
+    type=click.Choice([scope.value for scope in Scope]),
+    default=Scope.JOB.value,
+    show_default=True,
+    help="Of this job, or of all jobs of its user in its cluster.",
+)
+@click.option(
+    "--rules",
+    type=click.Choice([covered.value for covered in Covered]),
+    default=Covered.OPEN.value,
+    show_default=True,
+    help="The rules that are open in the incident, or all: a job that is meant to idle may be underused next.",
+)
+@click.option("--for", "length", callback=in_seconds, default="7d", show_default=True, help="For how long.")
+@_until
+@_actor
+@store_options
+@click.pass_context
+def intend(
+    context: click.Context,
+    incident_id: int,
+    reason: str,
+    scope: str,
+    rules: str,
+    length: float,
+    until: datetime | None,
+    actor: str,
+) -> None:
+    """Say that it was intended: it is resolved, and its rules do not judge the job meanwhile."""
+    with opened(context) as store:
+        end = _end(length, until, store.status())
+        changed = store.intend(
+            incident_id, actor=actor, reason=reason, scope=Scope(scope), until=end, covered=Covered(rules)
+        )
+        status = store.status()
+        kept = "" if changed.resolution is None else f" ({changed.resolution})"
+        said = f"Intended until {_moment(end, status)}: incident {changed.id} is {changed.state}{kept}."
+        show(status_lines(status), Text(said))
+
+
+def _end(length: float, until: datetime | None, status: Status) -> float:
     """The instant in so many of the store's seconds, by its own clock: other machines' may be off."""
-    return status.now + length / status.time_scale
+    return status.now + length / status.time_scale if until is None else until.timestamp()
 
 
 def _get(reader: Reader, incident_id: int) -> Incident:
     incident = reader.incident(incident_id)
     if incident is None:
-        raise IncidentNotFoundError(f"there is no incident {incident_id}")
+        raise IncidentNotFoundError(incident_id)
     return incident
 
 
 def _changed(incident: Incident, status: Status) -> None:
-    until = ""
-    if incident.snoozed_until is not None:
-        until = " until " + figures.moment(
-            incident.snoozed_until, now=status.now, zone=None, seconds=status.time_scale > 1
-        )
+    until = "" if incident.snoozed_until is None else f" until {_moment(incident.snoozed_until, status)}"
     show(status_lines(status), Text(f"Incident {incident.id} is now {incident.state}{until}: {headline(incident)}."))
+
+
+def _moment(timestamp: float, status: Status) -> str:
+    return figures.moment(timestamp, now=status.now, zone=None, seconds=status.time_scale > 1)

@@ -45,3 +45,5 @@ def set_up_logging(level: str) -> None:
     # A line per run of every job, and a warning for each scrape that is left out while a slow one still runs.
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
     logging.getLogger("alembic").setLevel(logging.WARNING)
+    # At debug level a line per request, with its path: some services have their secret in it.
+    logging.getLogger("urllib3").setLevel(logging.ERROR)

@@ -14,7 +14,9 @@ import sqlalchemy as sa
 from dutycycle_alerter.cli.options import settings_from
 from dutycycle_alerter.errors import ConfigError
 from dutycycle_alerter.scale import parse_duration
+from dutycycle_alerter.settings.policies import Expectations
 from dutycycle_alerter.store.reader import StoreReader, open_reader
+from dutycycle_alerter.wire import Shape
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -30,6 +32,11 @@ def in_seconds(context: click.Context, parameter: click.Parameter, value: str) -
     if seconds <= 0:
         raise click.BadParameter("a length of time is more than 0", context, parameter)
     return seconds
+
+
+def json_text(answer: Shape) -> str:
+    """An answer as JSON, in ASCII: names come from outside, and some of their characters would steer a terminal."""
+    return answer.model_dump_json(indent=2, ensure_ascii=True)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="The same shapes as the JSON API.")
@@ -59,6 +66,10 @@ class Where:
         if parsed.get_backend_name() == "sqlite" and parsed.database and not Path(parsed.database).exists():
             raise ConfigError(f"there is no store at {parsed.database}")
         return url
+
+    def limits(self) -> Expectations:
+        """What may be said to be intended, as the configuration has it. Raises ConfigError."""
+        return Expectations() if self.config_file is None else settings_from(self.config_file).policies.expectations
 
     @staticmethod
     def _last_written(directory: Path) -> str:
@@ -120,7 +131,8 @@ def store_options(command: _Command) -> _Command:
 @contextmanager
 def opened(context: click.Context) -> Iterator[StoreReader]:
     """The store that the command line names. Raises ConfigError, StoreError."""
-    reader = open_reader(Where(**context.ensure_object(dict)).url())
+    where = Where(**context.ensure_object(dict))
+    reader = open_reader(where.url(), where.limits())
     try:
         yield reader
     finally:

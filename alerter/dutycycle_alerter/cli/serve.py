@@ -15,13 +15,13 @@ from dutycycle_alerter.app import Alerter
 from dutycycle_alerter.cli.options import config_option, log_level_option, set_up_logging, settings_from
 from dutycycle_alerter.config_file import parse
 from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.settings.web import Auth, Web
+from dutycycle_alerter.web.access.gate import default_auth
 from dutycycle_alerter.web.app import create_app
 from dutycycle_alerter.web.listen import ListenAddress
 from dutycycle_alerter.web.server import Server
 
 log = logging.getLogger(__name__)
-
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @click.command()
@@ -97,6 +97,8 @@ def overridden(
 def running(settings: Settings, *, replay: bool = False) -> Iterator[tuple[Alerter, Server]]:
     """The alerter and its page, from start to clean end. Raises AlerterError."""
     address = ListenAddress.parse(settings.web.listen_address)
+    default = default_auth(address.host, settings.web.reached_by)
+    auth = settings.web.auth or default
     alerter = Alerter(settings, replay=replay)
     app = create_app(
         alerter.store,
@@ -107,15 +109,32 @@ def running(settings: Settings, *, replay: bool = False) -> Iterator[tuple[Alert
         tasks=alerter.tasks,
         standing=alerter.standing,
         watches=alerter.watches,
+        outbox=alerter.store.outbox,
+        deliveries=alerter.deliveries,
         clock=alerter.clock,
         late_after=5 * settings.schedule.pass_interval / settings.time_scale,
+        auth=auth,
+        proxies=settings.web.trusted_proxies,
+        key=alerter.store.key(),
+        public_url=settings.web.public_url,
+        limits=settings.policies.expectations,
     )
     # The address is taken before anything is scraped or written: one that is not free must change nothing.
     server = Server(app, address)
-    if address.host not in _LOOPBACK:
-        log.warning("the page at %s has no log-in: whoever reaches it may act on incidents", address)
+    _say_who_may_act(settings.web, default, address)
     with alerter, server:
         yield alerter, server
+
+
+def _say_who_may_act(web: Web, default: Auth, address: ListenAddress) -> None:
+    if default.anonymous == "operator":
+        return
+    if web.auth is None:
+        log.warning(
+            "the page at %s may be looked at by whoever reaches it, and nobody may act: configure web.auth", address
+        )
+    elif web.auth.anonymous == "operator":
+        log.warning("whoever reaches the page at %s may act on incidents (web.auth.anonymous: operator)", address)
 
 
 @contextmanager

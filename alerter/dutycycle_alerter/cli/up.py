@@ -44,7 +44,7 @@ _DEMO_SPEED = 60.0
     "listen",
     envvar="DUTYCYCLE_WEB_LISTEN_ADDRESS",
     metavar="[HOST]:PORT",
-    help="Overrides web.listen_address. Whoever reaches the page may act on incidents.",
+    help="Overrides web.listen_address. On an address that is not loopback nobody may act without web.auth.",
 )
 @config_option
 @log_level_option

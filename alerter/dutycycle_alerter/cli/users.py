@@ -6,7 +6,7 @@ import click
 from rich.text import Text
 
 from dutycycle_alerter import answers, figures
-from dutycycle_alerter.cli.reading import in_seconds, json_option, opened, store_options
+from dutycycle_alerter.cli.reading import in_seconds, json_option, json_text, opened, store_options
 from dutycycle_alerter.cli.tables import LOW, QUIET, bar, outside, show, sparkline, status_lines, table
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.usage import LOW_UTILIZATION_PERCENT, UserUsage, users_histogram, users_under
@@ -32,7 +32,7 @@ def users(context: click.Context, since: float, limit: int, as_json: bool) -> No
         start = until - since / status.time_scale
         found = reader.users(since=start, until=until)
     if as_json:
-        click.echo(answers.users_answer(found, since=start, until=until, status=status).model_dump_json(indent=2))
+        click.echo(json_text(answers.users_answer(found, since=start, until=until, status=status)))
         return
     if not found:
         show(status_lines(status), Text(f"Nobody held a GPU in the last {format_duration(since)}."))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dutycycle_alerter.errors import TransitionError
+from dutycycle_alerter.incidents.expectations import Expectation
 from dutycycle_alerter.incidents.model import Event, EventKind, Incident, Resolution, State, Step
 
 
@@ -37,6 +38,37 @@ def resolve(incident: Incident, *, actor: str, now: float, note: str = "") -> St
         snoozed_until=None,
     )
     return Step(changed, (_by(actor, now, EventKind.RESOLVED, note, resolution=Resolution.OPERATOR.value),))
+
+
+def intend(incident: Incident, expectation: Expectation) -> Step:
+    """Somebody said that it was intended: an active incident is resolved, one that is resolved stays as it is.
+
+    Its open rules stay noted, for who says the same a second time; once the expectation is over, they open it anew.
+    """
+    actor, now, reason = expectation.actor, expectation.at, expectation.reason
+    data = {"scope": expectation.scope.value, "until": expectation.expires_at, "rules": list(expectation.rules)}
+    said = _by(actor, now, EventKind.INTENDED, reason, **data)
+    if not incident.state.active:
+        return Step(replace(incident, updated_at=now), (said,))
+    changed = replace(
+        incident,
+        state=State.RESOLVED,
+        resolution=Resolution.INTENDED,
+        resolved_at=now,
+        updated_at=now,
+        actor=actor,
+        snoozed_until=None,
+    )
+    data = {"resolution": Resolution.INTENDED.value}
+    return Step(changed, (said, _by(actor, now, EventKind.RESOLVED, f"intended: {reason}", **data)))
+
+
+def withdraw(incident: Incident, expectation: Expectation, *, actor: str, now: float) -> Step:
+    """Somebody took back that it was intended: its history tells so. What still holds opens an incident anew."""
+    data = {"scope": expectation.scope.value, "rules": list(expectation.rules), "said_by": expectation.actor}
+    text = f"no longer intended: {expectation.reason}"
+    event = _by(actor, now, EventKind.WITHDRAWN, text, **data)
+    return Step(replace(incident, updated_at=now), (event,))
 
 
 def _require_active(incident: Incident, what: str) -> None:

@@ -45,6 +45,7 @@ class Resolution(StrEnum):
     LOST = "lost"
     OPERATOR = "operator"
     EXCLUDED = "excluded"
+    INTENDED = "intended"
 
 
 class Cause(StrEnum):
@@ -166,6 +167,10 @@ class EventKind(StrEnum):
     RESOLVED = "resolved"
     REOPENED = "reopened"
     FINAL = "final figures"
+    INTENDED = "intended"
+    WITHDRAWN = "withdrawn"
+    TOLD = "told"
+    NOT_TOLD = "not told"
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,11 +53,14 @@ def open_rules(
 
 
 def left_by(rules: tuple[OpenRule, ...], judgement: Judgement) -> tuple[Resolution, str]:
-    """How an incident ends whose rules all left in this pass: excluded where a policy took out every one."""
+    """How an incident ends whose rules all left in this pass: excluded where a policy took out every one,
+    intended where people said so of every one.
+    """
     gone = {rule.rule for rule in rules}
     verdicts = [verdict for verdict in judgement.verdicts if verdict.rule in gone]
     if verdicts and all(verdict.outcome is Outcome.EXCLUDED for verdict in verdicts):
-        return Resolution.EXCLUDED, verdicts[0].reason or "excluded"
+        how = Resolution.INTENDED if all(verdict.intended for verdict in verdicts) else Resolution.EXCLUDED
+        return how, verdicts[0].reason or "excluded"
     return Resolution.CLEARED, "the condition cleared"
 
 

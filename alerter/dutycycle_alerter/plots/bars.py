@@ -58,4 +58,7 @@ def _bar(i: int, value: float) -> list[tuple[float, float]]:
 
 
 def _short(value: float) -> str:
+    """As wide as its bar, about."""
+    if value >= 999.5:
+        return f"{value / 1000:.1f}k" if value < 9950 else f"{value / 1000:,.0f}k"
     return f"{value:.0f}" if isinstance(value, int) or value >= 9.95 else f"{value:.1f}"

@@ -12,6 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from dutycycle_alerter.printable import printable
 
@@ -23,6 +25,7 @@ QUIET = 0.66
 FAINT = 0.16
 """Opacity of guide lines."""
 
+_COLOURS = 48
 _PIXELS_PER_INCH = 72
 _FONT = "DejaVu Sans"
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -82,11 +85,30 @@ class Canvas:
 
     def png(self, *, title: str) -> bytes:
         """The picture at twice the size, for dense screens."""
+        return self._drawn(title, scale=2)
+
+    def small_png(self, *, title: str, largest: int) -> bytes:
+        """The picture with few colours, and at its own size where it would have more than `largest` bytes otherwise."""
+        dense = _few_colours(self._drawn(title, scale=2), title)
+        return dense if len(dense) <= largest else _few_colours(self._drawn(title, scale=1), title)
+
+    def _drawn(self, title: str, *, scale: int) -> bytes:
         pixels = io.BytesIO()
         self._figure.savefig(
-            pixels, format="png", dpi=2 * _PIXELS_PER_INCH, metadata={"Software": None, "Title": title}
+            pixels, format="png", dpi=scale * _PIXELS_PER_INCH, metadata={"Software": None, "Title": title}
         )
         return pixels.getvalue()
+
+
+def _few_colours(png: bytes, title: str) -> bytes:
+    """A palette instead of true colour: a third of the size, and nobody can tell."""
+    said = PngInfo()
+    said.add_text("Title", title)
+    smaller = io.BytesIO()
+    with Image.open(io.BytesIO(png)) as picture:
+        few = picture.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
+    few.save(smaller, format="PNG", optimize=True, pnginfo=said)
+    return smaller.getvalue()
 
 
 def fill(at: Axes, shapes: Sequence[Shape], **style: Any) -> None:

@@ -32,6 +32,10 @@ IDLE_AT = 0.005
 """Utilization at or under this is drawn as idle: the bound of the rule `idle`."""
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 138, 64, 20, 52
+_LINE = 16
+_TICKS, _FEW_TICKS = 7, 4
+_NAME = 19
+"""Characters of a GPU's name."""
 _AREAS = 8
 """Up to so many GPUs are areas; more are strips of colour."""
 _ROWS = 32
@@ -48,9 +52,14 @@ class Band:
 
 
 class Timeline:
-    """GPUs to be drawn; `height` is what they need, in pixels. Beyond 32 GPUs the least used are drawn."""
+    """GPUs to be drawn; `height` is what they need, in pixels. Beyond 32 GPUs the least used are drawn.
 
-    def __init__(self, series: Sequence[GpuSeries], band: Band, timezone: tzinfo | None) -> None:
+    A `narrow` one has less beside its rows and more below them, for places of some 400 pixels.
+    """
+
+    def __init__(
+        self, series: Sequence[GpuSeries], band: Band, timezone: tzinfo | None, *, narrow: bool = False
+    ) -> None:
         rows = [row_of(one) for one in series]
         self._total = len(rows)
         if len(rows) > _ROWS:
@@ -59,14 +68,19 @@ class Timeline:
         self._band = band
         self._timezone = timezone
         self._pitch = _pitch(len(rows))
-        self.height = _TOP + max(1, len(rows)) * self._pitch + _BOTTOM
+        self._size = 11.0 if self._pitch >= 18 else 8.5
+        self._narrow = narrow
+        names = [width_of(cut(row.name, _NAME), self._size) for row in rows] if narrow else []
+        self._left = max(names, default=0) + 10 if narrow else _LEFT
+        self._bottom = _BOTTOM + (2 * _LINE if narrow else 0)
+        self.height = _TOP + max(1, len(rows)) * self._pitch + self._bottom
         times = [t for row in rows if row.spans for t in (row.spans[0].start, row.spans[-1].end)]
         self._start, self._end = min([*times, band.start]), max([*times, band.end, band.start + 60])
 
     def draw(self, canvas: Canvas, left: float, bottom: float, width: float) -> None:
         """Draw with the lower left corner at a place in pixels."""
         height = len(self._rows) * self._pitch
-        place = Place(left + _LEFT, bottom + _BOTTOM, width - _LEFT - _RIGHT, height)
+        place = Place(left + self._left, bottom + self._bottom, width - self._left - _RIGHT, height)
         at = canvas.axes(place)
         at.set_ylim(max(1, len(self._rows)), 0)
         at.set_xlim(self._start, self._end)
@@ -102,10 +116,10 @@ class Timeline:
 
     def _names(self, canvas: Canvas, place: Place) -> None:
         """Each row's GPU on its left and its mean on its right."""
-        size = 11.0 if self._pitch >= 18 else 8.5
+        size = self._size
         for i, row in enumerate(self._rows):
             y = place.bottom + place.height - (i + 0.5) * self._pitch
-            canvas.text(place.left - 8, y, cut(row.name, 19), size=size, ha="right")
+            canvas.text(place.left - 8, y, cut(row.name, _NAME), size=size, ha="right")
             mean = "–" if row.mean is None else percent(row.mean).replace("under ", "< ")
             canvas.text(place.left + place.width + 8, y, mean, size=size, ha="left")
 
@@ -119,15 +133,15 @@ class Timeline:
 
     def _time_axis(self, at: Axes, canvas: Canvas, place: Place) -> None:
         """Local wall times under the rows, and the day and time zone in the corner."""
-        for t, text in ticks(self._start, self._end, self._timezone):
+        for t, text in ticks(self._start, self._end, self._timezone, _FEW_TICKS if self._narrow else _TICKS):
             at.plot([t, t], [0, 1], color=INK, alpha=FAINT, linewidth=0.7, transform=at.get_xaxis_transform())
             canvas.text(self._x(place, t), place.bottom - 12, text, size=10.5, ha="center")
         first, last = (local(t, self._timezone) for t in (self._start, self._end))
         days = f"{first:%a} {first.day} {first:%b %Y}"
         if last.date() != first.date():
             days += f" – {last:%a} {last.day} {last:%b %Y}"
-        right = place.left + place.width + _RIGHT
-        canvas.text(right, place.bottom - 40, f"{days}, {last:%Z}", size=9.5, quiet=True, ha="right")
+        right, y = place.left + place.width + _RIGHT, place.bottom - 40 - (2 * _LINE if self._narrow else 0)
+        canvas.text(right, y, f"{days}, {last:%Z}", size=9.5, quiet=True, ha="right")
 
     def _legend(self, canvas: Canvas, place: Place) -> None:
         x, y = place.left, place.bottom - 40
@@ -137,7 +151,11 @@ class Timeline:
             x += 30 + width_of(text, 9.5)
         note = "blank: not measured"
         if self._total > len(self._rows):
-            note += f"; these are the {len(self._rows)} least used of {self._total} GPUs"
+            least = f"these are the {len(self._rows)} least used of {self._total} GPUs"
+            if self._narrow:
+                canvas.text(place.left, y - _LINE, least, size=9.5, quiet=True)
+            else:
+                note += f"; {least}"
         canvas.text(x, y, note, size=9.5, quiet=True)
 
 

@@ -5,18 +5,22 @@ Between reading the evidence and judging it stands `prepared`, between judging a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 from dutycycle_alerter.declarations import NONE, Declarations
 from dutycycle_alerter.incidents.audience import owner_hears
+from dutycycle_alerter.incidents.expectations import Expectation
 from dutycycle_alerter.incidents.model import Incident, OpenRule, Severity
 from dutycycle_alerter.model import Evidence, GpuEvidence, Job, JobEvidence
 from dutycycle_alerter.policies.exceptions import Effects, effects, in_force, is_about
+from dutycycle_alerter.policies.expected import Expected
 from dutycycle_alerter.policies.maintenance import Calendar, Quiet
 from dutycycle_alerter.rules.verdict import Judgement, Outcome, Verdict
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.settings.calendar import zone_of
 from dutycycle_alerter.settings.matching import kind_of
 from dutycycle_alerter.settings.policies import Attention, Policy
 
@@ -29,13 +33,14 @@ _REFUSED = "the job asked to be left out of this rule; no policy allows it"
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A judgement under the policies. `excluded` are the rules that a policy takes the job out of, `wished` those that
-    it left by its own wish, `refused` those that it asked to leave in vain. `maintenance` is what goes on, None where
-    nothing does.
+    """A judgement under the policies. `excluded` are the rules that a policy takes the job out of, `expected`
+    those that it is out of because people said that it was intended, `wished` those that it left by its own wish,
+    `refused` those that it asked to leave in vain. `maintenance` is what goes on, None where nothing does.
     """
 
     judgement: Judgement
     excluded: Mapping[str, Policy] = field(default_factory=dict)
+    expected: Mapping[str, Expectation] = field(default_factory=dict)
     wished: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
     maintenance: Quiet | None = None
@@ -62,6 +67,13 @@ class PoliciesInForce:
         self.calendar = Calendar(settings.policies, now)
         self._live = in_force(settings.policies, now)
         self._declared = declared or {}
+        self.expected = Expected((), zone_of(settings.policies.timezone))
+
+    def expecting(self, said: Iterable[Expectation]) -> PoliciesInForce:
+        """The same with what people said was intended, as far as it is in force."""
+        other = copy(self)
+        other.expected = Expected(said, zone_of(self.settings.policies.timezone))
+        return other
 
     def prepared(self, evidence: Evidence) -> Evidence:
         """The evidence as it is to be judged: jobs of the kind that the site or they themselves say, and nothing of a
@@ -82,15 +94,21 @@ class PoliciesInForce:
             # What a job as a whole was like shows in spite of a maintenance in its life.
             quiet = None
         asked, allowed = self._wishes(job, judgement)
-        if quiet is None and not found.policies and not asked:
+        intended = self.expected.of(job)
+        if quiet is None and not found.policies and not asked and not intended:
             return Applied(judgement)
         excluded: dict[str, Policy] = {}
+        expected: dict[str, Expectation] = {}
         wished, refused, verdicts = set(), set(), []
         for given in judgement.verdicts:
             verdict, rule = self._sheltered(given, quiet), given.rule
             if (policy := found.excluding(rule)) is not None and verdict.outcome is not Outcome.NOT_APPLICABLE:
                 excluded[rule] = policy
                 verdict = Verdict(rule, Outcome.EXCLUDED, verdict.window, reason=_excluded_by(policy))
+            elif (said := intended.get(rule)) is not None and verdict.outcome is not Outcome.NOT_APPLICABLE:
+                expected[rule] = said
+                reason = self.expected.words(said)
+                verdict = Verdict(rule, Outcome.EXCLUDED, verdict.window, reason=reason, intended=True)
             elif rule in allowed and verdict.outcome is not Outcome.NOT_APPLICABLE:
                 wished.add(rule)
                 verdict = Verdict(rule, Outcome.EXCLUDED, verdict.window, reason=_OWN_WISH)
@@ -103,6 +121,7 @@ class PoliciesInForce:
         return Applied(
             judgement=replace(judgement, verdicts=tuple(verdicts)),
             excluded=excluded,
+            expected=expected,
             wished=frozenset(wished),
             refused=frozenset(refused),
             maintenance=quiet if self.calendar.going_on(quiet) else None,

@@ -1,4 +1,6 @@
-"""What is to be said of the policies themselves: expired or about to, maintenance that goes on, jobs left out."""
+"""What is to be said of the policies themselves: expired or about to, maintenance that goes on, jobs left out, by a
+policy or because somebody said that it was intended.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,10 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from dutycycle_alerter.headline import rule_name
+from dutycycle_alerter.incidents.expectations import Expectation, Scope
 from dutycycle_alerter.policies.applying import Applied, PoliciesInForce
 from dutycycle_alerter.policies.exceptions import expires_at
-from dutycycle_alerter.printable import printable
+from dutycycle_alerter.printable import NAME_LIMIT, printable
 from dutycycle_alerter.settings import Policy
 from dutycycle_alerter.settings.calendar import zone_of
 
@@ -20,6 +23,12 @@ log = logging.getLogger(__name__)
 
 EXPIRES_SOON = 14 * 86400.0
 """Seconds before its end from which on a policy's end is told."""
+
+EXPECTATION_ENDS_SOON = 86400.0
+"""The same for what people said was intended, on the scale that people are shown: it holds for a week or so."""
+
+_MOST = 20
+"""Expectations that are told of one by one."""
 
 
 class NoticeKind(StrEnum):
@@ -29,6 +38,7 @@ class NoticeKind(StrEnum):
     EXPIRING = "expiring"
     MAINTENANCE = "maintenance"
     EXCLUDED = "excluded"
+    EXPECTED = "expected"
     REFUSED = "refused"
 
 
@@ -44,7 +54,13 @@ class Notice:
 def notices(policies: PoliciesInForce, applied: Iterable[Applied]) -> tuple[Notice, ...]:
     """All that is to be said after a pass, in a fixed order. Pure."""
     given = list(applied)
-    return (*_ends(policies), *_maintenance(policies, given), *_excluded(given), *_refused(given))
+    return (
+        *_ends(policies),
+        *_maintenance(policies, given),
+        *_excluded(given),
+        *_expected(policies, given),
+        *_refused(given),
+    )
 
 
 class NoticeLog:
@@ -99,6 +115,24 @@ def _excluded(given: list[Applied]) -> Iterable[Notice]:
     wished = sum(bool(one.wished) for one in given)
     if wished:
         yield Notice(NoticeKind.EXCLUDED, f"{_jobs(wished)} excluded as the jobs ask, which the policies allow", wished)
+
+
+def _expected(policies: PoliciesInForce, given: list[Applied]) -> Iterable[Notice]:
+    """Those that had an effect in this pass, most jobs first."""
+    jobs: Counter[Expectation] = Counter()
+    for one in given:
+        jobs.update(set(one.expected.values()))
+    listed = sorted(jobs.items(), key=lambda item: (-item[1], item[0].id))
+    for said, count in listed[:_MOST]:
+        whose = "" if said.scope is Scope.JOB else f" of user {printable(said.subject, NAME_LIMIT)}"
+        what = f"{_jobs(count)}{whose} excluded from {_listed(said.rules)}"
+        yield Notice(NoticeKind.EXPECTED, f"{what}, as {policies.expected.who(said)}: {said.reason}", count)
+    if (more := sum(count for _, count in listed[_MOST:])) > 0:
+        yield Notice(NoticeKind.EXPECTED, f"{_jobs(more)} excluded by {len(listed) - _MOST:,} more expectations", more)
+    soon = policies.now + EXPECTATION_ENDS_SOON / policies.settings.time_scale
+    ending = [said for said in jobs if said.expires_at <= soon]
+    for said in sorted(ending, key=lambda said: (said.expires_at, said.id))[:_MOST]:
+        yield Notice(NoticeKind.EXPIRING, f"expectation {said.id} expires soon ({policies.expected.end(said)})")
 
 
 def _refused(given: list[Applied]) -> Iterable[Notice]:

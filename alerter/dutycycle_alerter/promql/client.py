@@ -10,6 +10,7 @@ from typing import TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from dutycycle_alerter.bounded_http import Answer, Connections
+from dutycycle_alerter.credentials import hidden
 from dutycycle_alerter.errors import SourceError
 from dutycycle_alerter.printable import printable
 from dutycycle_alerter.promql.access import headers, tls_context, tls_files
@@ -83,7 +84,7 @@ class Client:
             )
             size = len(answer.body)
         except SourceError as error:
-            raise SourceError(_hidden(str(error), secrets)) from None  # a chain would show what is hidden here
+            raise SourceError(hidden(str(error), secrets)) from None  # a chain would show what is hidden here
         finally:
             with self._lock:
                 self.queries += 1
@@ -94,7 +95,7 @@ class Client:
             columns = decode(answer.body)
             self._refuse_partial(columns.warnings)
         except SourceError as error:
-            raise SourceError(_hidden(f"{self._url}: {error}", secrets)) from None
+            raise SourceError(hidden(f"{self._url}: {error}", secrets)) from None
         return columns
 
     def _refuse_partial(self, warnings: tuple[str, ...]) -> None:
@@ -161,10 +162,3 @@ def _remedy(status: int, kind: str, said: str) -> str:
     if status in {503, 504} or kind == "timeout":
         return "the engine is overloaded or too slow: use the recording rules, configure shards or a longer timeout"
     return ""
-
-
-def _hidden(text: str, secrets: tuple[str, ...]) -> str:
-    """The text without secrets: a server may answer with what it was sent."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, "***")
-    return text

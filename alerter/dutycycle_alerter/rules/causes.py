@@ -47,8 +47,7 @@ def _hung(case: Case, verdict: Verdict, window: WindowEvidence, span: str) -> Re
 
 
 def _idle(case: Case, _verdict: Verdict, window: WindowEvidence, span: str) -> Reasons:
-    most = percent(max(utilizations(window)))
-    evidence = [f"{sentences.all_gpus(case.job)} at {most} utilization or less over {span}"]
+    evidence = [f"{sentences.all_gpus(case.job)} at {sentences.at_most(utilizations(window))} over {span}"]
     processes = sentences.total(window.gpus, "processes")
     if processes == 0:
         return (Cause.NO_PROCESS,), [*evidence, "no process held a GPU of the job in that time"]
@@ -66,12 +65,9 @@ def _idle(case: Case, _verdict: Verdict, window: WindowEvidence, span: str) -> R
 def _partially_idle(case: Case, verdict: Verdict, window: WindowEvidence, span: str) -> Reasons:
     concerned = set(verdict.gpus)
     idle = [usage for gpu, usage in zip(case.job.gpus, window.gpus, strict=True) if gpu in concerned]
-    most = max((usage.utilization or 0.0 for usage in idle), default=0.0)
+    most = sentences.at_most([usage.utilization or 0.0 for usage in idle])
     evidence = [
-        (
-            f"{len(idle)} of {len(window.gpus)} GPUs at {percent(most)} utilization or less over {span}: "
-            f"{sentences.labels(verdict)}"
-        ),
+        (f"{len(idle)} of {len(window.gpus)} GPUs at {most} over {span}: {sentences.labels(verdict)}"),
         f"the busiest GPU of the job was at {percent(verdict.figures['busiest_utilization'])}",
     ]
     processes = sentences.total(idle, "processes")
@@ -158,6 +154,7 @@ def _underused(case: Case, verdict: Verdict, window: WindowEvidence, span: str) 
         f"{percent(gaps)} of the time in idle gaps of up to 30 s, {percent(pauses)} in pauses of up to 10 min"
     )
     if pauses >= PAUSE_SHARE:
+        evidence.append(f"utilization without the pauses: about {sentences.fed(mean, pauses)}")
         # The pauses are the cause where the job would not be underused without them, and part of it where it would.
         explained = mean >= bound * (1 - pauses)
         return ((Cause.CHECKPOINT,) if explained else (Cause.SMALL_WORK, Cause.CHECKPOINT)), evidence
@@ -169,6 +166,7 @@ def _underused(case: Case, verdict: Verdict, window: WindowEvidence, span: str) 
         return (phases if explained else (Cause.SMALL_WORK, *phases)), evidence
     if gaps < case.settings.rules.stalled.clear_gap_share:
         return (Cause.SMALL_WORK,), [*evidence, "kernels run all the time, but each is short"]
+    evidence.append(f"utilization without the short gaps: about {sentences.fed(mean, gaps)}")
     return (Cause.SMALL_WORK, Cause.DATA_LOADING), evidence
 
 

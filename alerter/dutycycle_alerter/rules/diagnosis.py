@@ -10,7 +10,7 @@ from dutycycle_alerter.rules import causes, report_causes, sentences
 from dutycycle_alerter.rules.advice import ADVICE, tell_apart
 from dutycycle_alerter.rules.case import Case
 from dutycycle_alerter.rules.commands import confirm
-from dutycycle_alerter.rules.tailored import Facts, tailored
+from dutycycle_alerter.rules.tailored import Facts, held_for_nothing, left_undone, tailored
 from dutycycle_alerter.rules.units import thermal_share
 from dutycycle_alerter.rules.verdict import Judgement, Verdict
 from dutycycle_alerter.scale import format_duration
@@ -30,7 +30,9 @@ def diagnose(judgement: Judgement, rule: str, settings: Judging, *, time_scale: 
     window = case.window(verdict.window)
     span = format_duration(verdict.figures.get("watched_seconds", verdict.window) * time_scale)
     found, evidence = _BY_RULE[rule](case, verdict, window, span)
-    steps = [*tailored(found, Facts(case, verdict, window, span, time_scale))]
+    facts = Facts(case, verdict, window, span, time_scale)
+    evidence += filter(None, (held_for_nothing(found, facts), left_undone(facts)))
+    steps = [*tailored(found, facts)]
     if rule != "overallocated":  # it is about CPUs, memory and time as well: its own figures say all of it
         steps += [step for cause in found for step in ADVICE[cause]]
     slowed = () if rule in _REGARDLESS_OF_CLOCKS else causes.throttled_gpus(case, window)

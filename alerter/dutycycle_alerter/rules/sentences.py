@@ -119,6 +119,13 @@ def all_gpus(job: Job) -> str:
     return "its GPU" if len(job.gpus) == 1 else f"all {len(job.gpus)} GPUs"
 
 
+def at_most(utilizations: Sequence[float]) -> str:
+    """The highest of some utilizations: `0 % utilization`, `3.2 % utilization or less` of several."""
+    most = max(utilizations, default=0.0)
+    said = f"{percent(most)} utilization"
+    return f"{said} or less" if len(utilizations) > 1 and most >= 0.001 else said  # what is less is said so already
+
+
 def each_gpu(job: Job, utilizations: Sequence[float]) -> str:
     """Every GPU with its utilization, where they are not too many to be read."""
     if len(utilizations) > 16:

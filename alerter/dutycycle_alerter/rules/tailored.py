@@ -1,4 +1,4 @@
-"""Advice with the job's own numbers; the general steps of each cause are in `advice`.
+"""Advice with the job's own numbers, and what it costs to go on; the general steps of each cause are in `advice`.
 
 No text from outside enters it: numbers and fixed words only.
 """
@@ -12,8 +12,7 @@ from math import ceil, floor
 from dutycycle_alerter.figures import count, gibibytes, hours, percent
 from dutycycle_alerter.incidents.model import Cause
 from dutycycle_alerter.model import WindowEvidence
-from dutycycle_alerter.rules.case import Case, gap_share, mean_utilization, pause_share
-from dutycycle_alerter.rules.sentences import fed
+from dutycycle_alerter.rules.case import Case, mean_utilization
 from dutycycle_alerter.rules.units import memory_ratio
 from dutycycle_alerter.rules.verdict import Verdict
 from dutycycle_alerter.scale import format_duration
@@ -26,6 +25,9 @@ HEADROOM = 1.25
 MOST_ON_ONE = 7
 # A batch is not advised to grow further than this: next to nothing in use says little of what one more sample needs.
 MOST_FOLD = 100
+
+
+_NOTHING_WORKS = frozenset({Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY, Cause.HANG})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +58,25 @@ def tailored(causes: Iterable[Cause], facts: Facts) -> Iterator[str]:
             yield from _STEPS[cause](facts)
 
 
-def _held_for_nothing(facts: Facts) -> Iterator[str]:
-    said = f"Every hour like this wastes {facts.whole_gpus:.3g} GPU-hours"
+def held_for_nothing(causes: Iterable[Cause], facts: Facts) -> str:
+    """What holding the GPUs wastes from now on, where nothing works on them; empty where something may."""
+    if not _NOTHING_WORKS & set(causes):
+        return ""
+    said = f"every hour like this wastes {facts.whole_gpus:.3g} GPU-hours"
     job, at = facts.case.job, facts.case.evidence.at
     if job.time_limit is not None and (left := job.start + job.time_limit - at) > 0:
         lost = hours(facts.whole_gpus * left * facts.time_scale)
         said += f": {lost} until the time limit, {format_duration(left * facts.time_scale)} from now"
-    yield said + "."
+    return said
+
+
+def left_undone(facts: Facts) -> str:
+    """What the GPUs of an uneven job would have worked more, all as busy as the busiest; empty for other rules."""
+    if facts.verdict.rule != "uneven":
+        return ""
+    missed = facts.verdict.figures["busiest_utilization"] - mean_utilization(facts.window)
+    more = missed * sum(usage.observed for usage in facts.window.gpus) * facts.time_scale
+    return f"all as busy as the busiest would have worked {hours(more)} GPU-hours more over {facts.span}"
 
 
 def _fewer_gpus(facts: Facts) -> Iterator[str]:
@@ -122,10 +136,6 @@ def _feed(facts: Facts) -> Iterator[str]:
             yield said + ": ask for more of them per GPU."
         elif (free := floor(requested - cores)) >= 1:
             yield said + f": {free} more can load data."
-    gaps = gap_share(facts.window)
-    if gaps and gaps < 1:
-        mean = mean_utilization(facts.window)
-        yield f"{percent(gaps)} of the time is spent waiting: about {fed(mean, gaps)} utilization if the GPUs are fed."
 
 
 def _cores(facts: Facts) -> float | None:
@@ -154,16 +164,6 @@ def _more_work(facts: Facts) -> Iterator[str]:
         yield f"At {percent(mean)} utilization about {fitting} such jobs fit on one GPU, where their memory does."
 
 
-def _fewer_pauses(facts: Facts) -> Iterator[str]:
-    pauses = pause_share(facts.window)
-    if pauses and pauses < 1:
-        mean = mean_utilization(facts.window)
-        yield (
-            f"Pauses of 30 s to 10 min take {percent(pauses)} of the time: "
-            f"about {fed(mean, pauses)} utilization without them."
-        )
-
-
 def _slowest(facts: Facts) -> Iterator[str]:
     figures = facts.verdict.figures
     if facts.verdict.rule != "uneven":
@@ -172,23 +172,11 @@ def _slowest(facts: Facts) -> Iterator[str]:
         f"Begin with the slowest GPU: it is at {percent(figures['slowest_utilization'])}, "
         f"the busiest at {percent(figures['busiest_utilization'])}."
     )
-    missed = figures["busiest_utilization"] - mean_utilization(facts.window)
-    if missed > 0:
-        observed = sum(usage.observed for usage in facts.window.gpus)
-        yield (
-            f"Were all as busy as that one, they had worked {hours(missed * observed * facts.time_scale)} GPU-hours "
-            f"more over {facts.span}."
-        )
 
 
 _STEPS: dict[Cause, Callable[[Facts], Iterator[str]]] = {
-    Cause.NO_PROCESS: _held_for_nothing,
-    Cause.IDLE_NOTEBOOK: _held_for_nothing,
-    Cause.CPU_ONLY: _held_for_nothing,
-    Cause.HANG: _held_for_nothing,
     Cause.OVER_REQUEST: _fewer_gpus,
     Cause.DATA_LOADING: _feed,
     Cause.SMALL_WORK: _more_work,
-    Cause.CHECKPOINT: _fewer_pauses,
     Cause.COMMUNICATION: _slowest,
 }

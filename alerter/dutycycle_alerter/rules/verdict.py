@@ -46,7 +46,8 @@ class Verdict:
 
     `until` is the instant of the first possible verdict while waiting; `reason` says why it is unknown, not evaluable
     or excluded, and what else is to be known of a firing one. `told` is what a policy of the site says that the job's
-    user is to hear of it; None where none says so.
+    user is to hear of it; None where none says so. `intended` tells that it is excluded because somebody said so of
+    the job or its user.
     """
 
     rule: str
@@ -58,6 +59,7 @@ class Verdict:
     reason: str = ""
     until: float | None = None
     told: Attention | None = None
+    intended: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from dutycycle_alerter.settings.job_rules import Grace, Idle, PartiallyIdle, Sta
 from dutycycle_alerter.settings.judging import Judging, Rules
 from dutycycle_alerter.settings.kubernetes import KubernetesCluster
 from dutycycle_alerter.settings.matching import JobMatch, KindMatch, LabelPatterns, Patterns
+from dutycycle_alerter.settings.notify import Notify
 from dutycycle_alerter.settings.policies import Maintenance, OptOut, Policies, Policy, RuleNames
 from dutycycle_alerter.settings.prometheus import Prometheus
 from dutycycle_alerter.settings.scrape import COARSEST, ScrapeSource
@@ -32,6 +33,7 @@ from dutycycle_alerter.settings.types import (
     Window,
     divided,
 )
+from dutycycle_alerter.settings.web import Web
 
 __all__ = [
     "COARSEST",
@@ -50,6 +52,7 @@ __all__ = [
     "LabelPatterns",
     "Maintenance",
     "Moment",
+    "Notify",
     "Number",
     "OptOut",
     "PartiallyIdle",
@@ -96,15 +99,6 @@ class Costs(Section):
     """Carbon intensity of the site's electricity."""
 
 
-class Web(Section):
-    """The page and its API."""
-
-    listen_address: str = "127.0.0.1:9837"
-    """[HOST]:PORT of the page and its API."""
-    allowed_hosts: tuple[str, ...] = ()
-    """Host names under which a proxy serves the page, beside localhost and the listen address."""
-
-
 class Settings(Section):
     """The whole configuration of the alerter."""
 
@@ -132,6 +126,7 @@ class Settings(Section):
     """Jobs whose ranks differ on purpose: the rule `uneven` leaves them alone."""
     policies: Policies = Policies()
     costs: Costs = Costs()
+    notify: Notify = Notify()
     web: Web = Web()
 
     @model_validator(mode="after")

@@ -90,6 +90,17 @@ class OptOut(Section):
     """A job that has run for longer than this is judged whatever it asked."""
 
 
+class Expectations(Section):
+    """What people may say was intended. It takes a job or a user out of the rules that had fired, until it expires."""
+
+    longest: Duration = 90 * 86400
+    """For how long at most."""
+    owners: bool = True
+    """Whether users may say so of their own jobs; else operators alone."""
+    of_users: bool = True
+    """Whether it may be said of all jobs of a user, not only of the one job."""
+
+
 class Maintenance(Section):
     """A time in which nothing opens, and nothing resolves for lack of evidence: once, or every week."""
 
@@ -138,6 +149,7 @@ class Policies(Section):
     exceptions: tuple[Policy, ...] = ()
     """The policies, in the order in which they count."""
     opt_out: OptOut = OptOut()
+    expectations: Expectations = Expectations()
     maintenance: tuple[Maintenance, ...] = Field(default=())
     """Times of maintenance."""
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from dutycycle_alerter.promql.text import parse_matcher
-from dutycycle_alerter.settings.types import Duration, RealDuration, Section, Whole
+from dutycycle_alerter.settings.types import Duration, RealDuration, Secret, Section, Whole
 
 _OURS = frozenset({"query", "time", "timeout"})
 _OUR_HEADERS = frozenset(
@@ -42,15 +42,6 @@ def _matcher(text: str) -> str:
     return str(parse_matcher(text))
 
 
-def _secret(value: SecretStr) -> SecretStr:
-    text = value.get_secret_value()
-    if not text:
-        raise ValueError("is empty")
-    if not re.fullmatch(r"[\x20-\x7e\x80-\U0010ffff]+", text):
-        raise ValueError("holds a control character or the end of a line")
-    return value
-
-
 def _header_name(name: str) -> str:
     if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
         raise ValueError("not the name of a header")
@@ -65,7 +56,6 @@ def _parameter(name: str) -> str:
     return name
 
 
-_Secret = Annotated[SecretStr, AfterValidator(_secret)]
 _Matchers = tuple[Annotated[str, AfterValidator(_matcher)], ...]
 
 
@@ -76,17 +66,17 @@ class Prometheus(Section):
     """Its address up to /api/v1, such as http://thanos:10902, https://mimir/prometheus or
     http://vmselect:8481/select/0/prometheus.
     """
-    bearer_token: _Secret | None = None
+    bearer_token: Secret | None = None
     """A token sent as `Authorization: Bearer`."""
     bearer_token_file: Path | None = None
     """The file that holds it, read for every query."""
     username: str = Field(default="", max_length=256)
     """The user for basic authentication."""
-    password: _Secret | None = None
+    password: Secret | None = None
     """The user's password."""
     password_file: Path | None = None
     """The file that holds it, read for every query."""
-    headers: dict[Annotated[str, AfterValidator(_header_name)], _Secret] = Field(default={})
+    headers: dict[Annotated[str, AfterValidator(_header_name)], Secret] = Field(default={})
     """Further headers, such as X-Scope-OrgID for Mimir's tenant. Their values are not shown."""
     params: dict[Annotated[str, AfterValidator(_parameter)], str] = Field(default={})
     """Further parameters of every query. They replace those that ask Thanos and VictoriaMetrics for the whole truth:

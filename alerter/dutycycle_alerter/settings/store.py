@@ -27,7 +27,11 @@ class Retention(Section):
 
     incidents: _Kept = 400 * _DAY
     """Incidents that were resolved longer ago are deleted with their history; 7d at least are kept. Those that are not
-    resolved stay.
+    resolved stay, and so does the newest.
     """
     usage: _Kept = 800 * _DAY
     """Hours of the usage ledger and of the fleet that are older are deleted; 7d at least are kept."""
+    messages: _Kept = 90 * _DAY
+    """Messages that were put together longer ago and wait no more are forgotten, once all of their incidents are
+    resolved; 7d at least are kept.
+    """

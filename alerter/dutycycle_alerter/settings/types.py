@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_type_hints
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SecretStr,
+    model_validator,
+)
 
 from dutycycle_alerter.scale import parse_duration, write_duration
 
@@ -18,6 +28,15 @@ SCALED = "scaled by time_scale"
 
 SHORTEST, LONGEST = 0.001, 36500 * 86400.0
 """Bounds of every duration in seconds, before scaling: what a scheduler can count in."""
+
+
+def _secret(value: SecretStr) -> SecretStr:
+    text = value.get_secret_value()
+    if not text:
+        raise ValueError("is empty")
+    if not re.fullmatch(r"[\x20-\x7e\x80-\ud7ff\ue000-\U0010ffff]+", text):
+        raise ValueError("holds a control character or the end of a line")
+    return value
 
 
 def _no_bool(value: object) -> object:
@@ -50,6 +69,8 @@ RealDuration = Annotated[_Seconds, AfterValidator(_within_bounds)]
 Window = Annotated[_Seconds, AfterValidator(_one_of_windows), SCALED]
 Number = Annotated[float, BeforeValidator(_no_bool), Field(allow_inf_nan=False)]
 Whole = Annotated[int, BeforeValidator(_no_bool)]
+Secret = Annotated[SecretStr, AfterValidator(_secret)]
+"""Something that a header can hold: http.client's error would show one that it cannot."""
 Ratio = Annotated[Number, Field(ge=0, le=1)]
 
 _Model = TypeVar("_Model", bound="Section")
@@ -79,6 +100,8 @@ def divided(section: _Model, factor: float) -> _Model:
         value = getattr(section, name)
         if isinstance(value, Section):
             changed[name] = divided(value, factor)
+        elif isinstance(value, tuple) and any(isinstance(item, Section) for item in value):
+            changed[name] = tuple(divided(item, factor) for item in value)
         elif SCALED in get_args(hints[name]):
             changed[name] = value / factor
     return section.model_copy(update=changed)

@@ -246,4 +246,5 @@ def _cut(recent: Sequence[Consumption], until: float, start: float, end: float |
                 observed=used.observed * share,
                 busy=used.busy * share,
                 energy=None if used.energy is None else used.energy * share,
+                idle=None if used.idle is None else used.idle * share,
             )

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from dutycycle_alerter.history import GPU_COUNTERS, Series, Values, memory_grew_at, window_evidence
+from dutycycle_alerter.history import GPU_COUNTERS, Series, memory_grew_at, window_evidence
 from dutycycle_alerter.model import Consumption, Evidence, Gpu, Job, JobEvidence
 from dutycycle_alerter.settings import JobMatch, KindMatch
+from dutycycle_alerter.sources.consumed import consumed
 from dutycycle_alerter.sources.devices import Devices
 from dutycycle_alerter.sources.exposition import Exposition, SeriesKey
 from dutycycle_alerter.sources.jobs import describe
@@ -160,13 +161,9 @@ class Fleet:
         return answered is not None and at - answered <= ABSENT_ANSWERS * self.interval
 
     def _consumption(self, members: list[Tracked]) -> Iterator[Consumption]:
-        by_model: defaultdict[str, list[Values]] = defaultdict(list)
-        for tracked in members:
-            by_model[tracked.gpu.model].append(tracked.consumption())
-        for model, parts in sorted(by_model.items()):
-            allocated, observed, busy, energy = (_sum(parts, place) for place in (0, 1, 2, 7))
-            if allocated or observed or busy or energy:
-                yield Consumption(model, allocated or 0.0, observed or 0.0, busy or 0.0, energy)
+        for part in consumed((tracked.gpu.model, tracked.consumption()) for tracked in members):
+            if part.allocated or part.observed or part.busy or part.energy:
+                yield part
 
     def committed(self, at: float) -> None:
         """The pass at `at` is in the store: its consumption is accounted for. Jobs are let go that ended, or of which
@@ -265,11 +262,6 @@ def _replay(points: list[PointRow]) -> Series:
     for point in points:
         history.append(point.t, point.counters, point.gauges)
     return history
-
-
-def _sum(parts: list[Values], place: int) -> float | None:
-    values = [part[place] for part in parts if part[place] is not None]
-    return sum(values) if values else None  # type: ignore[arg-type]
 
 
 def _natural(gpu: Gpu) -> tuple[str, int, str, str]:

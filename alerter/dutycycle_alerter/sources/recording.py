@@ -18,7 +18,6 @@ from dutycycle_alerter.history import (
     HOST_COUNTERS,
     MEMORY_GROWTH,
     Series,
-    Values,
     window_evidence,
 )
 from dutycycle_alerter.model import Consumption, Gpu, Job, JobEvidence
@@ -26,6 +25,7 @@ from dutycycle_alerter.recordings.model import Floats, Recording
 from dutycycle_alerter.recordings.pauses import idle_rows, long_gaps
 from dutycycle_alerter.recordings.tracks import Track, Tracks, present
 from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.sources.consumed import consumed
 from dutycycle_alerter.sources.jobs import describe
 
 # A row that follows the one before it within this many intervals begins where that ended.
@@ -88,12 +88,8 @@ class RecordedJob:
         return grew[place - 1] if place else self.start
 
     def _consumption(self, since: float, at: float) -> Iterator[Consumption]:
-        by_model: defaultdict[str, list[Values]] = defaultdict(list)
-        for gpu, series in zip(self._gpus, self._series, strict=True):
-            by_model[gpu.model].append(series.increase(since, at))
-        for model, parts in sorted(by_model.items()):
-            allocated, observed, busy, energy = (_sum(part[place] for part in parts) for place in (0, 1, 2, 7))
-            yield Consumption(model, allocated or 0.0, observed or 0.0, busy or 0.0, energy)
+        pairs = zip(self._gpus, self._series, strict=True)
+        return consumed((gpu.model, series.increase(since, at)) for gpu, series in pairs)
 
 
 def recorded_jobs(recording: Recording, tracks: Tracks, settings: Settings) -> Iterator[RecordedJob]:
@@ -246,8 +242,3 @@ def _with_starts(values: Floats, starts: Floats | float, apart: np.typing.NDArra
 
 def _known(values: Floats) -> list[float | None]:
     return [None if math.isnan(value) else value for value in values.tolist()]
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None

@@ -117,6 +117,11 @@ def set_meta(connection: sa.Connection, key: str, value: Any) -> None:
         connection.execute(sa.insert(schema.meta).values(key=key, value=value))
 
 
+def forget_meta(connection: sa.Connection, key: str) -> None:
+    """Keep nothing under a name."""
+    connection.execute(sa.delete(schema.meta).where(schema.meta.c.key == key))
+
+
 def _check_time_scale(engine: sa.Engine, time_scale: float, name: str) -> None:
     with engine.connect() as connection:
         known = get_meta(connection, "time_scale")

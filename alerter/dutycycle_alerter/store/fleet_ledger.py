@@ -7,7 +7,7 @@ that was away for long counts no more than the longest time for which that is li
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple, fields
+from dataclasses import fields
 from math import floor
 
 import sqlalchemy as sa
@@ -38,8 +38,9 @@ def add(
         return
     spans = list(_hours(max(float(since), now - longest), now, hour))
     for item in items:
-        amounts = dict(zip(_AMOUNTS, astuple(item)[2:], strict=True))
-        if any(amounts.values()):
+        amounts = {name: value for name in _AMOUNTS if (value := getattr(item, name)) is not None}
+        # That nobody waited is known only where it is written.
+        if any(amounts.values()) or item.waited is not None:
             for start, seconds in spans:
                 _add(connection, start, item, {name: count * seconds for name, count in amounts.items()})
 
@@ -58,7 +59,7 @@ def _hours(since: float, until: float, hour: float) -> Iterator[tuple[float, flo
 def _add(connection: sa.Connection, hour: float, item: FleetAmounts, amounts: dict[str, float]) -> None:
     columns = fleet_hour.c
     key = sa.and_(columns.hour == hour, columns.cluster == item.cluster, columns.model == item.model)
-    added = {name: columns[name] + amount for name, amount in amounts.items()}
+    added = {name: sa.func.coalesce(columns[name], 0.0) + amount for name, amount in amounts.items()}
     if connection.execute(sa.update(fleet_hour).where(key).values(added)).rowcount == 0:
         row = {"hour": hour, "cluster": item.cluster, "model": item.model, **amounts}
         connection.execute(sa.insert(fleet_hour).values(row))
@@ -73,7 +74,8 @@ def fleet(connection: sa.Connection, *, since: float, until: float, factor: floa
         .group_by(columns.cluster, columns.model)
         .order_by(columns.cluster, columns.model)
     )
-    return [
-        FleetAmounts(row.cluster, row.model, *(factor * getattr(row, name) for name in _AMOUNTS))
-        for row in connection.execute(query)
-    ]
+    found = []
+    for row in connection.execute(query).mappings():
+        amounts = {name: factor * row[name] for name in _AMOUNTS if row[name] is not None}
+        found.append(FleetAmounts(row["cluster"], row["model"], **amounts))
+    return found

@@ -144,6 +144,12 @@ def get(connection: sa.Connection, incident_id: int, *, to_write: bool = False) 
     return None if row is None else from_row(row)
 
 
+def note(connection: sa.Connection, noted: Sequence[tuple[int, Event]]) -> None:
+    """Append events that change nothing of their incidents."""
+    if noted:
+        connection.execute(_INSERT_EVENT, [_event_row(number, item) for number, item in noted])
+
+
 def events_of(connection: sa.Connection, incident_id: int) -> list[Event]:
     """An incident's history, oldest first."""
     query = sa.select(event).where(event.c.incident_id == incident_id).order_by(event.c.id)
@@ -233,7 +239,7 @@ def from_row(row: Any) -> Incident:
         job_gpus=row.job_gpus,
         gpus=tuple(Gpu(**gpu) for gpu in row.gpus),
         workloads=tuple(row.workloads),
-        rules=tuple(_to_rule(r) for r in row.rules),
+        rules=tuple(to_rule(r) for r in row.rules),
         figures=dict(row.figures),
         diagnosis=Diagnosis(
             causes=tuple(Cause(cause) for cause in diagnosis["causes"]),
@@ -245,7 +251,8 @@ def from_row(row: Any) -> Incident:
     )
 
 
-def _to_rule(stored: dict[str, Any]) -> OpenRule:
+def to_rule(stored: dict[str, Any]) -> OpenRule:
+    """An open rule as an incident's row has it."""
     told = stored.get("told")
     severity = Severity(stored["severity"])
     return OpenRule(stored["rule"], stored["since"], severity, None if told is None else Attention(told))

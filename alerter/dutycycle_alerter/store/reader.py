@@ -9,20 +9,25 @@ from contextlib import contextmanager
 
 import sqlalchemy as sa
 
-from dutycycle_alerter.errors import IncidentNotFoundError, StoreError
+from dutycycle_alerter.errors import ExpectationNotFoundError, IncidentNotFoundError, StoreError
 from dutycycle_alerter.fleet_now import FleetAmounts
 from dutycycle_alerter.history import Series
 from dutycycle_alerter.incidents import actions
+from dutycycle_alerter.incidents.expectations import Covered, Expectation, Scope, expected_of, withdrawn
 from dutycycle_alerter.incidents.model import Event, Incident, Severity, State, Step
 from dutycycle_alerter.model import Gpu, workload_of
-from dutycycle_alerter.store import counters, fleet_ledger, incidents, ledger
+from dutycycle_alerter.reports.model import Asked, RulesReport, UsageReport, WasteReport
+from dutycycle_alerter.settings.policies import Expectations
+from dutycycle_alerter.settings.types import divided
+from dutycycle_alerter.store import counters, expectations, fleet_ledger, incidents, ledger, mutes, outbox, reports
 from dutycycle_alerter.store.clock import clock_of
 from dutycycle_alerter.store.database import Database, get_meta, open_database
+from dutycycle_alerter.store.keys import signing_key
 from dutycycle_alerter.store.postgresql import LOCK_WAIT
 from dutycycle_alerter.store.schema import gpu_now
 from dutycycle_alerter.store.status import STATUS, load_status
 from dutycycle_alerter.usage import UserUsage
-from dutycycle_alerter.views import GpuNow, GpuSeries, IncidentFilter, Point, Status
+from dutycycle_alerter.views import GpuNow, GpuSeries, IncidentFilter, OutboxDepth, Point, Status
 
 AT_ONCE = 12
 """Requests that may be at the database at a time: they leave connections to passes and to the lease."""
@@ -32,11 +37,19 @@ _LEAD = 0.25
 
 
 class StoreReader:
-    """Implements `views.Reader` and `views.Actions`. `clock` gives wall time."""
+    """Implements `views.Reader` and `views.Actions`. `clock` gives wall time; `limits` is what may be said to be
+    intended, not scaled.
+    """
 
-    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        database: Database,
+        clock: Callable[[], float] = time.time,
+        limits: Expectations = Expectations(),  # noqa: B008 - frozen
+    ) -> None:
         self._database = database
         self._clock = clock
+        self._limits = limits
         self._places = threading.BoundedSemaphore(AT_ONCE)
 
     def incidents(self, wanted: IncidentFilter, *, limit: int = 100, offset: int = 0) -> tuple[Sequence[Incident], int]:
@@ -92,6 +105,16 @@ class StoreReader:
             return found
         return sorted(found, key=lambda item: (item.gpu.node, len(item.gpu.index), item.gpu.index))
 
+    def expectations(self, *, current: bool = True) -> Sequence[Expectation]:
+        """What people said was intended: what counts now, ending first; or all that is remembered, newest first."""
+        with self._reading() as connection:
+            return expectations.in_force(connection, self._clock()) if current else expectations.everyone(connection)
+
+    def muted(self, receiver: str, user: str) -> bool:
+        """Whether a user wants no more of what a receiver sends to users."""
+        with self._reading() as connection:
+            return mutes.muted(connection, receiver, user)
+
     def users(self, *, since: float, until: float) -> Sequence[UserUsage]:
         """Each user's use over a range, most wasted GPU-seconds first."""
         with self._reading() as connection:
@@ -103,6 +126,21 @@ class StoreReader:
         with self._reading() as connection:
             factor = float(get_meta(connection, "time_scale") or 1.0)
             return fleet_ledger.fleet(connection, since=since, until=until, factor=factor)
+
+    def usage_report(self, asked: Asked) -> UsageReport:
+        """Use by user, account or model, as `asked.kind` says."""
+        with self._reading() as connection:
+            return reports.usage(connection, asked, factor=float(get_meta(connection, "time_scale") or 1.0))
+
+    def waste_report(self, asked: Asked) -> WasteReport:
+        """Where GPU-hours went."""
+        with self._reading() as connection:
+            return reports.waste(connection, asked, factor=float(get_meta(connection, "time_scale") or 1.0))
+
+    def rules_report(self, asked: Asked) -> RulesReport:
+        """How often each rule was right."""
+        with self._reading() as connection:
+            return reports.rules(connection, asked, factor=float(get_meta(connection, "time_scale") or 1.0))
 
     def gpus(self) -> Sequence[GpuNow]:
         """Every GPU, by node and index."""
@@ -118,19 +156,79 @@ class StoreReader:
         with self._reading() as connection:
             return load_status(connection, self._clock())
 
+    def outbox(self) -> Mapping[str, OutboxDepth]:
+        """What waits to be told, by receiver; those for which nothing does left out."""
+        with self._reading() as connection:
+            return outbox.depths(connection)
+
     def acknowledge(self, incident_id: int, *, actor: str, note: str = "") -> Incident:
         """Somebody takes care of it."""
-        return self._act(incident_id, lambda item: actions.acknowledge(item, actor=actor, now=self._clock(), note=note))
+        return self._act(
+            incident_id, lambda _, item: actions.acknowledge(item, actor=actor, now=self._clock(), note=note)
+        )
 
     def snooze(self, incident_id: int, *, until: float, actor: str, note: str = "") -> Incident:
         """Quiet until a wall time; then open again if it still holds."""
         return self._act(
-            incident_id, lambda item: actions.snooze(item, until=until, actor=actor, now=self._clock(), note=note)
+            incident_id, lambda _, item: actions.snooze(item, until=until, actor=actor, now=self._clock(), note=note)
         )
 
     def resolve(self, incident_id: int, *, actor: str, note: str = "") -> Incident:
         """Closed by a person; does not open again until the condition has cleared once."""
-        return self._act(incident_id, lambda item: actions.resolve(item, actor=actor, now=self._clock(), note=note))
+        return self._act(incident_id, lambda _, item: actions.resolve(item, actor=actor, now=self._clock(), note=note))
+
+    def intend(
+        self, incident_id: int, *, actor: str, reason: str, scope: Scope, until: float, covered: Covered = Covered.OPEN
+    ) -> Incident:
+        """It was intended, of that job or of all jobs of its user, until a wall time."""
+
+        def change(connection: sa.Connection, item: Incident) -> Step:
+            factor = float(get_meta(connection, "time_scale") or 1.0)
+            said = expected_of(
+                item,
+                scope=scope,
+                actor=actor,
+                reason=reason,
+                now=self._clock(),
+                until=until,
+                limits=divided(self._limits, factor),
+                time_scale=factor,
+                covered=covered,
+            )
+            return actions.intend(item, expectations.add(connection, said))
+
+        return self._act(incident_id, change)
+
+    def withdraw(self, expectation_id: int, *, actor: str) -> Expectation:
+        """What was said counts no longer, as the history of its incident tells."""
+        with self._place(), self._database.write() as connection:
+            # The incident is locked before the expectation, as by who says it.
+            said = expectations.get(connection, expectation_id)
+            number = None if said is None else said.incident_id
+            incident = None if number is None else incidents.get(connection, number, to_write=True)
+            before = expectations.get(connection, expectation_id, to_write=True)
+            if before is None:
+                raise ExpectationNotFoundError(f"there is no expectation {expectation_id}")
+            now = self._clock()
+            after = withdrawn(before, actor=actor, now=now)
+            expectations.save(connection, after)
+            if incident is not None:
+                incidents.save(connection, incident, actions.withdraw(incident, after, actor=actor, now=now))
+        return after
+
+    def mute(self, receiver: str, user: str) -> None:
+        """The user wants no more of what a receiver sends to users."""
+        with self._place(), self._database.write() as connection:
+            mutes.mute(connection, receiver, user, at=self._clock())
+
+    def unmute(self, receiver: str, user: str) -> None:
+        """The user wants it again."""
+        with self._place(), self._database.write() as connection:
+            mutes.unmute(connection, receiver, user)
+
+    def key(self) -> bytes:
+        """The key with which links and sessions are signed."""
+        return signing_key(self._database)
 
     def close(self) -> None:
         """Give the connections back."""
@@ -150,20 +248,20 @@ class StoreReader:
         with self._place(), self._database.read() as connection:
             yield connection
 
-    def _act(self, incident_id: int, change: Callable[[Incident], Step]) -> Incident:
+    def _act(self, incident_id: int, change: Callable[[sa.Connection, Incident], Step]) -> Incident:
         with self._place(), self._database.write() as connection:
             before = incidents.get(connection, incident_id, to_write=True)
             if before is None:
-                raise IncidentNotFoundError(f"there is no incident {incident_id}")
-            after = incidents.save(connection, before, change(before))
+                raise IncidentNotFoundError(incident_id)
+            after = incidents.save(connection, before, change(connection, before))
         assert after is not None  # noqa: S101 - an action never removes an incident
         return after
 
 
-def open_reader(url: str) -> StoreReader:
+def open_reader(url: str, limits: Expectations = Expectations()) -> StoreReader:  # noqa: B008 - frozen
     """Open a store to look at it and to act on incidents. Raises StoreError."""
     database = open_database(url)
-    return StoreReader(database, clock_of(database))
+    return StoreReader(database, clock_of(database), limits)
 
 
 def _utilization(points: list[counters.PointRow]) -> list[Point]:

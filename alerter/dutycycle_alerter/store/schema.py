@@ -108,6 +108,8 @@ usage_hour = Table(
     Column("observed", Real, nullable=False),
     Column("busy", Real, nullable=False),
     Column("energy", Real),
+    Column("idle", Real),
+    Column("spread", Real),
     Index(None, "user", "hour"),
 )
 
@@ -121,6 +123,96 @@ fleet_hour = Table(
         Column(name, Real, nullable=False)
         for name in ("allocated", "unallocated", "drained", "down", "unknown", "pending", "held")
     ),
+    Column("waited", Real),
+)
+
+delivery = Table(
+    "delivery",
+    metadata,
+    Column("id", Number, primary_key=True),
+    Column("key", Name, nullable=False, unique=True),
+    Column("receiver", Name, nullable=False),
+    Column("audience", Name, nullable=False),
+    Column("user", Name, nullable=False),
+    Column("kind", Name, nullable=False),
+    Column("at", Real, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("next_at", Real, nullable=False),
+    Column("sent_at", Real),
+    Column("failed_at", Real),
+    Column("error", Words, nullable=False),
+    Column("content", JSON, nullable=False),
+    Index(
+        "ix_delivery_waiting",
+        "receiver",
+        sqlite_where=text("sent_at IS NULL AND failed_at IS NULL"),
+        postgresql_where=text("sent_at IS NULL AND failed_at IS NULL"),
+    ),
+    Index(None, "receiver", "audience", "user", "at"),
+    Index(None, "at"),
+)
+
+notice = Table(
+    "notice",
+    metadata,
+    Column("id", Number, primary_key=True),
+    Column("receiver", Name, nullable=False),
+    Column("audience", Name, nullable=False),
+    Column("user", Name, nullable=False),
+    Column("bundle", Name, nullable=False),
+    Column("incident_id", ForeignKey("incident.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("news", Name, nullable=False),
+    Column("at", Real, nullable=False),
+    Column("actor", Name, nullable=False),
+    Column("text", Words, nullable=False),
+    Column("due_at", Real, nullable=False),
+    Column("digest", Name, nullable=False),
+    Column("delivery_id", ForeignKey("delivery.id", ondelete="CASCADE"), index=True),
+    Column("dropped", Name),
+    Index(
+        "ix_notice_waiting",
+        "receiver",
+        "due_at",
+        sqlite_where=text("delivery_id IS NULL AND dropped IS NULL"),
+        postgresql_where=text("delivery_id IS NULL AND dropped IS NULL"),
+    ),
+)
+
+thread = Table(
+    "thread",
+    metadata,
+    Column("incident_id", ForeignKey("incident.id", ondelete="CASCADE"), primary_key=True),
+    Column("receiver", Name, primary_key=True),
+    Column("audience", Name, primary_key=True),
+    Column("user", Name, primary_key=True),
+    Column("reference", JSON, nullable=False),
+    Column("told_at", Real, nullable=False),
+)
+
+expectation = Table(
+    "expectation",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("scope", Name, nullable=False),
+    Column("cluster", Name, nullable=False),
+    Column("subject", Name, nullable=False),
+    Column("rules", JSON, nullable=False),
+    Column("reason", Words, nullable=False),
+    Column("actor", Name, nullable=False),
+    Column("at", Real, nullable=False),
+    Column("expires_at", Real, nullable=False),
+    Column("incident_id", ForeignKey("incident.id", ondelete="SET NULL"), index=True),
+    Column("withdrawn_at", Real),
+    Column("withdrawn_by", Name, nullable=False, server_default=""),
+    Index(None, "expires_at"),
+)
+
+mute = Table(
+    "mute",
+    metadata,
+    Column("receiver", Name, primary_key=True),
+    Column("user", Name, primary_key=True),
+    Column("at", Real, nullable=False),
 )
 
 lease = Table(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import tzinfo
 from typing import Any
+from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse, Response
@@ -13,13 +16,23 @@ from fastapi.staticfiles import StaticFiles
 
 from dutycycle_alerter import __version__
 from dutycycle_alerter.errors import AlerterError
+from dutycycle_alerter.notify.links import Links
 from dutycycle_alerter.scheduler import TaskRuns
 from dutycycle_alerter.settings import Costs
-from dutycycle_alerter.views import Actions, Reader, Standing, WatchCounts
-from dutycycle_alerter.web import api, changes, errors, metrics, pages
+from dutycycle_alerter.settings.policies import Expectations
+from dutycycle_alerter.settings.web import Auth
+from dutycycle_alerter.views import Actions, DeliveryCounts, OutboxDepth, Reader, Standing, WatchCounts
+from dutycycle_alerter.web import api, api_actions, changes, errors, linked, login, metrics, pages, reports
+from dutycycle_alerter.web.access.gate import Gate
+from dutycycle_alerter.web.describing import describe
+from dutycycle_alerter.web.forms import Origins
 from dutycycle_alerter.web.guard import Guard
-from dutycycle_alerter.web.site import Site, SiteOf
+from dutycycle_alerter.web.seldom import Seldom
+from dutycycle_alerter.web.site import OpenSite, Site
 from dutycycle_alerter.web.templating import STATIC
+
+log = logging.getLogger(__name__)
+log.addFilter(Seldom())
 
 
 def create_app(
@@ -34,7 +47,14 @@ def create_app(
     tasks: Callable[[], Mapping[str, TaskRuns]] = dict,
     standing: Callable[[], Standing | None] = lambda: None,
     watches: Callable[[], Mapping[str, WatchCounts]] = dict,
+    outbox: Callable[[], Mapping[str, OutboxDepth]] = dict,
+    deliveries: Callable[[], Mapping[str, DeliveryCounts]] = dict,
     clock: Callable[[], float] = time.time,
+    auth: Auth | None = None,
+    proxies: Iterable[str] = (),
+    key: bytes | None = None,
+    public_url: str = "",
+    limits: Expectations | None = None,
 ) -> FastAPI:
     """The page and the API.
 
@@ -42,9 +62,16 @@ def create_app(
     names that a request may be for, such as the one listened on. IP addresses and localhost are always answered.
     Times of day are shown in `zone` (None: the machine's). A page warns when the last pass is older than `late_after`
     wall seconds. `tasks` tells how the alerter's periodic work fares, `standing` whether it is this one that evaluates,
-    `watches` what it hears of schedulers.
+    `watches` what it hears of schedulers, `outbox` what waits to be told (it may raise AlerterError) and `deliveries`
+    what became of messages, by receiver. Without `auth` everybody may act; `proxies` are networks
+    of those that say from where requests come. `key` signs sessions, and has signed links (`store.keys`; without it,
+    neither outlives the process). `limits` is what may be said to be intended.
     """
-    names = frozenset(name.lower() for name in names)
+    public = urlsplit(public_url)
+    names = [name.lower() for name in names]
+    key = key or secrets.token_bytes(32)
+    gate = Gate(auth or Auth(anonymous="operator"), key, clock, proxies)
+    gate.check()
     app = FastAPI(
         title="Dutycycle",
         version=__version__,
@@ -52,6 +79,9 @@ def create_app(
         # Their pages load scripts from elsewhere.
         docs_url=None,
         redoc_url=None,
+        # It would lead to an address without the public path.
+        redirect_slashes=False,
+        servers=[{"url": public.path}] if public.path else None,
     )
     site = Site(
         reader,
@@ -60,21 +90,34 @@ def create_app(
         zone=zone,
         costs=costs or Costs(),
         late_after=late_after,
-        names=names,
+        origins=Origins(frozenset(names), public.scheme, public.netloc.lower()),
         tasks=tasks,
         standing=standing,
         watches=watches,
+        outbox=outbox,
+        deliveries=deliveries,
+        gate=gate,
+        links=Links(public_url, key),
+        base=public.path,
+        limits=limits or Expectations(),
     )
     app.state.site = site
     errors.install(app, site)
     app.include_router(pages.router)
     app.include_router(changes.router)
+    app.include_router(login.router)
+    app.include_router(linked.router)
     app.include_router(api.router)
+    app.include_router(reports.router)
+    app.include_router(api_actions.router)
     app.include_router(metrics.router)
     app.add_api_route("/-/healthy", _healthy, methods=["GET", "HEAD"], include_in_schema=False)
     app.add_api_route("/-/ready", _ready, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/static", _Static(directory=STATIC), name="static")
-    app.add_middleware(Guard, hosts=(*names, *hosts))
+    encrypted = public.netloc.lower() if public.scheme == "https" else ""
+    known = (*names, *hosts, *filter(None, [public.netloc]))
+    app.add_middleware(Guard, hosts=known, base=public.path, encrypted=encrypted, peers=gate.peers)
+    describe(app, gate)
     return app
 
 
@@ -93,13 +136,17 @@ def _healthy() -> PlainTextResponse:
     return PlainTextResponse("healthy\n")
 
 
-def _ready(site: SiteOf) -> PlainTextResponse:
+def _ready(site: OpenSite) -> PlainTextResponse:
     """The store answers too. Who does not evaluate is ready all the same: it shows what there is, and says so."""
     try:
         status = site.reader.status()
     except AlerterError as error:
-        return PlainTextResponse(f"not ready: {error}\n", 503)
+        # Whoever asks: what the error says of the database is for the log.
+        log.warning("not ready: %s", error)
+        return PlainTextResponse("not ready: the store does not answer\n", 503)
     late = ""
     if site.late(status):
         late = "no pass yet" if status.last_pass is None else f"the last pass is {site.age(status):.0f} s old"
-    return PlainTextResponse("\n".join(filter(None, ["ready", site.role(status), late, site.left()])) + "\n")
+    return PlainTextResponse(
+        "\n".join(filter(None, ["ready", site.role(status), late, site.left(), *site.untold()])) + "\n"
+    )

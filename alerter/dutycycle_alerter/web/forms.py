@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import re
 import secrets
+from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from enum import StrEnum
 from typing import Annotated
 from urllib.parse import urlsplit
 
+from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, BaseModel, Field
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
+from dutycycle_alerter.incidents.expectations import Covered, Scope
 from dutycycle_alerter.scale import parse_duration
 
 TOKEN_COOKIE = "dutycycle_token"  # noqa: S105 - the cookie's name
@@ -40,6 +43,11 @@ class Snooze(StrEnum):
     DAY = "1d"
     WEEK = "1w"
 
+    @property
+    def seconds(self) -> float:
+        """On the shown scale."""
+        return parse_duration(self.value)
+
 
 SNOOZES = {
     Snooze.HOUR: "1 hour",
@@ -56,31 +64,83 @@ def _one_line(text: str) -> str:
 Line = Annotated[str, AfterValidator(_one_line)]
 
 
-class Change(BaseModel):
+class Sent(BaseModel):
     """What every form sends."""
 
     token: str = Field(default="", max_length=100)
-    name: Annotated[Line, Field(min_length=1, max_length=80)]
+
+
+class Signed(Sent):
+    """What says who changes something: `name` counts where nobody is logged in."""
+
+    name: Annotated[Line, Field(max_length=80)] = ""
+
+
+class Noted(Signed):
+    """A change with a note, for a while where it is a snooze."""
+
     note: Annotated[Line, Field(max_length=500)] = ""
     snooze: Snooze = Snooze.SHIFT
+
+
+class Change(Noted):
+    """What the forms of an incident send."""
+
     until: str = Field(default="", max_length=40)
+
+
+class Lasting(StrEnum):
+    """For how long something is intended."""
+
+    DAY = "1d"
+    WEEK = "7d"
+    FORTNIGHT = "14d"
+    MONTH = "30d"
+    QUARTER = "90d"
+
+    @property
+    def seconds(self) -> float:
+        """On the shown scale."""
+        return parse_duration(self.value)
+
+    @property
+    def words(self) -> str:
+        """`7 days`."""
+        return "1 day" if self is Lasting.DAY else f"{self.value[:-1]} days"
+
+
+class Intent(Signed):
+    """What the form of what was intended sends."""
+
+    reason: str = Field(default="", max_length=2000)
+    scope: Scope = Scope.JOB
+    covered: Covered = Covered.OPEN
+    lasting: Lasting = Lasting.WEEK
+
+
+def lastings(longest: float) -> dict[str, str]:
+    """The lengths that are offered where `longest` seconds are allowed, on the shown scale."""
+    return {item.value: item.words for item in Lasting if item.seconds <= longest}
+
+
+def unsaid(field: str, message: str) -> RequestValidationError:
+    """The error for a field that makes no sense."""
+    return RequestValidationError([{"loc": ("body", field), "msg": message}])
 
 
 def snooze_end(change: Change, *, now: float, zone: tzinfo | None, time_scale: float) -> float:
     """The wall time at which the snooze ends: the time that was given, in `zone`, or else after the chosen length
-    (on the shown scale).
-
-    Raises ValueError with a message for the person.
+    (on the shown scale). Raises RequestValidationError.
     """
     if not change.until:
-        return now + parse_duration(change.snooze.value) / time_scale
+        return now + change.snooze.seconds / time_scale
     try:
         moment = datetime.fromisoformat(change.until)
         until = (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
     except (ValueError, OverflowError, OSError) as error:
-        raise ValueError("write the time until which it is to be quiet like 2026-01-31T08:00") from error
+        raise unsaid("until", "write the time until which it is to be quiet like 2026-01-31T08:00") from error
     if not now < until <= now + MAX_SNOOZE:
-        raise ValueError("the time until which it is to be quiet lies in the next twelve months")
+        raise unsaid("until", "the time until which it is to be quiet lies in the next twelve months")
     return until
 
 
@@ -108,19 +168,37 @@ def remembered_name(request: Request) -> str:
         return ""
 
 
-def check_origin(headers: Headers, *, names: frozenset[str]) -> None:
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """Where the site's own pages come from, beside the address that a request came to: `names` (`HOST` or `HOST:PORT`,
+    as it stands in the browser's address bar), and the public address, which has one scheme alone.
+    """
+
+    names: frozenset[str] = frozenset()
+    scheme: str = ""
+    authority: str = ""
+
+
+def check(request: Request, token: str, *, origins: Origins) -> None:
+    """Both checks of a form. Raises ForgedRequestError."""
+    check_origin(request.headers, origins=origins)
+    check_token(request, token)
+
+
+def check_origin(headers: Headers, *, origins: Origins) -> None:
     """Raise ForgedRequestError for a request that a browser sends on behalf of another origin.
 
-    Host and port have to be those the request came to, or one of `names` (`HOST` or `HOST:PORT`, as it stands in the
-    browser's address bar): a proxy under that name may have changed the Host header.
+    Host and port have to be those the request came to, or of the site's own: a proxy under that name may have changed
+    the Host header.
     """
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise ForgedRequestError("the form was sent from another site")
     origin = headers.get("origin")
     if origin is None:
         return
-    authority = urlsplit(origin).netloc.lower()
-    if authority != headers.get("host", "").lower() and authority not in names:
+    scheme, authority = urlsplit(origin.lower())[:2]
+    own = authority == headers.get("host", "").lower() or authority in (*origins.names, origins.authority)
+    if not authority or not own or (authority == origins.authority and scheme != origins.scheme):
         raise ForgedRequestError("the form was sent from another origin")
 
 
@@ -128,4 +206,7 @@ def check_token(request: Request, token: str) -> None:
     """Raise ForgedRequestError where the form's token is not the one this browser was given."""
     known = request.cookies.get(TOKEN_COOKIE, "")
     if not _TOKEN.fullmatch(known) or not secrets.compare_digest(known.encode(), token.encode()):
-        raise ForgedRequestError("the form is out of date: go back, load the page again and repeat the change")
+        raise ForgedRequestError(
+            "the form is out of date: go back, load the page again and repeat the change; "
+            "if that does not help, let the browser keep cookies of this site"
+        )

@@ -7,11 +7,19 @@ import re
 from collections.abc import Iterable
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dutycycle_alerter.web.access.proxies import Peers
 
 MAX_BODY = 64 * 1024
 """Bytes of a request's body; the forms need far less."""
+
+API = "/api/"
+"""What begins with it is for programs: they are answered in JSON."""
+
+OWN_PATHS = frozenset({"/expectations", "/gpus", "/login", "/logout", "/metrics", "/users"})
+"""Whole paths of pages, which a site's public path may be as well."""
 
 _HOST = re.compile(r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[^\[\]:/@\s]+))(?::[0-9]{1,5})?")
 
@@ -32,11 +40,20 @@ _HEADERS = {
 
 
 class Guard:
-    """ASGI middleware: known hosts only (DNS rebinding), bounded bodies, security headers on every answer."""
+    """ASGI middleware: known hosts only (DNS rebinding), bounded bodies, security headers on every answer.
 
-    def __init__(self, app: ASGIApp, *, hosts: Iterable[str]) -> None:
+    `base` is the path of the site's public address: a proxy may leave it or strip it. `peers` are asked whether the
+    browser used TLS; under the name `encrypted` (of an https public address) it did.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, hosts: Iterable[str], base: str = "", encrypted: str = "", peers: Peers | None = None
+    ) -> None:
         self._app = app
         self._hosts = frozenset(host_name(host) for host in hosts)
+        self._base = base
+        self._encrypted = encrypted
+        self._peers = peers or Peers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or pass the request on."""
@@ -51,25 +68,41 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        app = self._refusal(Headers(scope=scope)) or self._app
-        await app(scope, receive, send_with_headers)
+        headers = Headers(scope=scope)
+        publicly = bool(self._encrypted) and headers.get("host", "").lower() == self._encrypted
+        scheme = "https" if publicly else self._peers.scheme(scope)
+        inner = {**scope, "scheme": scheme, "path": self._stripped(scope["path"])}
+        app = self._refusal(headers, inner["path"]) or self._app
+        await app(inner, receive, send_with_headers)
 
-    def _refusal(self, headers: Headers) -> PlainTextResponse | None:
+    def _stripped(self, path: str) -> str:
+        """The path as the routes know it. A whole path that is one of theirs (`/gpus`) stays: it was stripped."""
+        if self._base and path.startswith(f"{self._base}/"):
+            return path.removeprefix(self._base)
+        return "/" if self._base and path == self._base and path not in OWN_PATHS else path
+
+    def _refusal(self, headers: Headers, path: str) -> Response | None:
         host = host_name(headers.get("host", ""))
         if not self._known(host):
             text = (
                 f"This server does not answer to the name {host!a}.\n"
                 "If the name is right, add it to web.allowed_hosts in the configuration.\n"
             )
-            return PlainTextResponse(text, 421)
+            return _answer(path, 421, "Misdirected Request", text)
         if "transfer-encoding" in headers:
-            return PlainTextResponse("A body needs a Content-Length.\n", 411)
+            return _answer(path, 411, "Length Required", "A body needs a Content-Length.\n")
         if int(headers.get("content-length", "0")) > MAX_BODY:
-            return PlainTextResponse(f"A body has at most {MAX_BODY} bytes.\n", 413)
+            return _answer(path, 413, "Content Too Large", f"A body has at most {MAX_BODY} bytes.\n")
         return None
 
     def _known(self, host: str) -> bool:
         return host in self._hosts or host == "localhost" or _is_address(host)
+
+
+def _answer(path: str, code: int, title: str, text: str) -> Response:
+    if path.startswith(API):
+        return JSONResponse({"error": {"code": code, "title": title, "message": text.strip()}}, code)
+    return PlainTextResponse(text, code)
 
 
 def host_name(host: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeVar
 from urllib.parse import urlencode
 
 from pydantic import BaseModel, BeforeValidator, Field
@@ -98,6 +98,15 @@ class UsersQuery(ListQuery):
 
     path: ClassVar[str] = "/users"
     range: Range = Range.WEEK
+
+
+class ExpectationsQuery(ListQuery):
+    """Which of what people said was intended."""
+
+    path: ClassVar[str] = "/expectations"
+    current: bool = True
+    done: Literal["", "withdrawn"] = Field(default="", exclude=True)
+    """What a form just did; no part of other addresses."""
 
 
 class GpusQuery(ListQuery):

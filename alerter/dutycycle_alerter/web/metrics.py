@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -15,8 +17,8 @@ from prometheus_client.registry import Collector
 from dutycycle_alerter import __version__
 from dutycycle_alerter.errors import AlerterError
 from dutycycle_alerter.scheduler import TaskRuns
-from dutycycle_alerter.views import Reader, Standing, WatchCounts
-from dutycycle_alerter.web.site import SiteOf
+from dutycycle_alerter.views import DeliveryCounts, OutboxDepth, Reader, Standing, WatchCounts
+from dutycycle_alerter.web.site import OpenSite
 
 router = APIRouter()
 
@@ -26,24 +28,42 @@ Watches = Callable[[], Mapping[str, WatchCounts]]
 
 
 @router.get("/metrics", include_in_schema=False)
-def metrics(request: Request, site: SiteOf) -> Response:
+def metrics(request: Request, site: OpenSite) -> Response:
     """In the text format, or OpenMetrics where the scraper asks for it."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(AlerterCollector(site.reader, site.tasks, site.standing, site.watches))
+    collector = AlerterCollector(
+        site.reader, site.tasks, site.standing, site.watches, Telling(site.outbox, site.deliveries, site.clock)
+    )
+    registry.register(collector)
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
     return Response(encode(registry), headers={"Content-Type": content_type})
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """What waits to be told and what became of messages, by receiver; `clock` is wall time."""
+
+    outbox: Callable[[], Mapping[str, OutboxDepth]] = dict
+    deliveries: Callable[[], Mapping[str, DeliveryCounts]] = dict
+    clock: Callable[[], float] = time.time
 
 
 class AlerterCollector(Collector):
     """What is known at the moment of the scrape. While the store does not answer it says so, and how the tasks fare."""
 
     def __init__(
-        self, reader: Reader, tasks: Tasks, standing: Standings = lambda: None, watches: Watches = dict
+        self,
+        reader: Reader,
+        tasks: Tasks,
+        standing: Standings = lambda: None,
+        watches: Watches = dict,
+        telling: Telling = Telling(),
     ) -> None:
         self._reader = reader
         self._tasks = tasks
         self._standing = standing
         self._watches = watches
+        self._telling = telling
 
     def describe(self) -> list[Metric]:
         """Nothing: names are fixed, and collecting reads the store."""
@@ -57,9 +77,10 @@ class AlerterCollector(Collector):
         yield from self._runs()
         yield from self._lease()
         yield from self._heard()
+        yield from self._told()
         store = GaugeMetricFamily("dutycycle_alerter_store_up", "Whether the store answers.")
         try:
-            stored = [*self._sources(), self._incidents()]
+            stored = [*self._sources(), self._incidents(), *self._waiting()]
         except AlerterError:
             stored = []
         store.add_metric([], 1 if stored else 0)
@@ -179,3 +200,40 @@ class AlerterCollector(Collector):
         for (rule, severity, state), number in sorted(self._reader.active_counts().items()):
             found.add_metric([rule, severity.value, state.value], number)
         return found
+
+    def _told(self) -> Iterator[Metric]:
+        deliveries = CounterMetricFamily(
+            "dutycycle_deliveries",
+            "Attempts at messages: sent, to be retried, or failed for good.",
+            labels=["receiver", "result"],
+        )
+        failing = GaugeMetricFamily(
+            "dutycycle_receiver_failing_seconds",
+            "Since the receiver last took something, where its last attempt failed; else 0.",
+            labels=["receiver"],
+        )
+        now = self._telling.clock()
+        for name, counts in sorted(self._telling.deliveries().items()):
+            for result in ("sent", "retried", "failed"):
+                deliveries.add_metric([name, result], getattr(counts, result))
+            failing.add_metric([name], 0 if counts.failing_since is None else max(0.0, now - counts.failing_since))
+        yield deliveries
+        yield failing
+
+    def _waiting(self) -> Iterator[Metric]:
+        depth = GaugeMetricFamily(
+            "dutycycle_outbox_notices", "Pieces of news that wait to be told.", labels=["receiver"]
+        )
+        oldest = GaugeMetricFamily(
+            "dutycycle_outbox_oldest_seconds",
+            "For how long the first of them has been due; 0 where none is.",
+            labels=["receiver"],
+        )
+        now, waiting = self._telling.clock(), self._telling.outbox()
+        # Also of receivers for which nothing waits, so that an alert has something to compare.
+        for name in sorted(waiting.keys() | self._telling.deliveries().keys()):
+            found = waiting.get(name)
+            depth.add_metric([name], 0 if found is None else found.notices)
+            oldest.add_metric([name], 0 if found is None else max(0.0, now - found.due_at))
+        yield depth
+        yield oldest

@@ -1,23 +1,22 @@
-"""The pages: incidents, one incident, users, GPUs. They only read; the forms' targets are in `changes`."""
+"""The pages: incidents, one incident, what was intended, users, GPUs. They only read; `changes` has forms' targets."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import HTMLResponse
 
+from dutycycle_alerter.bill import bill
 from dutycycle_alerter.choices import StateChoice
-from dutycycle_alerter.errors import IncidentNotFoundError
 from dutycycle_alerter.fleet import count_gpus, doing
 from dutycycle_alerter.incidents.model import Severity
 from dutycycle_alerter.settings import Rules
 from dutycycle_alerter.usage import users_histogram, users_under
 from dutycycle_alerter.views import GpuNow
 from dutycycle_alerter.web import charts, forms
-from dutycycle_alerter.web.bill import bill
-from dutycycle_alerter.web.lists import PAGE_SIZE, GpusQuery, IncidentQuery, Pager, Range, UsersQuery
+from dutycycle_alerter.web.lists import PAGE_SIZE, ExpectationsQuery, GpusQuery, IncidentQuery, Pager, Range, UsersQuery
 from dutycycle_alerter.web.site import IncidentId, SiteOf
 
 NODES_PER_PAGE = 40
@@ -26,6 +25,9 @@ READ = ["GET", "HEAD"]
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
+ExpectationId = Annotated[int, Path(ge=1, le=2**31 - 1)]
+"""An expectation's number in an address."""
+
 
 class Notice(StrEnum):
     """What a form just did."""
@@ -33,6 +35,7 @@ class Notice(StrEnum):
     ACKNOWLEDGED = "acknowledged"
     SNOOZED = "snoozed"
     RESOLVED = "resolved"
+    INTENDED = "intended"
 
 
 @router.api_route("/", methods=READ)
@@ -64,12 +67,9 @@ def incidents(request: Request, site: SiteOf, query: Annotated[IncidentQuery, Qu
 def incident(request: Request, site: SiteOf, incident_id: IncidentId, done: Notice | None = None) -> HTMLResponse:
     """One incident: what, since when, why, what to do, and the forms."""
     status, now = site.reader.status(), site.clock()
-    found = site.reader.incident(incident_id)
-    if found is None:
-        raise IncidentNotFoundError(f"Incident {incident_id} does not exist, or is older than the store keeps.")
+    found = site.incident(incident_id)
     events = site.reader.events(incident_id)
-    token = forms.form_token(request)
-    response = site.page(
+    return site.page(
         request,
         "incident.html",
         status,
@@ -83,12 +83,29 @@ def incident(request: Request, site: SiteOf, incident_id: IncidentId, done: Noti
             zone=site.zone,
         ),
         snoozes=forms.SNOOZES,
-        token=token,
+        lastings=forms.lastings(site.limits.longest),
+        of_users=site.limits.of_users and bool(found.user),
+        intends=site.intends and found.about == "job",
         name=forms.remembered_name(request),
         done=done,
     )
-    forms.remember(response, request, token=token)
-    return response
+
+
+@router.api_route("/expectations", methods=READ)
+def expectations(request: Request, site: SiteOf, query: Annotated[ExpectationsQuery, Query()]) -> HTMLResponse:
+    """What people said was intended, and the forms that take it back."""
+    status = site.reader.status()
+    found = site.reader.expectations(current=query.current)
+    pager = Pager(query.page, len(found))
+    return site.page(
+        request,
+        "expectations.html",
+        status,
+        query=query,
+        rows=pager.cut(found),
+        pager=pager,
+        name=forms.remembered_name(request),
+    )
 
 
 @router.api_route("/users", methods=READ)

@@ -11,11 +11,11 @@ from markupsafe import Markup
 
 from dutycycle_alerter import figures
 from dutycycle_alerter.analysis import Analysis, precise
+from dutycycle_alerter.bill import Bill, bill
 from dutycycle_alerter.incidents.model import Incident
 from dutycycle_alerter.rules.advice import ADVICE
 from dutycycle_alerter.settings import Costs
 from dutycycle_alerter.usage import users_histogram, users_under
-from dutycycle_alerter.web.bill import Bill, bill
 from dutycycle_alerter.web.charts import gpu_rows
 from dutycycle_alerter.web.charts import users_histogram as users_chart
 from dutycycle_alerter.web.templating import STATIC, Show, environment
@@ -86,4 +86,4 @@ def _finding(analysis: Analysis, place: int, zone: tzinfo | None) -> _Finding:
 
 def _money(wasted: float, costs: Costs) -> str:
     """What the wasted seconds cost, empty where no price is configured."""
-    return "" if costs.gpu_hour is None else f"{costs.gpu_hour * wasted / 3600:,.2f} {costs.currency}"
+    return "" if costs.gpu_hour is None else f"{figures.money(costs.gpu_hour * wasted / 3600)} {costs.currency}"

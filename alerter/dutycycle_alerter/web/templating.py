@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
@@ -16,12 +15,11 @@ from dutycycle_alerter import figures
 from dutycycle_alerter.headline import headline, rule_name, shown_subject, subject_name
 from dutycycle_alerter.incidents.reasons import reasons
 from dutycycle_alerter.printable import NAME_LIMIT, printable
+from dutycycle_alerter.prose import TEXT_LIMIT, sentence
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.web.lists import MAX_TEXT
 
 STATIC = Path(__file__).with_name("static")
-_TEXT_LIMIT = 2000
-_WORD = re.compile(r"[a-z]+(-[a-z]+)*[,:]? ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +72,12 @@ def environment() -> Environment:
         percent=figures.percent,
         hours=figures.hours,
         energy=figures.energy,
+        mass=figures.mass,
+        money=figures.money,
         gibibytes=figures.gibibytes,
         name=lambda text: printable(text, NAME_LIMIT),
-        long=lambda text: printable(text, _TEXT_LIMIT),
-        sentence=_sentence,
+        long=lambda text: printable(text, TEXT_LIMIT),
+        sentence=sentence,
         user_url=_user_url,
         rule_name=rule_name,
         headline=headline,
@@ -105,11 +105,3 @@ def _user_url(user: str) -> str:
 def _finalize(value: object) -> object:
     """Every string that a template prints goes through `printable`, so that no template can forget it."""
     return value if isinstance(value, Markup) or not isinstance(value, str) else printable(value)
-
-
-def _sentence(text: str) -> str:
-    """Evidence comes as fragments: a capital first, unless a name stands there, and a full stop last."""
-    text = printable(text, _TEXT_LIMIT)
-    if _WORD.match(text):
-        text = text[0].upper() + text[1:]
-    return text if text.endswith((".", "!", "?", ":")) else text + "."

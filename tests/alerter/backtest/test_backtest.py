@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from dutycycle_alerter.analysis import analyze
 from dutycycle_alerter.backtest import Backtest, RecordedHistory, backtest
-from dutycycle_alerter.backtest.mails import COST, WEEK
 from dutycycle_alerter.config_file import parse
 from dutycycle_alerter.errors import ConfigError
 from dutycycle_alerter.incidents.model import Resolution, Severity
@@ -221,7 +220,8 @@ def test_a_job_without_a_user_mails_nobody() -> None:
 
 
 def test_the_cost_and_the_week_are_the_designs() -> None:
-    assert (COST, WEEK) == (24 * HOUR, 7 * 24 * HOUR)
+    owners = Settings().notify.owners
+    assert (owners.wasted_gpu_hours, owners.within) == (24, 7 * 24 * HOUR)
 
 
 # What must hold of any recording

@@ -71,7 +71,7 @@ def test_everything_fits_80_columns_without_colour(shell: Shell, arguments: list
 
 
 def test_incidents(shell: Shell) -> None:
-    said = squeezed(shell("incidents"))
+    said = squeezed(shell("incidents", COLUMNS="120"))  # after midnight times are dates, and wrap at 80
     assert "Source gpu-b01 does not answer: " in said
     assert "All 4 GPUs are idle alice gpu-a01:0–3" in said
     assert "critical, open" in said

@@ -39,7 +39,7 @@ def test_pods_owners_and_nodes(server: KubernetesServer, tmp_path: Path) -> None
     server.put(node)
     with watched(tmp_path, server, nodes=True) as cluster:
         assert cluster.wait_synced(30)
-        until(lambda: cluster.snapshot().nodes is not None)
+        until(lambda: cluster.snapshot().nodes is not None and not cluster.snapshot().note)
         snapshot = cluster.snapshot()
         assert snapshot.owners["train-0"] == snapshot.owners["train-1"]
         created = snapshot.pods["train-0"].created

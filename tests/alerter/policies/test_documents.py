@@ -8,7 +8,7 @@ import yaml
 
 from dutycycle_alerter.config_file import parse
 from dutycycle_alerter.settings.matching import JobMatch
-from dutycycle_alerter.settings.policies import Attention, Maintenance, OptOut, Policy
+from dutycycle_alerter.settings.policies import Attention, Expectations, Maintenance, OptOut, Policy
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -28,11 +28,12 @@ def test_an_example_is_a_configuration_that_says_something(name: str, text: str)
 
 
 def test_there_are_examples() -> None:
-    assert (len(examples("policies.md")), len(examples("backtest.md"))) == (3, 1)
+    assert (len(examples("policies.md")), len(examples("backtest.md"))) == (4, 1)
 
 
 def test_every_key_of_a_policy_is_explained() -> None:
     text = (DOCS / "policies.md").read_text()
-    keys = {*JobMatch.model_fields, *Policy.model_fields, *OptOut.model_fields, *Maintenance.model_fields}
+    sections = (JobMatch, Policy, OptOut, Expectations, Maintenance)
+    keys = {key for section in sections for key in section.model_fields}
     assert {key for key in keys if f"`{key}" not in text and f"{key}:" not in text} == set()
     assert {level.value for level in Attention if f"`{level}`" not in text} == set()

@@ -6,7 +6,7 @@ from dutycycle_alerter.model import DeviceWindow, GpuEvidence
 from dutycycle_alerter.sources.exposition import held_down, parse
 from dutycycle_alerter.sources.fleet import Fleet
 from tests.alerter.exporters import GIB, MODEL, FakeExporter, sample
-from tests.alerter.sources.test_fleet import INTERVAL, RESOLUTION, T0, Rig
+from tests.alerter.sources.fleets import INTERVAL, RESOLUTION, T0, Rig
 
 QUARTER = 900.0
 MINUTE = 60.0

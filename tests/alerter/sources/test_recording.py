@@ -159,6 +159,12 @@ def test_consumption_since_a_pass_is_by_model():
     assert (b.model, b.wasted, b.energy) == ("B", pytest.approx(225), None)
 
 
+def test_idle_is_counted_gpu_by_gpu():
+    rows = [*steady(0.9, 10), *steady(0.002, 10, gpu="1")]
+    (used,) = only(rows).evidence(START + 600, since=START + 300).recent
+    assert used.idle == pytest.approx(0.998 * 300)
+
+
 def test_kinds_and_uneven_jobs_are_configured():
     rows = [*steady(0.5, 5, workload="jupyter-ann"), *steady(0.5, 5, workload="moe", gpu="1")]
     notebook, moe = jobs(

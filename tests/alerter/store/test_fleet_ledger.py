@@ -78,6 +78,14 @@ def test_models_and_clusters_are_kept_apart(database: Database) -> None:
     assert found["", "H200"].down == 20
 
 
+def test_that_nobody_waited_is_known_only_where_a_scheduler_tells_of_its_queue(database: Database) -> None:
+    for at, waited in ((T0, 0.0), (T0 + 10, 0.0), (T0 + 20, 3.0), (T0 + 30, None)):
+        add(database, at, FleetAmounts("north", "", pending=waited or 0.0, waited=waited), NOW)
+        expected = {T0 + 10: 0, T0 + 20: 30, T0 + 30: 30}
+        assert at == T0 or total(database)["north", ""].waited == expected[at]
+    assert total(database)["north", "H200"].waited is None
+
+
 def test_what_is_nowhere_leaves_no_rows(database: Database) -> None:
     add(database, T0, FleetAmounts("", "H200"))
     add(database, T0 + 10, FleetAmounts("", "H200"))

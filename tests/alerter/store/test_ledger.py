@@ -1,8 +1,10 @@
 """The usage ledger: sums by hour, job and model, once for each pass, and users' reports made from them."""
 
 import random
+from dataclasses import replace
 
 import pytest
+import sqlalchemy as sa
 
 from dutycycle_alerter.incidents.model import State
 from dutycycle_alerter.model import Consumption, Gpu, Job
@@ -72,6 +74,45 @@ def test_energy_that_is_known_of_some_passes_is_kept(database: Database) -> None
     for energy in (None, 100.0, None, 50.0):
         account(database, START, (job(), used(60, energy=energy)))
     assert rows(database)[0][4] == 150
+
+
+@pytest.mark.parametrize("name", ["idle", "spread"])
+def test_what_is_known_of_some_passes_is_kept_and_zero_is_known(database: Database, name: str) -> None:
+    """NULL (of a row from before, too) is not 0."""
+    kept = []
+    for value in (None, 0.0, None, 50.0, None):
+        account(database, START, (job(), replace(used(60), **{name: value})))
+        with database.read() as connection:
+            kept.append(connection.execute(sa.select(usage_hour.c[name])).scalar_one())
+    assert kept == [None, 0, 0, 50, 50]
+
+
+def whose(database: Database) -> list[tuple[str, ...]]:
+    with database.read() as connection:
+        columns = usage_hour.c
+        query = sa.select(columns.cluster, columns.scheduler, columns.user, columns.account).order_by(columns.hour)
+        return [tuple(row) for row in connection.execute(query)]
+
+
+def test_use_from_before_its_owner_is_known_is_theirs_and_the_job_is_counted_once(database: Database) -> None:
+    """Whoever names the owner (a scheduler, a node) may answer passes later than what measures."""
+    nameless = replace(job(user=""), account="", scheduler="")
+    account(database, START, (nameless, used(100)))
+    account(database, START + 100, (job(), used(3000)))
+    (alice,) = users(database)
+    assert (alice.user, alice.jobs, alice.allocated) == ("alice", 1, 3100)
+    assert whose(database) == [("", "slurm", "alice", "lab")]
+
+
+def test_an_owner_that_is_known_stays_whatever_comes_later(database: Database) -> None:
+    for user, lab in (("alice", ""), ("", "lab"), ("bob", "other")):
+        account(database, START, (replace(job(user=user), account=lab), used(60)))
+    assert whose(database) == [("", "slurm", "alice", "lab")]
+
+
+def test_an_owner_is_found_among_what_one_pass_says_of_a_job(database: Database) -> None:
+    account(database, START, (replace(job(user=""), account=""), used(60)), (job(), used(60)))
+    assert whose(database) == [("", "slurm", "alice", "lab")]
 
 
 def test_a_transaction_that_fails_adds_nothing_and_its_repetition_once(database: Database) -> None:

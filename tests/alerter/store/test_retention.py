@@ -6,9 +6,9 @@ import sqlalchemy as sa
 from dutycycle_alerter.config_file import parse
 from dutycycle_alerter.errors import ConfigError
 from dutycycle_alerter.fleet_now import FleetAmounts
-from dutycycle_alerter.incidents.model import Resolution, State
+from dutycycle_alerter.incidents.model import Event, EventKind, Resolution, State
 from dutycycle_alerter.settings import Retention
-from dutycycle_alerter.store import fleet_ledger, retention
+from dutycycle_alerter.store import fleet_ledger, incidents, retention
 from dutycycle_alerter.store.database import Database
 from dutycycle_alerter.store.retention import forget
 from dutycycle_alerter.store.schema import event, fleet_hour, usage_hour
@@ -58,9 +58,24 @@ def test_more_than_a_transaction_deletes_go_in_several(database: Database, monke
             return database.write()
 
     forget(Counting(), KEPT, NOW)  # type: ignore[arg-type]
-    assert found(database) == []
-    # Three, three, two, none; and one look at each ledger.
-    assert len(transactions) == 4 + 2
+    assert found(database) == ["slurm/7"]
+    # Three, three, one, none; and one look at each of the others.
+    assert len(transactions) == 4 + 1 + 1 + 2  # incidents, expectations, messages, ledgers
+
+
+def test_numbers_of_incidents_and_events_are_given_once(database: Database) -> None:
+    """Links in old mails, and the number of the last event that was planned, are never of something else."""
+    first, second = add(database, resolved("first", 500), resolved("second", 500))
+    with database.write() as connection:
+        incidents.note(connection, [(first, Event(NOW, EventKind.TOLD, "told"))])
+        last = incidents.last_event_id(connection)
+    forget(database, KEPT, NOW)
+    (third,) = add(database, resolved("third", 500))
+    with database.read() as connection:
+        assert third > second
+        assert incidents.last_event_id(connection) > last
+    forget(database, KEPT, NOW)
+    assert found(database) == ["third"], "once there are newer ones they go too"
 
 
 def test_hours_of_usage_and_fleet_go_when_they_are_old(database: Database) -> None:

@@ -21,6 +21,8 @@ from tests.alerter.conftest import Simulated
 from tests.alerter.web.doubles import NOW, FixedReader
 
 LOOPBACK = ListenAddress("127.0.0.1", 0)
+KEY = bytes(range(32))
+"""With what a server here signs sessions and links."""
 
 
 @dataclass(frozen=True)
@@ -80,15 +82,26 @@ def serve() -> Iterator[Callable[..., Client]]:
 
 
 @pytest.fixture
-def live(simulated: Simulated, store_file: Path) -> Iterator[Live]:
-    """A server over the simulated store, some seconds after its last pass."""
-    database = open_database(f"sqlite:///{store_file}")
+def live_site(simulated: Simulated, store_file: Path) -> Iterator[Callable[..., Live]]:
+    """Starts servers over the simulated store, some seconds after its last pass."""
     now = simulated.now + 5
-    store = StoreReader(database, lambda: now)
-    pool = urllib3.PoolManager(retries=False, timeout=60)
-    try:
-        with Server(create_app(store, store, clock=lambda: now, zone=UTC), LOOPBACK) as server:
-            yield Live(Client(server.url, pool), store, now)
-    finally:
-        pool.clear()
-        database.close()
+    with ExitStack() as stack:
+        database = open_database(f"sqlite:///{store_file}")
+        stack.callback(database.close)
+        store = StoreReader(database, lambda: now)
+
+        def start(**options: object) -> Live:
+            settings = {"clock": lambda: now, "zone": UTC, "key": KEY, **options}
+            app = create_app(store, store, **settings)  # type: ignore[arg-type]
+            server = stack.enter_context(Server(app, LOOPBACK))
+            pool = urllib3.PoolManager(retries=False, timeout=60)
+            stack.callback(pool.clear)
+            return Live(Client(server.url, pool), store, now)
+
+        yield start
+
+
+@pytest.fixture
+def live(live_site: Callable[..., Live]) -> Live:
+    """A server that nobody has to log in at."""
+    return live_site()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.fleet_now import FleetAmounts
+from dutycycle_alerter.incidents.expectations import Covered, Expectation, Scope
 from dutycycle_alerter.incidents.model import (
     Cause,
     Diagnosis,
@@ -19,7 +20,16 @@ from dutycycle_alerter.incidents.model import (
     State,
 )
 from dutycycle_alerter.model import Gpu
-from dutycycle_alerter.usage import UserUsage
+from dutycycle_alerter.reports.model import (
+    Asked,
+    IncidentWaste,
+    RuleOutcomes,
+    RulesReport,
+    UsageReport,
+    WasteReport,
+    WhereHours,
+)
+from dutycycle_alerter.usage import GroupUsage, UserUsage
 from dutycycle_alerter.views import GpuNow, GpuSeries, IncidentFilter, NotEvaluable, Point, Status, TargetStatus
 
 NOW = 1_790_000_000.0
@@ -54,7 +64,7 @@ def incident(text: str = "", **changes: object) -> Incident:
         "known_at": NOW - 60,
         "diagnosis": Diagnosis(
             causes=(Cause.NO_PROCESS,),
-            evidence=(text or "all 2 GPUs at 0 % utilization or less over 30 min",),
+            evidence=(text or "all 2 GPUs at 0 % utilization over 30 min",),
             advice=("Cancel the job.",),
             commands=(text or "scancel 1",),
         ),
@@ -83,6 +93,7 @@ class FixedReader:
     people: Sequence[UserUsage] = ()
     devices: Sequence[GpuNow] = ()
     amounts: Sequence[FleetAmounts] = ()
+    intended: Sequence[Expectation] = ()
     broken: bool = False
 
     def _check(self) -> None:
@@ -110,6 +121,14 @@ class FixedReader:
         self._check()
         return self.curves
 
+    def expectations(self, *, current: bool = True) -> Sequence[Expectation]:
+        self._check()
+        return self.intended
+
+    def muted(self, receiver: str, user: str) -> bool:
+        self._check()
+        return False
+
     def users(self, *, since: float, until: float) -> Sequence[UserUsage]:
         self._check()
         return self.people
@@ -117,6 +136,20 @@ class FixedReader:
     def fleet(self, *, since: float, until: float) -> Sequence[FleetAmounts]:
         self._check()
         return self.amounts
+
+    def usage_report(self, asked: Asked) -> UsageReport:
+        self._check()
+        rows = [GroupUsage(one.user, one.allocated, one.observed, one.busy, one.energy) for one in self.people]
+        return UsageReport(asked, tuple(row for row in rows if asked.user in (None, row.name)), NOW - 86400)
+
+    def waste_report(self, asked: Asked) -> WasteReport:
+        self._check()
+        parts = tuple(IncidentWaste(one.subject, 1, one.wasted, one.energy) for one in self.found)
+        return WasteReport(asked, WhereHours(busy=3600.0), parts, parts, NOW - 86400)
+
+    def rules_report(self, asked: Asked) -> RulesReport:
+        self._check()
+        return RulesReport(asked, tuple(RuleOutcomes(one.subject, 1) for one in self.found), NOW - 86400)
 
     def gpus(self) -> Sequence[GpuNow]:
         self._check()
@@ -133,6 +166,20 @@ class FixedReader:
         raise AssertionError("not asked to change anything")
 
     def resolve(self, incident_id: int, *, actor: str, note: str = "") -> Incident:
+        raise AssertionError("not asked to change anything")
+
+    def intend(
+        self, incident_id: int, *, actor: str, reason: str, scope: Scope, until: float, covered: Covered = Covered.OPEN
+    ) -> Incident:
+        raise AssertionError("not asked to change anything")
+
+    def withdraw(self, expectation_id: int, *, actor: str) -> Expectation:
+        raise AssertionError("not asked to change anything")
+
+    def mute(self, receiver: str, user: str) -> None:
+        raise AssertionError("not asked to change anything")
+
+    def unmute(self, receiver: str, user: str) -> None:
         raise AssertionError("not asked to change anything")
 
 
@@ -170,4 +217,5 @@ def full_reader(text: str) -> FixedReader:
         curves=[GpuSeries(one.gpus[0], tuple(Point(NOW - 600 + 60 * n, 0.1 * n) for n in range(10)))],
         people=[UserUsage(text, 7200, 7200, 360, energy=3.6e6, jobs=1, incidents=1)],
         devices=[gpu_now(gpu=one.gpus[0], workloads=((text, text, 0.5),))],
+        intended=[Expectation(Scope.JOB, text, text, ("idle",), text, text, NOW - 60, NOW + 86400, 7, 3)],
     )

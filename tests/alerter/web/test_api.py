@@ -92,6 +92,20 @@ def test_gpus_of_a_silent_exporter_are_null(live: Live) -> None:
     assert found[0]["workloads"] == [{"workload": "slurm/41207", "user": "alice", "share": 1.0}]
 
 
+@pytest.mark.parametrize("what", ["users", "gpus"])
+def test_long_lists_come_in_parts(live: Live, what: str) -> None:
+    """And what is counted over all of them is counted over all of them in each part."""
+    whole = get(live.client, what)
+    assert (whole["total"], whole["offset"]) == (len(whole[what]), 0)
+    part = get(live.client, f"{what}?limit=3&offset=2")
+    assert part[what] == whole[what][2:5]
+    assert (part["total"], part["offset"]) == (whole["total"], 2)
+    assert part.get("users_histogram") == whole.get("users_histogram")
+    assert get(live.client, f"{what}?offset=10000")[what] == []
+    for wrong in ("limit=0", "limit=10001", "offset=-1", "limit=x"):
+        assert live.client.get(f"/api/v1/{what}?{wrong}").status == 422
+
+
 def test_the_fleets_hours(serve: Serve) -> None:
     amounts = (
         FleetAmounts("", "", pending=7200.0, held=3600.0),
@@ -158,17 +172,30 @@ def test_unknown_is_null(serve: Serve) -> None:
 def test_the_description_names_every_shape_and_path(serve: Serve) -> None:
     described = get(serve(FixedReader()), "openapi.json")
     assert sorted(described["paths"]) == [
+        "/api/v1/expectations",
+        "/api/v1/expectations/{expectation_id}",
         "/api/v1/fleet",
         "/api/v1/gpus",
         "/api/v1/incidents",
         "/api/v1/incidents/{incident_id}",
+        *(f"/api/v1/incidents/{{incident_id}}/{what}" for what in ("acknowledge", "intend", "resolve", "snooze")),
+        *(f"/api/v1/reports/{what}" for what in ("rules", "waste", "{kind}")),
         "/api/v1/status",
         "/api/v1/users",
     ]
     for path in described["paths"].values():
-        schema = path["get"]["responses"]["200"]["content"]["application/json"]["schema"]
-        assert schema["$ref"].endswith("Answer")
+        for operation in path.values():
+            schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
+            assert schema["$ref"].endswith("Answer")
     assert "When the condition began." in json.dumps(described["components"]["schemas"]["IncidentShape"])
+
+
+@pytest.mark.parametrize("kind", ["users", "accounts", "models", "waste", "rules"])
+def test_reports_are_those_of_the_command(serve: Serve, kind: str) -> None:
+    found = get(serve(full_reader("zoe")), f"reports/{kind}?since=7d&cluster=north")
+    assert (found["kind"], found["cluster"], found["replay"]) == (kind, "north", False)
+    rows = found["causes"] if kind == "waste" else found["rows"]
+    assert len(rows) == 1
 
 
 def test_times_are_utc_to_the_millisecond() -> None:

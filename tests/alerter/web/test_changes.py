@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
@@ -98,7 +99,7 @@ def test_resolve(live: Live, browser: Browser) -> None:
     assert browser.send("resolve").status == 303
     page = parse(live.client.page(browser.path))
     assert "resolved: by a person" in page.words
-    assert not page.all("form")
+    assert [form.attributes["action"] for form in page.all("form")] == [f"{browser.path}/intended"]
 
 
 @pytest.mark.parametrize("change", ["acknowledge", "snooze", "resolve"])
@@ -186,6 +187,19 @@ def test_cookies_are_out_of_reach_of_scripts_and_other_sites(live: Live, browser
             assert re.search("HttpOnly", cookie)
             assert re.search("SameSite=lax", cookie)
             assert "Secure" not in cookie  # it is plain HTTP
+
+
+def test_under_an_https_public_name_cookies_are_secure_and_forms_come_from_there(
+    live_site: Callable[..., Live],
+) -> None:
+    """Also where the proxy is on another machine, and is not believed that the browser used TLS."""
+    live = live_site(public_url="https://gpus.example.org")
+    number, host = live.incident_of("alice"), {"Host": "gpus.example.org"}
+    page = live.client.get(f"/incidents/{number}", **host)
+    assert "Secure" in page.headers["set-cookie"]
+    browser = Browser(live.client, number)
+    for origin, status in (("http://gpus.example.org", 403), ("null", 403), ("https://gpus.example.org", 303)):
+        assert browser.send("resolve", headers={**host, "Origin": origin}).status == status
 
 
 def test_behind_tls_cookies_are_secure(live: Live) -> None:

@@ -8,9 +8,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from dutycycle_alerter.settings.web import Auth
 from dutycycle_alerter.web.guard import MAX_BODY, host_name
 from tests.alerter.web.conftest import Client
 from tests.alerter.web.doubles import FixedReader, full_reader
+from tests.alerter.web.people import AUTH
 
 Serve = Callable[..., Client]
 
@@ -82,10 +84,24 @@ def test_a_proxys_page_may_change_things_under_its_name(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/incidents/7", "/nowhere", "/api/v1/status", "/static/style.css", "/-/healthy", "/?page=0"]
+    "path",
+    [
+        "/",
+        "/incidents/7",
+        "/expectations",
+        "/login",
+        "/act/x",
+        "/unsubscribe/x",
+        "/nowhere",
+        "/api/v1/status",
+        "/static/style.css",
+        "/-/healthy",
+        "/?page=0",
+    ],
 )
-def test_every_answer_carries_the_security_headers(serve: Serve, path: str) -> None:
-    headers = serve(full_reader("")).get(path).headers
+@pytest.mark.parametrize("auth", [None, AUTH], ids=["open", "with log-in"])
+def test_every_answer_carries_the_security_headers(serve: Serve, path: str, auth: Auth | None) -> None:
+    headers = serve(full_reader(""), auth=auth).get(path).headers
     policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
     assert policy["default-src"] == "'none'"
     assert policy["style-src"] == "'self'"

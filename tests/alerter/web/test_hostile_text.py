@@ -6,22 +6,46 @@ import json
 import unicodedata
 from collections.abc import Callable, Iterator
 from datetime import UTC
+from urllib.parse import urlsplit
 
 import pytest
 import urllib3
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dutycycle_alerter.notify.links import Action, Links
+from dutycycle_alerter.notify.model import OPERATORS, Recipient, To
 from dutycycle_alerter.printable import printable
 from dutycycle_alerter.web.app import create_app
 from dutycycle_alerter.web.server import Server
-from tests.alerter.web.conftest import LOOPBACK, Client
+from tests.alerter.web.conftest import KEY, LOOPBACK, Client
 from tests.alerter.web.doubles import NOW, FixedReader, full_reader
 from tests.alerter.web.html import Element, parse
 
 Serve = Callable[..., Client]
-PAGES = ("/?state=all", "/incidents/7", "/users", "/gpus")
-API = ("/api/v1/incidents", "/api/v1/incidents/7", "/api/v1/users", "/api/v1/gpus", "/api/v1/status")
+READ = ("/?state=all", "/incidents/7", "/expectations", "/users", "/gpus")
+LINKS = Links("http://127.0.0.1", KEY)
+NAMED = "<b>\u202ea\n&amp;"
+PAGES = (
+    *READ,
+    *(
+        urlsplit(url).path
+        for url in (
+            LINKS.action(7, Action.INTENDED, OPERATORS, now=NOW),
+            LINKS.action(7, Action.SNOOZE, OPERATORS, now=NOW),
+            LINKS.unsubscribe(NAMED, NAMED, now=NOW),
+        )
+    ),
+)
+API = (
+    "/api/v1/incidents",
+    "/api/v1/incidents/7",
+    "/api/v1/expectations",
+    "/api/v1/users",
+    "/api/v1/gpus",
+    "/api/v1/status",
+    "/api/v1/reports/users",
+)
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -65,7 +89,9 @@ class Site:
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
     reader = FixedReader()
-    with Server(create_app(reader, reader, clock=lambda: NOW, zone=UTC), LOOPBACK) as server:
+    with Server(
+        create_app(reader, reader, clock=lambda: NOW, zone=UTC, key=KEY, public_url="http://127.0.0.1"), LOOPBACK
+    ) as server:
         pool = urllib3.PoolManager(retries=False, timeout=60)
         yield Site(Client(server.url, pool), reader)
         pool.clear()
@@ -83,11 +109,23 @@ def check_page(page: str, plain: str) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("path", PAGES, ids=range(len(PAGES)))
 def test_known_attacks_are_shown_as_text(site: Site, path: str, text: str) -> None:
     page = site.page(path, text)
     check_page(page, site.plain[path])
     assert len(page) < 120_000
+
+
+@pytest.mark.parametrize("text", [NAMED, *HOSTILE], ids=range(len(HOSTILE) + 1))
+def test_a_link_of_somebody_whose_name_is_an_attack_shows_it_as_text(site: Site, text: str) -> None:
+    """Their own job's; a name that no address can carry has no link."""
+    mine, plain = (
+        urlsplit(LINKS.action(7, Action.SNOOZE, Recipient(To.OWNER, name), now=NOW)).path for name in (text, "plain")
+    )
+    if mine:
+        check_page(site.page(mine, text), site.page(plain, "plain"))
+    else:
+        assert not text.isprintable() or len(text) > 255
 
 
 _ANY = st.text(st.characters(codec=None), min_size=1, max_size=300)
@@ -99,7 +137,7 @@ _TOGETHER = settings(
 @_TOGETHER
 @given(text=_ANY | st.sampled_from(HOSTILE) | st.text("<>\"'&{}%/\\= \n\u202e", min_size=1, max_size=60))
 def test_no_text_changes_the_structure_of_a_page(site: Site, text: str) -> None:
-    for path in PAGES:
+    for path in READ:
         check_page(site.page(path, text), site.plain[path])
 
 

@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dutycycle_alerter.incidents.model import Severity, State
 from dutycycle_alerter.scheduler import TaskRuns
-from dutycycle_alerter.views import NotEvaluable, TargetStatus, WatchCounts
+from dutycycle_alerter.views import DeliveryCounts, NotEvaluable, OutboxDepth, TargetStatus, WatchCounts
 from tests.alerter.conftest import Simulated
 from tests.alerter.web.conftest import Client, Live
 from tests.alerter.web.doubles import NOW, FixedReader, incident, status
@@ -116,3 +116,29 @@ def test_the_format_is_what_the_scraper_asks_for(serve: Serve, accept: str) -> N
     wanted = "application/openmetrics-text" if "openmetrics" in accept else "text/plain"
     assert answer.headers["content-type"].startswith(wanted)
     assert (b"# EOF" in answer.data) is ("openmetrics" in accept)
+
+
+def test_what_waits_to_be_told_and_what_became_of_messages_is_counted_by_receiver(serve: Serve) -> None:
+    deliveries = {
+        "mail": DeliveryCounts(
+            sent=3, retried=2, failed=1, failing_since=NOW - 7200, error="secret.example.org: refused"
+        ),
+        "slack": DeliveryCounts(sent=5),
+    }
+    outbox = {"mail": OutboxDepth(4, NOW - 600), "gone": OutboxDepth(1, NOW + 60)}
+    client = serve(FixedReader(), outbox=lambda: outbox, deliveries=lambda: deliveries)
+    page = client.page("/metrics")
+    assert values(page, "dutycycle_deliveries_total") == {
+        ("mail", "sent"): 3,
+        ("mail", "retried"): 2,
+        ("mail", "failed"): 1,
+        ("slack", "sent"): 5,
+        ("slack", "retried"): 0,
+        ("slack", "failed"): 0,
+    }
+    assert values(page, "dutycycle_receiver_failing_seconds") == {("mail",): 7200, ("slack",): 0}
+    assert values(page, "dutycycle_outbox_notices") == {("gone",): 1, ("mail",): 4, ("slack",): 0}
+    assert values(page, "dutycycle_outbox_oldest_seconds") == {("gone",): 0, ("mail",): 600, ("slack",): 0}
+    ready = client.page("/-/ready")
+    assert "mail has failed for 2 h" in ready
+    assert "secret" not in ready + page

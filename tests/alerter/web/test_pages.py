@@ -12,7 +12,7 @@ import pytest
 from dutycycle_alerter.incidents.model import Cause, Diagnosis, Resolution, State
 from dutycycle_alerter.settings import Costs
 from dutycycle_alerter.usage import UserUsage
-from dutycycle_alerter.views import NotEvaluable, TargetStatus
+from dutycycle_alerter.views import DeliveryCounts, NotEvaluable, TargetStatus
 from tests.alerter.web.conftest import Client, Live
 from tests.alerter.web.doubles import NOW, FixedReader, full_reader, gpu_now, incident, status
 from tests.alerter.web.html import Element, parse
@@ -143,9 +143,10 @@ class TestIncident:
         ]
 
     def test_a_resolved_incident_says_why_and_cannot_be_changed(self, live: Live) -> None:
-        page = body(live.client.page(f"/incidents/{live.incident_of('heidi')}"))
+        path = f"/incidents/{live.incident_of('heidi')}"
+        page = body(live.client.page(path))
         assert "resolved: the job ended" in page.words
-        assert not page.all("form")
+        assert [form.attributes["action"] for form in page.all("form")] == [f"{path}/intended"]
         assert "if nothing changes" not in page.words
 
     def test_costs_are_shown_where_factors_are_configured(self, serve: Serve) -> None:
@@ -154,7 +155,7 @@ class TestIncident:
             serve(reader, costs=Costs(gpu_hour=2.5, currency="EUR", co2_grams_per_kwh=400)).page("/incidents/7")
         ).words
         assert "2.0 GPU-hours 5.00 EUR." in words
-        assert "0.4 kg CO₂" in words
+        assert "400 g CO₂" in words
 
     def test_without_measurements_there_is_no_plot(self, serve: Serve) -> None:
         reader = full_reader("")
@@ -314,6 +315,23 @@ class TestEveryPage:
     def test_the_strip_says_how_the_alerter_is(self, serve: Serve, shown: object, says: str) -> None:
         words = strip(serve(FixedReader(shown=shown)).page("/users"))  # type: ignore[arg-type]
         assert says in words
+
+    def test_the_strip_names_receivers_that_have_failed_for_long_and_not_what_they_say(self, serve: Serve) -> None:
+        failing = {
+            "mail": DeliveryCounts(failing_since=NOW - 7200, error="secret"),
+            "chat": DeliveryCounts(failing_since=NOW - 3600),
+            "hook": DeliveryCounts(failing_since=NOW - 60),
+            "pager": DeliveryCounts(),
+        }
+        for counts, says in (
+            (failing, "2 receivers do not take messages chat has failed for 1 h mail has failed for 2 h"),
+            ({"mail": failing["mail"]}, "1 receiver does not take messages mail has failed for 2 h"),
+        ):
+            words = strip(serve(FixedReader(), deliveries=lambda found=counts: found).page("/users"))
+            assert words.endswith(says)
+        assert "receiver" not in strip(
+            serve(FixedReader(), deliveries=lambda: {"hook": failing["hook"]}).page("/users")
+        )
 
     @pytest.mark.parametrize("path", [*PAGES, "/nowhere"])
     def test_headings_labels_landmarks(self, serve: Serve, path: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 
@@ -125,6 +126,52 @@ def test_a_request_in_progress_is_finished_before_it_stops() -> None:
         stopping.join(60)
         asking.join(60)
     assert answers == [b"done"]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\nHost: local",
+        b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nabc",
+        b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.1\r\nHost: local",
+    ],
+    ids=["nothing", "half a head", "half a body", "half a second head"],
+)
+def test_who_does_not_send_a_request_whole_is_cut_off(sent: bytes) -> None:
+    server = Server(app(), ListenAddress("127.0.0.1", 0), request_within=0.5)  # type: ignore[arg-type]
+    with server, socket.create_connection(("127.0.0.1", server.address.port), timeout=60) as connection:
+        connection.sendall(sent)
+        with contextlib.suppress(ConnectionResetError):
+            while connection.recv(65536):
+                pass
+
+
+def test_a_request_that_has_come_is_not_cut_off_while_it_is_answered() -> None:
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        import asyncio
+
+        await asyncio.sleep(0.5)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"4")]})
+        await send({"type": "http.response.body", "body": b"done"})
+
+    server = Server(slow, ListenAddress("127.0.0.1", 0), request_within=0.1)
+    with server, urllib3.PoolManager(retries=False, timeout=60) as pool:
+        assert [pool.request("POST", server.url, body=b"x" * 1000).data for _ in range(2)] == [b"done"] * 2
+
+
+def test_connections_beyond_what_it_bears_are_refused_and_the_others_go_on() -> None:
+    server = Server(app(), ListenAddress("127.0.0.1", 0), most=3)  # type: ignore[arg-type]
+    place, ask = ("127.0.0.1", server.address.port), b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with server, contextlib.ExitStack() as stack:
+        held = [stack.enter_context(socket.create_connection(place, timeout=60)) for _ in range(3)]
+        held[0].sendall(ask)
+        assert held[0].recv(65536).startswith(b"HTTP/1.1 200 ")
+        refused = stack.enter_context(socket.create_connection(place, timeout=60))
+        with contextlib.suppress(ConnectionResetError):
+            assert refused.recv(65536) == b""
+        held[1].sendall(ask)
+        assert held[1].recv(65536).startswith(b"HTTP/1.1 200 ")
 
 
 def test_ipv6_where_there_is_one() -> None:

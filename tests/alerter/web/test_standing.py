@@ -10,6 +10,7 @@ import pytest
 from dutycycle_alerter.views import Evaluating, Standing, Status
 from tests.alerter.web.conftest import Client
 from tests.alerter.web.doubles import NOW, FixedReader, status
+from tests.alerter.web.people import AUTH, bearer
 from tests.alerter.web.test_metrics import values
 
 Serve = Callable[..., Client]
@@ -47,6 +48,13 @@ def test_pages_and_health_say_who_evaluates_where_it_may_be_another(
         page = client.page(path)
         assert said in page
         assert ("evaluates" in page) == bool(said)
+
+
+def test_who_sees_their_own_jobs_only_is_not_told_of_machines(serve: Serve) -> None:
+    client = serve(FixedReader(shown=status(evaluating=HELD)), standing=lambda: FOLLOWS, auth=AUTH)
+    for name, told in (("olga", True), ("alice", False)):
+        assert ("serves this" in client.get("/users", **bearer(name)).data.decode()) is told
+        assert ('"replica"' in client.get("/api/v1/status", **bearer(name)).data.decode()) is told
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import ceil, floor
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from dutycycle_alerter.model import Consumption
 from dutycycle_alerter.promql.answers import Matrix, Vector
 from dutycycle_alerter.sources.prometheus.identity import JobKey
 from dutycycle_alerter.sources.prometheus.selectors import Query
+from dutycycle_alerter.usage import idle_seconds, known_sum
 
 LAG = 2
 """Scrape intervals until a sample of an engine that scrapes by itself is there: it carries the time at which its scrape
@@ -37,6 +39,8 @@ _PARKED = 86400.0
 
 Where = tuple[str, str, str, int]
 """Cluster, workload, model, number of the hour."""
+_Gpu = tuple[str, str, str]
+"""Node, UUID, MIG instance."""
 
 
 @dataclass(slots=True)
@@ -75,7 +79,7 @@ class Growth:
 
     interval: float
     hour: float
-    used: defaultdict[Where, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
+    used: defaultdict[tuple[Where, _Gpu], dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
     owners: dict[JobKey, Mapping[str, str]] = field(default_factory=dict)
     grown_at: dict[JobKey, float] = field(default_factory=dict)
 
@@ -116,23 +120,27 @@ class Growth:
         minutes.
         """
         hour = floor((start + end) / 2 / self.hour)
-        for (cluster, _, _, _, workload, model), value in zip(vector.keys, vector.values.tolist(), strict=True):
-            used = self.used[cluster, workload, model, hour]
+        for (cluster, *gpu, workload, model), value in zip(vector.keys, vector.values.tolist(), strict=True):
+            used = self.used[(cluster, workload, model, hour), _gpu(gpu)]
             used[name] = used.get(name, 0.0) + value
 
     def consumption(self) -> dict[JobKey, list[Consumption]]:
         """By job, in the order of time."""
         found: defaultdict[JobKey, list[Consumption]] = defaultdict(list)
-        for (cluster, workload, model, hour), used in sorted(self.used.items()):
-            if not any(used.values()):
-                continue
+        by_gpu: defaultdict[Where, list[dict[str, float]]] = defaultdict(list)
+        for (where, _), used in self.used.items():
+            if any(used.values()):
+                by_gpu[where].append(used)
+        for (cluster, workload, model, hour), parts in sorted(by_gpu.items(), key=itemgetter(0)):
             part = Consumption(
                 model=model,
-                allocated=used.get("allocated", 0.0),
-                observed=used.get("observed", 0.0),
-                busy=used.get("busy", 0.0),
-                energy=used.get("energy"),
+                allocated=sum(used.get("allocated", 0.0) for used in parts),
+                observed=sum(used.get("observed", 0.0) for used in parts),
+                busy=sum(used.get("busy", 0.0) for used in parts),
+                energy=known_sum(used.get("energy") for used in parts),
                 at=(hour + 0.5) * self.hour,
+                # A counter that did not grow is not in it.
+                idle=known_sum(idle_seconds(used.get("observed"), used.get("busy", 0.0)) for used in parts),
             )
             found[cluster, workload].append(part)
         return found
@@ -151,8 +159,8 @@ class Growth:
         width = int(hours.max()) - first + 1 if len(hours) else 1
         totals = np.bincount(series * width + (hours - first), weights=growth, minlength=len(keys) * width)
         for place in np.flatnonzero(totals).tolist():
-            cluster, _, _, _, workload, model = keys[place // width]
-            used = self.used[cluster, workload, model, first + place % width]
+            cluster, *gpu, workload, model = keys[place // width]
+            used = self.used[(cluster, workload, model, first + place % width), _gpu(gpu)]
             used[name] = used.get(name, 0.0) + float(totals[place])
         if name == "allocated":
             newest = np.zeros(len(keys))
@@ -160,6 +168,11 @@ class Growth:
             for place in np.flatnonzero(newest).tolist():
                 job = keys[place][0], keys[place][4]
                 self.grown_at[job] = max(float(newest[place]), self.grown_at.get(job, 0.0))
+
+
+def _gpu(labels: list[str]) -> _Gpu:
+    node, uuid, mig = labels
+    return node, uuid, mig
 
 
 class Parked:

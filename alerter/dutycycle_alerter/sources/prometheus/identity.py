@@ -251,6 +251,12 @@ class Identity:
         return self.sights.get(node, _UNSEEN)
 
 
+def twice(answers: Answers) -> str:
+    """What is to be said of allocations that the engine has twice; empty where there are none."""
+    count = sum(value for _, value in answers.items("twice"))
+    return f"{count:.0f} allocations are there twice; the higher values count" if count else ""
+
+
 _UNSEEN = Sight()
 
 

@@ -26,7 +26,7 @@ from dutycycle_alerter.sources.prometheus.asking import Deadline, Engine, Fold, 
 from dutycycle_alerter.sources.prometheus.collecting import no_collection
 from dutycycle_alerter.sources.prometheus.columns import cells
 from dutycycle_alerter.sources.prometheus.devices import DeviceEvidence
-from dutycycle_alerter.sources.prometheus.identity import Answers, Identity, Known
+from dutycycle_alerter.sources.prometheus.identity import Answers, Identity, Known, twice
 from dutycycle_alerter.sources.prometheus.learned import Learned
 from dutycycle_alerter.sources.prometheus.listening import Listening
 from dutycycle_alerter.sources.prometheus.loading import Loading
@@ -282,12 +282,6 @@ class PrometheusSource:
             if tables.at - start <= longest:
                 begin, end = tables.places[job.id]
                 self._loading.watch(job, used[begin:end], total[begin:end], tables.at)
-
-
-def twice(answers: Answers) -> str:
-    """What is to be said of allocations that the engine has twice; empty where there are none."""
-    count = sum(value for _, value in answers.items("twice"))
-    return f"{count:.0f} allocations are there twice; the higher values count" if count else ""
 
 
 def _nothing(length: float) -> WindowEvidence:

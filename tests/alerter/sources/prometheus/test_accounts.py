@@ -80,6 +80,26 @@ def test_the_first_sample_of_a_counter_is_nobodys() -> None:
     assert total(grown({START + STEP: 500.0, START + 2 * STEP: 515.0}, [START, START + 60])) == 15
 
 
+def test_idle_is_what_was_measured_of_the_gpus_that_did_nothing() -> None:
+    """The counter of a GPU that did nothing does not grow, or is not there."""
+    busy_gpu, idle_gpu, unmeasured = (("c", "n", f"GPU-{i}", "", "slurm/1", "H200") for i in range(3))
+    growth, parked = Growth(STEP, HOUR), Parked()
+    for name, rates in (
+        ("allocated", {busy_gpu: 1.0, idle_gpu: 1.0, unmeasured: 1.0}),
+        ("observed", {busy_gpu: 1.0, idle_gpu: 1.0}),
+        ("busy", {busy_gpu: 0.5, idle_gpu: 0.0}),
+    ):
+        times = START + STEP * np.arange(5)
+        values = np.concatenate([rate * (times - START) for rate in rates.values()])
+        offsets = np.arange(len(rates) + 1) * len(times)
+        answer = Matrix(list(rates), offsets, np.tile(times, len(rates)), values)
+        growth.add(name, answer, START, START + 60, parked)
+    ((part,),) = growth.consumption().values()
+    assert (part.allocated, part.observed, part.busy, part.idle) == (180, 120, 30, 60)
+    unknown = grown({START: 0.0, START + STEP: 15.0}, [START, START + 60])
+    assert [part.idle for parts in unknown.consumption().values() for part in parts] == [None]
+
+
 def test_energy_is_none_where_no_gpu_counts_it() -> None:
     (parts,) = grown({START: 0.0, START + STEP: 15.0}, [START, START + 60]).consumption().values()
     assert [part.energy for part in parts] == [None]

@@ -10,7 +10,8 @@ from dutycycle_alerter.settings import Costs
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """GPU-seconds, joules, money and grams of CO2, on the shown scale; None where no factor is configured.
+    """GPU-seconds wasted and their money, joules and grams of CO2 drawn by all GPUs of the job meanwhile; on the shown
+    scale, None where no factor is configured.
 
     `per_day` is GPU-seconds a day if nothing changes; None once resolved.
     """

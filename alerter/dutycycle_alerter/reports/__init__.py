@@ -1,0 +1,1 @@
+"""Reports of the ledger: who and what used GPUs how well, where their hours went, and how often rules were right."""

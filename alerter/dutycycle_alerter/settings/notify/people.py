@@ -1,0 +1,40 @@
+"""From the user of a job to a person: an address, and when that person is to hear of a job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from dutycycle_alerter.settings.notify.address import is_address
+from dutycycle_alerter.settings.policies import RuleNames
+from dutycycle_alerter.settings.types import Duration, Number, Section
+
+
+def _template(text: str) -> str:
+    if text and (text.count("{user}") != 1 or not is_address(text.replace("{user}", "u"))):
+        raise ValueError("expected an address with {user} in it, such as {user}@example.org")
+    return text
+
+
+class People(Section):
+    """How the user of a job is reached. Who has no address is told by nobody, and the incident says so."""
+
+    address: Annotated[str, AfterValidator(_template)] = ""
+    """The e-mail address of a user: `{user}@example.org`."""
+    map_file: Path | None = None
+    """A file with lines `user address`, read anew when it changes; it goes before the template. A user with no address
+    after it has none.
+    """
+
+
+class Owners(Section):
+    """When the user of a job hears of it. Operators hear of everything that their routes match."""
+
+    wasted_gpu_hours: Number = Field(default=24, ge=0)
+    """Efficiency rules are told to users whose jobs wasted more than this, within incidents,"""
+    within: Duration = 7 * 86400
+    """over this time."""
+    at_once: RuleNames = ("idle", "hung")
+    """Rules that are told at critical whatever they cost."""

@@ -1,0 +1,90 @@
+"""The routes: which incidents each receiver is told of, about whom, and in which portions."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from dutycycle_alerter.settings.calendar import Clock, Day
+from dutycycle_alerter.settings.matching import ANY, Patterns
+from dutycycle_alerter.settings.notify.receivers import ReceiverName
+from dutycycle_alerter.settings.types import Duration, Section
+
+
+class News(StrEnum):
+    """What is new about an incident. `updated` is whatever else changed: its rules, its cause, what a person did."""
+
+    OPENED = "opened"
+    REOPENED = "reopened"
+    ESCALATED = "escalated"
+    UPDATED = "updated"
+    RESOLVED = "resolved"
+
+
+class Digest(StrEnum):
+    """How often a digest comes."""
+
+    DAILY = "daily"
+    WEEKLY = "weekly"
+
+
+class Route(Section):
+    """Incidents of which every field matches are told to a receiver. Of the routes to one receiver and audience, the
+    first that matches counts.
+    """
+
+    receiver: ReceiverName
+    """The receiver's name."""
+    audience: Literal["operators", "owner"] = "operators"
+    """Who is told: the receiver's own address, or the user of the job, as `notify.owners` has it."""
+    rules: Patterns = ANY
+    """Pattern of the primary rule."""
+    severity: Literal["info", "warning", "critical"] = "warning"
+    """The lowest severity that is told."""
+    scheduler: Patterns = ANY
+    """Pattern of the scheduler: `slurm`, `k8s`, `local`; empty for GPUs and nodes."""
+    cluster: Patterns = ANY
+    """Pattern of the cluster."""
+    account: Patterns = ANY
+    """Pattern of the account."""
+    namespace: Patterns = ANY
+    """Pattern of the Kubernetes namespace."""
+    partition: Patterns = ANY
+    """Pattern of the Slurm partition."""
+    user: Patterns = ANY
+    """Pattern of the user."""
+    node: Patterns = ANY
+    """Pattern of some node."""
+    news: tuple[News, ...] | None = Field(default=None, min_length=1)
+    """What is told. By default everything to Slack, Alertmanager and webhooks; to others what opened or became worse,
+    and to users by mail what opened.
+    """
+    group_by: tuple[
+        Literal["rule", "severity", "cluster", "scheduler", "account", "namespace", "user", "node"], ...
+    ] = ()
+    """Incidents that agree in these come in one message; by default everything for one recipient."""
+    group_wait: Duration = 60
+    """How long a message waits for more of its kind."""
+    group_interval: Duration = 900
+    """Time between two messages of one group at least."""
+    digest: Digest | None = None
+    """Not at once, but in a daily or weekly digest,"""
+    digest_at: Clock = "08:00"
+    """at this time of day in `notify.timezone`,"""
+    digest_day: Day = Day.MON
+    """and on this day, if it is weekly."""
+
+
+class Weekly(Section):
+    """The operator's weekly mail: who used how much and how well, what was wasted, which rules were wrong."""
+
+    receiver: ReceiverName
+    """The receiver's name: e-mail, Slack or a webhook."""
+    day: Day = Day.MON
+    """When it is sent, in `notify.timezone`."""
+    at: Clock = "08:00"
+    """At which time of day."""
+    since: Duration = 7 * 86400
+    """How far it looks back."""

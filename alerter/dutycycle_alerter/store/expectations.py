@@ -1,0 +1,77 @@
+"""What people said was intended, to and from rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import sqlalchemy as sa
+
+from dutycycle_alerter.incidents.expectations import Expectation, Scope, extending
+from dutycycle_alerter.store.schema import expectation
+from dutycycle_alerter.store.types import storable_name
+
+_COLUMNS = expectation.c
+
+
+def in_force(connection: sa.Connection, now: float) -> list[Expectation]:
+    """Those that count now, the one that ends first at the front."""
+    query = (
+        sa.select(expectation)
+        .where(_COLUMNS.expires_at > now, _COLUMNS.withdrawn_at.is_(None))
+        .order_by(_COLUMNS.expires_at, _COLUMNS.id)
+    )
+    return [_from_row(row) for row in connection.execute(query)]
+
+
+def everyone(connection: sa.Connection) -> list[Expectation]:
+    """All that are remembered, the newest first."""
+    query = sa.select(expectation).order_by(_COLUMNS.at.desc(), _COLUMNS.id.desc())
+    return [_from_row(row) for row in connection.execute(query)]
+
+
+def get(connection: sa.Connection, expectation_id: int, *, to_write: bool = False) -> Expectation | None:
+    """One by its number; None where there is none, or can be none."""
+    if not 0 < expectation_id < 2**31:
+        return None
+    query = sa.select(expectation).where(_COLUMNS.id == expectation_id)
+    row = connection.execute(query.with_for_update() if to_write else query).first()
+    return None if row is None else _from_row(row)
+
+
+def add(connection: sa.Connection, said: Expectation) -> Expectation:
+    """Keep what was said, by extending what says the same where there is such; returns it as it is kept."""
+    said = replace(said, actor=storable_name(said.actor))  # as it is read, to be found again
+    query = (
+        sa.select(expectation)
+        .where(_COLUMNS.subject == said.subject, _COLUMNS.expires_at > said.at, _COLUMNS.withdrawn_at.is_(None))
+        .order_by(_COLUMNS.id)
+        .with_for_update()
+    )
+    kept = extending([_from_row(row) for row in connection.execute(query)], said)
+    if kept.id:
+        save(connection, kept)
+        return kept
+    number = connection.execute(sa.insert(expectation).values(_to_row(kept)).returning(_COLUMNS.id)).scalar_one()
+    return replace(kept, id=number)
+
+
+def save(connection: sa.Connection, changed: Expectation) -> None:
+    """Write one that is there."""
+    connection.execute(sa.update(expectation).where(_COLUMNS.id == changed.id).values(_to_row(changed)))
+
+
+def forget(connection: sa.Connection, before: float, *, limit: int) -> int:
+    """Delete some of those that were over before a time; returns how many."""
+    over = sa.or_(_COLUMNS.expires_at < before, _COLUMNS.withdrawn_at < before)
+    some = sa.select(_COLUMNS.id).where(over).limit(limit).scalar_subquery()
+    return connection.execute(sa.delete(expectation).where(_COLUMNS.id.in_(some))).rowcount
+
+
+def _to_row(item: Expectation) -> dict[str, Any]:
+    row = {name: getattr(item, name) for name in _COLUMNS.keys() if name != "id"}  # noqa: SIM118
+    return {**row, "scope": item.scope.value, "rules": list(item.rules)}
+
+
+def _from_row(row: Any) -> Expectation:
+    return Expectation(**{**row._mapping, "scope": Scope(row.scope), "rules": tuple(row.rules)})  # noqa: SLF001

@@ -1,0 +1,236 @@
+"""The notices of the outbox: written for events, read for those who tell. Deliveries are `store/deliveries.py`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sqlalchemy as sa
+
+from dutycycle_alerter.incidents.model import EventKind, Incident, OpenRule, Severity, State
+from dutycycle_alerter.notify.gathering import UNSUBSCRIBED, Waiting
+from dutycycle_alerter.notify.model import Recipient, To
+from dutycycle_alerter.notify.owners import Waste
+from dutycycle_alerter.notify.planning import Notice
+from dutycycle_alerter.notify.routing import LOUD, Address
+from dutycycle_alerter.store.incidents import from_row, to_rule
+from dutycycle_alerter.store.schema import delivery, event, incident, mute, notice
+from dutycycle_alerter.views import OutboxDepth
+
+_INSERT = sa.insert(notice)
+# As the index says it: SQLite knows it by these words.
+_WAITS = sa.literal_column("notice.delivery_id IS NULL AND notice.dropped IS NULL", sa.Boolean)
+_UNDELIVERED = sa.literal_column("delivery.sent_at IS NULL AND delivery.failed_at IS NULL", sa.Boolean)
+_ACTIVE = sa.literal_column(f"state != '{State.RESOLVED.value}'", sa.Boolean)
+_LOUD = sorted(news.value for news in LOUD)
+_SILENT = (EventKind.TOLD.value, EventKind.NOT_TOLD.value)
+_CHUNK = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Unaware:
+    """An active incident whose user was not told by a receiver."""
+
+    incident_id: int
+    user: str
+    rules: tuple[OpenRule, ...]
+
+
+def recipient_of(row: Any) -> Recipient:
+    """Of a row with `audience` and `user`."""
+    return Recipient(To(row.audience), row.user)
+
+
+def add(connection: sa.Connection, notices: Iterable[Notice]) -> None:
+    """Put notices into the outbox."""
+    rows = [
+        {
+            "receiver": item.receiver,
+            "audience": item.to.to.value,
+            "user": item.to.user,
+            "bundle": item.bundle,
+            "incident_id": item.incident_id,
+            "news": item.news.value,
+            "at": item.at,
+            "actor": item.actor,
+            "text": item.text,
+            "due_at": item.due_at,
+            "digest": item.digest,
+        }
+        for item in notices
+    ]
+    if rows:
+        connection.execute(_INSERT, rows)
+
+
+def has_news(connection: sa.Connection, after: int) -> bool:
+    """Whether anything happened after an event that may be told."""
+    query = sa.select(event.c.id).where(event.c.id > after, event.c.kind.not_in(_SILENT)).limit(1)
+    return connection.execute(query).first() is not None
+
+
+def concerned(connection: sa.Connection, incident_ids: Collection[int]) -> dict[int, Incident]:
+    """The incidents with these numbers; those that there are not are left out."""
+    found: dict[int, Incident] = {}
+    for numbers in chunks(incident_ids):
+        query = sa.select(incident).where(incident.c.id.in_(numbers))
+        found |= {row.id: from_row(row) for row in connection.execute(query)}
+    return found
+
+
+def told(connection: sa.Connection, incident_ids: Collection[int]) -> dict[int, set[Address]]:
+    """Who knows of each incident, or will: a notice that says so was delivered, or waits."""
+    columns = notice.c
+    found: defaultdict[int, set[Address]] = defaultdict(set)
+    for numbers in chunks(incident_ids):
+        query = (
+            sa.select(columns.incident_id, columns.receiver, columns.audience, columns.user)
+            .outerjoin(delivery, delivery.c.id == columns.delivery_id)
+            .where(
+                columns.incident_id.in_(numbers),
+                columns.news.in_(_LOUD),
+                columns.dropped.is_(None),
+                delivery.c.failed_at.is_(None),
+            )
+            .distinct()
+        )
+        for row in connection.execute(query):
+            found[row.incident_id].add((row.receiver, recipient_of(row)))
+    return found
+
+
+def unaware(connection: sa.Connection, receiver: str) -> list[Unaware]:
+    """Incidents of jobs that are not over, of which the receiver was not to tell the user yet. Those that a person
+    takes care of are among them, those that are snoozed are not.
+    """
+    knows = sa.select(notice.c.id).where(
+        notice.c.incident_id == incident.c.id,
+        notice.c.receiver == receiver,
+        notice.c.audience == To.OWNER.value,
+        notice.c.news.in_(_LOUD),
+        notice.c.dropped.is_(None),
+    )
+    query = (
+        sa.select(incident.c.id, incident.c.user, incident.c.rules)
+        .where(
+            _ACTIVE,
+            incident.c.kind == "efficiency",
+            incident.c.state != State.SNOOZED.value,
+            incident.c.user != "",
+            ~knows.exists(),
+        )
+        .order_by(incident.c.id)
+    )
+    return [Unaware(row.id, row.user, tuple(map(to_rule, row.rules))) for row in connection.execute(query)]
+
+
+def wastes(connection: sa.Connection, users: Collection[str], since: float) -> Iterator[tuple[str, Waste]]:
+    """What the incidents of these users wasted that were not over at a time."""
+    columns = incident.c
+    for names in chunks(users):
+        query = sa.select(
+            columns.user, columns.started_at, columns.known_at, columns.resolved_at, columns.wasted
+        ).where(
+            columns.user.in_(names),
+            columns.kind == "efficiency",
+            sa.or_(columns.resolved_at.is_(None), columns.resolved_at > since),
+        )
+        for row in connection.execute(query):
+            until = row.known_at if row.resolved_at is None else row.resolved_at
+            yield row.user, Waste(row.started_at, until, row.wasted)
+
+
+def muted(connection: sa.Connection) -> set[tuple[str, str]]:
+    """(receiver, user) of users who unsubscribed."""
+    return {(row.receiver, row.user) for row in connection.execute(sa.select(mute.c.receiver, mute.c.user))}
+
+
+def first_due(connection: sa.Connection, receiver: str) -> float | None:
+    """When the first of the receiver's notices that wait is due; None where none waits."""
+    query = sa.select(sa.func.min(notice.c.due_at)).where(notice.c.receiver == receiver, _WAITS)
+    due: float | None = connection.execute(query).scalar()
+    return due
+
+
+def waiting(connection: sa.Connection, receiver: str, *, most: int) -> list[Waiting]:
+    """The receiver's notices that wait, those that are due first; of very many some, of each recipient."""
+    columns = notice.c
+    # So that what waits for one keeps nobody else's from being seen.
+    place = sa.func.row_number().over(
+        partition_by=(columns.audience, columns.user), order_by=(columns.due_at, columns.id)
+    )
+    query = (
+        sa.select(
+            columns.id,
+            columns.audience,
+            columns.user,
+            columns.bundle,
+            columns.incident_id,
+            columns.due_at,
+            columns.digest,
+            incident.c.state,
+            incident.c.severity,
+            incident.c.kind,
+        )
+        .join(incident, incident.c.id == columns.incident_id)
+        .where(columns.receiver == receiver, _WAITS)
+        .order_by(place, columns.due_at, columns.id)
+        .limit(most)
+    )
+    found = sorted(connection.execute(query), key=lambda row: (row.due_at, row.id))
+    return [
+        Waiting(
+            id=row.id,
+            to=recipient_of(row),
+            bundle=row.bundle,
+            incident_id=row.incident_id,
+            due_at=row.due_at,
+            digest=row.digest,
+            state=State(row.state),
+            severity=Severity(row.severity),
+            is_report=row.kind == "report",
+        )
+        for row in found
+    ]
+
+
+def drop(connection: sa.Connection, reasons: Mapping[int, str]) -> None:
+    """Put notices aside that nobody needs to be told any more. One whose incident is open again by now stays, and so
+    does that of a user who hears only of what is critical, which it is by now.
+    """
+    for reason in sorted(set(reasons.values())):
+        columns = incident.c
+        if reason == UNSUBSCRIBED:
+            still = columns.severity != Severity.CRITICAL.value
+        else:
+            still = columns.state.in_([State.RESOLVED.value, State.SNOOZED.value])
+        holds = sa.select(columns.id).where(columns.id == notice.c.incident_id, still).exists()
+        for numbers in chunks([number for number, said in reasons.items() if said == reason]):
+            mine = sa.and_(notice.c.id.in_(numbers), notice.c.delivery_id.is_(None))
+            connection.execute(sa.update(notice).where(mine, holds).values(dropped=reason))
+
+
+def depths(connection: sa.Connection) -> dict[str, OutboxDepth]:
+    """What waits for each receiver: notices in no message yet, and those in messages that were not delivered."""
+    found: dict[str, OutboxDepth] = {}
+    counted = sa.select(notice.c.receiver, sa.func.count(), sa.func.min(notice.c.due_at)).group_by(notice.c.receiver)
+    together = counted.join(delivery, delivery.c.id == notice.c.delivery_id).where(_UNDELIVERED)
+    for query in (counted.where(_WAITS), together):
+        for receiver, number, due_at in connection.execute(query):
+            known = found.get(receiver, OutboxDepth(0, due_at))
+            found[receiver] = OutboxDepth(known.notices + number, min(known.due_at, due_at))
+    columns = delivery.c
+    failed = sa.select(columns.receiver, columns.error).where(_UNDELIVERED, columns.error != "").order_by(columns.id)
+    for receiver, error in connection.execute(failed):
+        if receiver in found:
+            found[receiver] = replace(found[receiver], error=error)
+    return found
+
+
+def chunks(values: Collection[Any]) -> Iterator[Sequence[Any]]:
+    """As many at once as a statement takes."""
+    listed = list(values)
+    for start in range(0, len(listed), _CHUNK):
+        yield listed[start : start + _CHUNK]

@@ -1,0 +1,91 @@
+"""A program that takes POSTs, for receivers that tell programs, and a composer of plain words."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from dutycycle_alerter.incidents.model import Incident
+from dutycycle_alerter.notify.model import Brief, Item, Mail, Parcel, Recipient, SlackMessage
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A request. Header names are in lower case."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass
+class Listening:
+    """What was heard so far; `status` and `headers` are what the next requests are answered with."""
+
+    url: str = ""
+    requests: list[Heard] = field(default_factory=list)
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def listening() -> Iterator[Listening]:
+    """A server on loopback."""
+    heard = Listening()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            heard.requests.append(Heard(self.path, {name.lower(): one for name, one in self.headers.items()}, body))
+            self.send_response(heard.status)
+            for name, one in heard.headers.items():
+                self.send_header(name, one)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        heard.url = f"http://127.0.0.1:{server.server_port}/hooks/gpus"
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield heard
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@dataclass(frozen=True)
+class PlainComposer:
+    """Implements `notify.model.Composer` for programs alone: what is said is not what these tests are about."""
+
+    said: Mapping[str, Any] = field(default_factory=dict)
+    title: str = "All 8 GPUs are idle"
+    url: str = ""
+
+    def mail(self, parcel: Parcel) -> Mail:
+        raise NotImplementedError
+
+    def slack(self, parcel: Parcel, *, threaded: bool = True) -> SlackMessage:
+        raise NotImplementedError
+
+    def slack_reply(self, item: Item, to: Recipient) -> str:
+        raise NotImplementedError
+
+    def brief(self, parcel: Parcel) -> Brief:
+        return Brief(self.title, "alice wastes 8 GPUs.\nCancel the job.", self.url)
+
+    def annotations(self, incident: Incident) -> Mapping[str, str]:
+        return {"summary": f"{incident.user}: {self.title}", "description": "Cancel the job."}
+
+    def document(self, parcel: Parcel) -> Mapping[str, Any]:
+        return {
+            "incidents": [{"id": item.incident.id, "user": item.incident.user} for item in parcel.items],
+            **self.said,
+        }

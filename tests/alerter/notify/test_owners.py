@@ -1,0 +1,43 @@
+"""When the users of jobs are told: what their jobs wasted lately counts, whoever takes care of an incident."""
+
+from __future__ import annotations
+
+import pytest
+
+from dutycycle_alerter.incidents.model import EventKind, Severity
+from dutycycle_alerter.store.database import Database
+from tests.alerter.notify.outbox import DAY, HOUR, MINUTE, idle, office, route
+
+
+@pytest.mark.parametrize(("days", "is_told"), [(6.0, True), (7.5, False)])
+def test_what_jobs_wasted_that_are_over_counts_for_a_week(database: Database, days: float, *, is_told: bool) -> None:
+    at = office(database, route("email", "owner"))
+    past, others = at.open(idle(1, wasted=20 * HOUR), idle(2, wasted=20 * HOUR, user="bob"))
+    at.resolve(past, others)
+    at.clock.advance(days * DAY)
+    (now,) = at.open(idle(3, wasted=5 * HOUR, started_at=at.clock()))
+    at.go(2 * MINUTE)
+    assert [mail.numbers for mail in at.got("email")] == ([[now.id]] if is_told else [])
+
+
+def test_a_user_is_told_also_of_what_an_operator_takes_care_of(database: Database) -> None:
+    at = office(database, route("email", "owner"))
+    (item,) = at.open(idle(1))
+    at.reader.acknowledge(item.id, actor="carol")
+    at.change(
+        item, EventKind.SEVERITY_CHANGED, severity=Severity.CRITICAL, rules=idle(severity=Severity.CRITICAL).rules
+    )
+    at.go(2 * MINUTE)
+    assert [mail.numbers for mail in at.got("email")] == [[item.id]]
+
+
+def test_of_what_somebody_snoozed_the_user_hears_when_it_wakes(database: Database) -> None:
+    at = office(database, route("email", "owner"))
+    (item,) = at.open(idle(1))
+    at.reader.snooze(item.id, until=at.clock() + HOUR, actor="carol")
+    at.change(item, EventKind.CAUSE_FOUND, wasted=25 * HOUR)
+    at.go(2 * MINUTE)
+    assert at.reader.outbox() == {}
+    at.change(item, EventKind.SNOOZE_EXPIRED, state=item.state, snoozed_until=None)
+    at.go(2 * MINUTE)
+    assert [mail.numbers for mail in at.got("email")] == [[item.id]]

@@ -1,0 +1,124 @@
+"""Whoever holds a GPU and however late its samples come, what is credited adds up."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutycycle_exporter.accounting import Accounts
+from dutycycle_exporter.model import Allocation, Ownership, Process, Snapshot, Span
+from tests.exporter.accounts import EMPTY, UUID, A, B, C, Run, T, held_by
+
+POLL, PERIOD, POLLS = 2.0, 0.5, 12
+UTILIZATIONS = st.lists(st.integers(0, 100), min_size=4 * POLLS, max_size=4 * POLLS)
+HOLDERS = st.lists(
+    st.dictionaries(st.sampled_from([A, B, C]), st.none() | st.floats(-3, POLLS * POLL), max_size=3),
+    min_size=POLLS + 1,
+    max_size=POLLS + 1,
+)
+"""Who holds the GPU at each snapshot, each with its start, which may be unknown, told late or wrong."""
+LAGS = st.lists(st.floats(-0.4, 5), min_size=POLLS, max_size=POLLS)
+"""By how much the newest sample of a snapshot is older than it."""
+EVERYTHING = ("allocated", "observed", "busy", "energy", "weighted_utilization", "gaps", "buckets")
+
+
+def measured(utilizations):
+    return [Span(T + n * PERIOD, T + (n + 1) * PERIOD, percent / 100) for n, percent in enumerate(utilizations)]
+
+
+def play(utilizations, holders, lags, *, hold=1e6, processes=None, pids=None):
+    """A run with a snapshot per poll, each of which tells what was measured up to its lag. Yields after each."""
+    run, told = Run(hold=0.0), 0
+    run.accounts = Accounts(hold=hold)
+    spans = measured(utilizations)
+    for poll, starts in enumerate(holders):
+        now = T + poll * POLL
+        until = now - (lags[poll - 1] if 0 < poll < POLLS else 0)
+        end = sum(span.end <= until for span in spans)
+        allocations = tuple(
+            Allocation(UUID, workload, None if start is None else T + start) for workload, start in starts.items()
+        )
+        run.at(
+            now,
+            Ownership(allocations, pids or {}),
+            spans[told : max(told, end)],
+            energy=100.0 * poll,
+            processes=processes,
+        )
+        told = max(told, end)
+        yield run
+
+
+def settled(run):
+    """Everything that the accounts hold, without what is shown at 0 for a time."""
+    run.accounts.hold = 0.0
+    view = run.accounts.update(Snapshot(run.view.snapshot.t, ()), EMPTY)
+    run.accounts.hold = 1e6
+    return {owned.workload.id: owned for owned in view.owned}
+
+
+@given(UTILIZATIONS, HOLDERS, LAGS, st.lists(st.floats(0, 1), min_size=5, max_size=5))
+def test_whoever_holds_a_gpu_together_they_never_have_more_than_the_device(utilizations, holders, lags, work):
+    processes = tuple(Process(pid, 0, share) for pid, share in enumerate(work))
+    for run in play(utilizations, holders, lags, processes=processes, pids={0: A.id, 1: B.id, 2: C.id, 3: C.id}):
+        owned = settled(run).values()
+        passed = run.view.snapshot.t - T
+        assert sum(one.allocated for one in owned) <= passed + 1e-6
+        assert sum(one.observed for one in owned) <= (run.device.observed or 0) + 1e-6
+        assert sum(one.busy for one in owned) <= (run.device.busy or 0) + 1e-6
+        assert sum(one.energy or 0 for one in owned) <= 50 * passed + 1e-6
+        # Late samples come later; one that ends while the GPU is read may belong to time that is not counted yet.
+        assert all(one.observed <= one.allocated + PERIOD + 1e-6 for one in owned)
+
+
+@given(UTILIZATIONS, HOLDERS, LAGS)
+def test_every_observed_second_is_in_the_histogram_and_every_idle_one_in_a_gap(utilizations, holders, lags):
+    *_, run = play(utilizations, [*holders[:-1], {}], lags)
+    for owned in settled(run).values():
+        assert sum(owned.buckets) == pytest.approx(owned.observed)
+        assert sum(owned.gaps) == pytest.approx(owned.buckets[0] + owned.buckets[1])
+        assert owned.weighted_utilization <= owned.observed + 1e-6
+
+
+@given(UTILIZATIONS, HOLDERS, LAGS, st.sampled_from([0.0, 5.0, 1e6]))
+def test_counters_never_fall_while_their_series_are_shown(utilizations, holders, lags, hold):
+    before = {}
+    for run in play(utilizations, holders, lags, hold=hold):
+        now = {
+            owned.workload.id: (owned.allocated, owned.observed, owned.busy, *owned.gaps, *owned.buckets)
+            for owned in run.view.owned
+        }
+        for workload in before.keys() & now.keys():
+            assert all(x <= y for x, y in zip(before[workload], now[workload], strict=True))
+        before = now
+
+
+@given(UTILIZATIONS, HOLDERS, LAGS)
+def test_starts_that_are_known_lose_nothing_between_one_holder_and_the_next(utilizations, holders, lags):
+    """As Slurm's prolog tells them: the next one's start is the end of the one before."""
+    starts = [{A: None}]
+    for poll, at in enumerate(holders[1:]):
+        workload = [A, B, C][len(at) % 3]
+        known = starts[-1].get(workload, poll * POLL + 0.75)
+        starts.append({workload: known})
+    *_, run = play(utilizations, starts, lags)
+    owned = settled(run).values()
+    assert sum(one.allocated for one in owned) == pytest.approx(POLLS * POLL)
+    assert sum(one.observed for one in owned) == pytest.approx(run.device.observed)
+    assert sum(one.busy for one in owned) == pytest.approx(run.device.busy)
+
+
+@given(UTILIZATIONS, LAGS, st.sets(st.integers(1, POLLS - 1)), st.sampled_from([(A,), (A, B)]))
+def test_polling_more_rarely_and_telling_the_past_again_gives_the_same_totals(utilizations, lags, left_out, workloads):
+    [*_, often] = play(utilizations, [dict.fromkeys(workloads)] * (POLLS + 1), lags)
+    rarely, spans = Run(), measured(utilizations)
+    for poll in sorted(set(range(POLLS + 1)) - left_out):
+        now = T + poll * POLL
+        told = [span for span in spans if span.end <= now]
+        rarely.at(now, held_by(*workloads), told, energy=100.0 * poll)
+    expected, found = settled(often), settled(rarely)
+    assert expected.keys() == found.keys()
+    for workload, owned in found.items():
+        for name in EVERYTHING:
+            assert getattr(owned, name) == pytest.approx(getattr(expected[workload], name)), name
