@@ -50,14 +50,20 @@ generate: $(VENV)/.dev ## documents made from the code
 check-generated: $(VENV)/.dev ## fail where a generated file or the lock is out of date
 	$(BIN)/python -m tools.generate --check
 	@cp requirements.lock $(VENV)/lock.check
-	$(BIN)/uv pip compile $(LOCK_FLAGS) --quiet --output-file $(VENV)/lock.check pyproject.toml
+	$(BIN)/uv pip compile $(LOCK_FLAGS) $(LOCK_MAIN) --quiet --output-file $(VENV)/lock.check pyproject.toml
 	diff requirements.lock $(VENV)/lock.check
+	@cp requirements-dashboards.lock $(VENV)/lock-dashboards.check
+	$(BIN)/uv pip compile $(LOCK_FLAGS) $(LOCK_DASHBOARDS) --quiet --output-file $(VENV)/lock-dashboards.check pyproject.toml
+	diff requirements-dashboards.lock $(VENV)/lock-dashboards.check
 
-LOCK_FLAGS := --universal --python-version 3.11 --all-extras --group dev --generate-hashes \
-	--no-header --no-emit-index-url --no-annotate
+LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate
+# The client of Grafana replaces urllib3 wherever it is installed: it has an environment, and a lock, of its own.
+LOCK_MAIN := --extra exporter --extra alerter --extra apprise --group dev
+LOCK_DASHBOARDS := --extra dashboards --group build
 
-lock: $(VENV)/.dev ## renew requirements.lock (ARGS=--upgrade for newer versions)
-	$(BIN)/uv pip compile $(LOCK_FLAGS) $(ARGS) --output-file requirements.lock pyproject.toml
+lock: $(VENV)/.dev ## renew both locks (ARGS=--upgrade for newer versions)
+	$(BIN)/uv pip compile $(LOCK_FLAGS) $(LOCK_MAIN) $(ARGS) --output-file requirements.lock pyproject.toml
+	$(BIN)/uv pip compile $(LOCK_FLAGS) $(LOCK_DASHBOARDS) $(ARGS) --output-file requirements-dashboards.lock pyproject.toml
 
 clean: ## remove what make made, but not the store in state/
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -69,6 +75,10 @@ $(VENV)/.run: requirements.lock pyproject.toml tools/setup.sh
 
 $(VENV)/.dev: $(VENV)/.run
 
-$(VENV)/.test: $(VENV)/.dev tools/setup.sh
+$(VENV)/.dashboards: $(VENV)/.run requirements-dashboards.lock pyproject.toml tools/setup.sh
+	@tools/setup.sh dashboards $(PYTHON) $(VENV)
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.dev $(VENV)/.dashboards tools/setup.sh
 	@tools/setup.sh system-test $(VENV)
 	@touch $@

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What `make` needs on a fresh Debian or Ubuntu: `venv PYTHON DIR` makes the locked environment, `system-test DIR` installs
-# the programs that the tests start. Does nothing where everything is there already.
+# What `make` needs on a fresh Debian or Ubuntu: `venv PYTHON DIR` makes the locked environment, `dashboards PYTHON DIR` in
+# it the one of dutycycle-dashboards, `system-test DIR` installs the programs that the tests start. Does nothing where
+# everything is there already.
 set -euo pipefail
 
 fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
@@ -25,9 +26,19 @@ venv() {
         fail "$("$python" --version) is too old: Dutycycle needs Python 3.11 or newer. Name one: make PYTHON=python3.12 ..."
     "$python" -c 'import ensurepip, venv' 2>/dev/null ||
         apt_install "python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
+    environment "$python" "$dir" requirements.lock
+}
+
+# An environment of its own: Grafana's client replaces urllib3 wherever it is installed.
+dashboards() {
+    environment "$1" "$2/dashboards" requirements-dashboards.lock
+}
+
+environment() {
+    local python=$1 dir=$2 lock=$3
     [ -x "$dir/bin/python" ] || "$python" -m venv "$dir"
     echo "setup: installing Python packages into $dir"
-    "$dir/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+    "$dir/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$lock"
     "$dir/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 }
 
@@ -109,6 +120,7 @@ extracted() {
 
 case ${1:-} in
     venv) venv "$2" "$3" ;;
+    dashboards) dashboards "$2" "$3" ;;
     system-test) system_test "$2" ;;
-    *) fail "usage: setup.sh venv PYTHON DIR | system-test DIR" ;;
+    *) fail "usage: setup.sh venv PYTHON DIR | dashboards PYTHON DIR | system-test DIR" ;;
 esac
