@@ -11,8 +11,10 @@ import gzip
 import sys
 import zlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
+from dutycycle_dashboards import render
 from tools import (
     demo_recording,
     recording_rules,
@@ -27,6 +29,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 Generator = Callable[[], bytes]
 
+
+def _dashboard(uid: str) -> bytes:
+    return render.text(render.dashboards()[uid]).encode()
+
+
 GENERATORS: Mapping[str, Generator] = {
     "docs/cli.md": reference_cli.document,
     "docs/configuration.md": reference_configuration.document,
@@ -37,6 +44,7 @@ GENERATORS: Mapping[str, Generator] = {
     "manifests/prometheus/dutycycle-recording.rules.yaml": recording_rules.plain,
     "manifests/prometheus/prometheusrule.yaml": recording_rules.prometheus_rule,
     "alerter/dutycycle_alerter/data/demo.csv.gz": demo_recording.compressed,
+    **{f"dashboards/json/{uid}.json": partial(_dashboard, uid) for uid in render.dashboards()},
 }
 """What is generated: path from the root of the repository -> content."""
 

@@ -1,1 +1,1 @@
-"""The place of the Grafana dashboards as code, which are still to come; it holds nothing yet."""
+"""Grafana dashboards as code: who uses the GPUs, how well, and what is wrong now."""

@@ -1,0 +1,133 @@
+"""The PromQL that several dashboards share: filters, usage over the dashboard's range, and histograms of users.
+
+Usage comes from recorded increments (`recording.py`), of 5 minutes or of an hour: `${res}` is what suits the range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+FILTERS = ("cluster", "scheduler", "account", "partition", "namespace", "model", "user")
+"""The dashboards' variables that choose owners; each is a label of every ownership series."""
+
+Usage = Literal["allocated", "observed", "busy", "energy"]
+
+RANGE = "$__range"
+INTERVAL = "$__interval"
+BINS = tuple(range(0, 100, 5))
+"""Lower edges of the bins of mean utilization, in percent; 100 % belongs to the last."""
+LOW = 15
+"""Percent of mean utilization under which a user counts as low."""
+
+_RECORDED = {
+    "allocated": "user:workload_gpu_allocated_seconds:increase${res}",
+    "observed": "user:workload_gpu_observed_seconds:increase${res}",
+    "busy": "user:workload_gpu_busy_seconds:increase${res}",
+    "energy": "user:workload_gpu_energy_joules:increase${res}",
+}
+_PER_UNIT = {"allocated": 3600, "observed": 3600, "busy": 3600, "energy": 3_600_000}
+
+
+def selector(metric: str, filters: Iterable[str] = FILTERS, *more: str) -> str:
+    """The series of a metric that the dashboard's filters leave; `more` are further matchers."""
+    matchers = [*(f'{name}=~"${name}"' for name in filters), *more]
+    return f"{metric}{{{', '.join(matchers)}}}" if matchers else metric
+
+
+def used(
+    kind: Usage,
+    by: Iterable[str] = (),
+    *,
+    over: str = RANGE,
+    filters: Iterable[str] = FILTERS,
+    more: Iterable[str] = (),
+) -> str:
+    """GPU-seconds (energy: joules) over a window, added up by these labels."""
+    return f"{_sum(by)} (sum_over_time({selector(_RECORDED[kind], filters, *more)}[{over}]))"
+
+
+def hours(
+    kind: Usage,
+    by: Iterable[str] = (),
+    *,
+    over: str = RANGE,
+    filters: Iterable[str] = FILTERS,
+    more: Iterable[str] = (),
+) -> str:
+    """GPU-hours (energy: kWh) over a window, added up by these labels."""
+    return f"{used(kind, by, over=over, filters=filters, more=more)} / {_PER_UNIT[kind]}"
+
+
+def utilization(
+    by: Iterable[str] = (), *, over: str = RANGE, filters: Iterable[str] = FILTERS, more: Iterable[str] = ()
+) -> str:
+    """Mean utilization in percent, weighted by time: 100 x busy / observed. Absent where nothing was measured, as it is
+    for a GPU on which utilization cannot be.
+    """
+    by, more = tuple(by), tuple(more)
+    observed = used("observed", by, over=over, filters=filters, more=more)
+    return f"100 * {used('busy', by, over=over, filters=filters, more=more)} / ({observed} > 0)"
+
+
+def wasted_hours(
+    by: Iterable[str] = (), *, over: str = RANGE, filters: Iterable[str] = FILTERS, more: Iterable[str] = ()
+) -> str:
+    """GPU-hours that were measured and not busy. What was not measured is no waste."""
+    by, more = tuple(by), tuple(more)
+    observed = used("observed", by, over=over, filters=filters, more=more)
+    busy = used("busy", by, over=over, filters=filters, more=more)
+    return f"clamp_min({observed} - {busy}, 0) / 3600"
+
+
+def users_per_bin() -> str:
+    """Number of users by `bin`, the lower edge of 5 points of mean utilization as two digits; bins of nobody are 0."""
+    return _filled(_padded(f'count_values("bin", {_bin()})'))
+
+
+def hours_per_bin() -> str:
+    """Measured GPU-hours of the users in each `bin`; the bins of `users_per_bin`."""
+    bins = _padded(f'count_values by (user) ("bin", {_bin()})')
+    return _filled(f"sum by (bin) ({hours('observed', ['user'])} * on (user) group_left (bin) {bins})")
+
+
+def share_of_low_users() -> str:
+    """Share (0..1) of the users whose GPUs were measured that are under `LOW` percent."""
+    mean = utilization(["user"])
+    return f"(count({mean} < {LOW}) or vector(0)) / count({mean})"
+
+
+def median_user() -> str:
+    """The median of users' mean utilization, in percent."""
+    return f"quantile(0.5, {utilization(['user'])})"
+
+
+def allocations(filters: Iterable[str] = FILTERS, *more: str) -> str:
+    """Who holds which GPU now, as shares of it: what device series are joined to, as the "many" side."""
+    return selector("gpu_allocation", filters, *more)
+
+
+def of_devices(metric: str, owners: str = "") -> str:
+    """A device metric for every workload on the device, with the owner's labels; `owners` is `allocations()` unless
+    given.
+    """
+    return f"(0 * {owners or allocations()} + on (node, gpu_uuid, mig) group_left () {metric})"
+
+
+def _bin() -> str:
+    # A mean that lies on an edge but for rounding belongs to the upper bin, as in the alerter's own histogram.
+    return f"clamp_max(floor({utilization(['user'])} / 5 + 1e-9) * 5, {BINS[-1]})"
+
+
+def _padded(expr: str) -> str:
+    return rf'label_replace({expr}, "bin", "0$1", "bin", "(\\d)")'
+
+
+def _filled(expr: str) -> str:
+    zeros = " or ".join(f'label_replace(vector(0), "bin", "{edge:02d}", "", "")' for edge in BINS)
+    return f"{expr} or on (bin) ({zeros})"
+
+
+def _sum(by: Iterable[str]) -> str:
+    names = ", ".join(by)
+    return f"sum by ({names})" if names else "sum"

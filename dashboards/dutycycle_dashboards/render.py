@@ -1,0 +1,23 @@
+"""Every dashboard, as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from dutycycle_dashboards.board import Board
+from dutycycle_dashboards.users import users
+
+BOARDS: tuple[Board, ...] = (users(),)
+"""In the order in which people meet them."""
+
+
+def dashboards() -> Mapping[str, dict[str, Any]]:
+    """The dashboards' JSON models by uid."""
+    return {board.uid: board.model() for board in BOARDS}
+
+
+def text(model: Mapping[str, Any]) -> str:
+    """A model as a committed file has it: readable differences, ASCII."""
+    return json.dumps(model, indent=2) + "\n"
