@@ -208,8 +208,10 @@ class Reader(Reports, Protocol):
         """Utilization of each GPU of the incident's job, from somewhat before it started to its end (or `until`)."""
         ...
 
-    def expectations(self, *, current: bool = True) -> Sequence[Expectation]:
-        """What people said was intended: what counts now, ending first; or all that is remembered, newest first."""
+    def expectations(self, *, current: bool = True, user: str | None = None) -> Sequence[Expectation]:
+        """What people said was intended: what counts now, ending first; or all that is remembered, newest first. Of one
+        user only what is of them, or of a job that an incident of theirs is about.
+        """
         ...
 
     def muted(self, receiver: str, user: str) -> bool:

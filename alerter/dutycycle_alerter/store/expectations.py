@@ -8,25 +8,25 @@ from typing import Any
 import sqlalchemy as sa
 
 from dutycycle_alerter.incidents.expectations import Expectation, Scope, extending
-from dutycycle_alerter.store.schema import expectation
+from dutycycle_alerter.store.schema import expectation, incident
 from dutycycle_alerter.store.types import storable_name
 
 _COLUMNS = expectation.c
 
 
-def in_force(connection: sa.Connection, now: float) -> list[Expectation]:
-    """Those that count now, the one that ends first at the front."""
+def in_force(connection: sa.Connection, now: float, *, user: str | None = None) -> list[Expectation]:
+    """Those that count now, the one that ends first at the front; of one user where it is given."""
     query = (
         sa.select(expectation)
-        .where(_COLUMNS.expires_at > now, _COLUMNS.withdrawn_at.is_(None))
+        .where(_COLUMNS.expires_at > now, _COLUMNS.withdrawn_at.is_(None), *_about(user))
         .order_by(_COLUMNS.expires_at, _COLUMNS.id)
     )
     return [_from_row(row) for row in connection.execute(query)]
 
 
-def everyone(connection: sa.Connection) -> list[Expectation]:
-    """All that are remembered, the newest first."""
-    query = sa.select(expectation).order_by(_COLUMNS.at.desc(), _COLUMNS.id.desc())
+def everyone(connection: sa.Connection, *, user: str | None = None) -> list[Expectation]:
+    """All that are remembered, the newest first; of one user where it is given."""
+    query = sa.select(expectation).where(*_about(user)).order_by(_COLUMNS.at.desc(), _COLUMNS.id.desc())
     return [_from_row(row) for row in connection.execute(query)]
 
 
@@ -66,6 +66,18 @@ def forget(connection: sa.Connection, before: float, *, limit: int) -> int:
     over = sa.or_(_COLUMNS.expires_at < before, _COLUMNS.withdrawn_at < before)
     some = sa.select(_COLUMNS.id).where(over).limit(limit).scalar_subquery()
     return connection.execute(sa.delete(expectation).where(_COLUMNS.id.in_(some))).rowcount
+
+
+def _about(user: str | None) -> tuple[sa.ColumnElement[bool], ...]:
+    """That it is of the user, or of a job that an incident of theirs is about; no condition without a user."""
+    if user is None:
+        return ()
+    theirs = sa.exists().where(
+        incident.c.subject == _COLUMNS.subject, incident.c.cluster == _COLUMNS.cluster, incident.c.user == user
+    )
+    # A job's id is not taken for a user's name.
+    of_user = sa.and_(_COLUMNS.scope == Scope.USER.value, _COLUMNS.subject == user)
+    return (sa.or_(of_user, sa.and_(_COLUMNS.scope == Scope.JOB.value, theirs)),)
 
 
 def _to_row(item: Expectation) -> dict[str, Any]:

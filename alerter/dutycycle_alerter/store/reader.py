@@ -105,10 +105,14 @@ class StoreReader:
             return found
         return sorted(found, key=lambda item: (item.gpu.node, len(item.gpu.index), item.gpu.index))
 
-    def expectations(self, *, current: bool = True) -> Sequence[Expectation]:
-        """What people said was intended: what counts now, ending first; or all that is remembered, newest first."""
+    def expectations(self, *, current: bool = True, user: str | None = None) -> Sequence[Expectation]:
+        """What people said was intended: what counts now, ending first; or all that is remembered, newest first. Of one
+        user only what is of them, or of a job that an incident of theirs is about.
+        """
         with self._reading() as connection:
-            return expectations.in_force(connection, self._clock()) if current else expectations.everyone(connection)
+            if current:
+                return expectations.in_force(connection, self._clock(), user=user)
+            return expectations.everyone(connection, user=user)
 
     def muted(self, receiver: str, user: str) -> bool:
         """Whether a user wants no more of what a receiver sends to users."""

@@ -198,6 +198,28 @@ def test_it_is_taken_back_with_its_trace_or_not_at_all(
     assert (reader.expectations(), reader.incident(number), reader.events(number)) == before
 
 
+def test_of_one_user_it_is_what_is_said_of_them_and_of_their_jobs(
+    database: Database, reader: StoreReader, clock: FakeClock
+) -> None:
+    """Also of a job that is one of others elsewhere, and of a user who is called as a job is."""
+    bobs = {"user": "slurm/1", "cluster": "b"}
+    numbers = add(
+        database,
+        incident(cluster="a"),
+        incident("slurm/2", cluster="a"),
+        incident("slurm/3", **bobs),
+        incident("slurm/4", **bobs),
+    )
+    for number, scope in zip(numbers, (Scope.JOB, Scope.USER, Scope.JOB, Scope.USER), strict=True):
+        intend(reader, number, scope=scope)
+    clock.advance(1)
+    for user, mine in (("alice", numbers[:2]), ("slurm/1", numbers[2:]), ("carol", []), ("", [])):
+        assert [said.incident_id for said in reader.expectations(user=user)] == mine, user
+        assert [said.incident_id for said in reader.expectations(current=False, user=user)] == mine[::-1], user
+    reader.withdraw(1, actor="bob")
+    assert [said.incident_id for said in reader.expectations(user="alice")] == numbers[1:2]
+
+
 def test_names_that_no_column_can_hold_are_found_again(database: Database, reader: StoreReader) -> None:
     """A job and a user as Kubernetes or a container may call them."""
     (number,) = add(database, incident("k8s/" + "x" * 900, user="ev\0il \ud800 user", cluster="c" * 700))

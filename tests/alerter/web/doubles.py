@@ -121,9 +121,9 @@ class FixedReader:
         self._check()
         return self.curves
 
-    def expectations(self, *, current: bool = True) -> Sequence[Expectation]:
+    def expectations(self, *, current: bool = True, user: str | None = None) -> Sequence[Expectation]:
         self._check()
-        return self.intended
+        return [one for one in self.intended if user in (None, one.subject)]
 
     def muted(self, receiver: str, user: str) -> bool:
         self._check()

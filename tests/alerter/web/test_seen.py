@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from dutycycle_alerter.incidents.expectations import Expectation, Scope
 from dutycycle_alerter.incidents.model import Event, EventKind
 from dutycycle_alerter.web.access.seen import OwnReader
 from tests.alerter.web.conftest import Client
@@ -59,3 +60,13 @@ def test_what_the_store_says_is_for_operators(serve: Callable[..., Client], capl
         assert ("gone.sqlite3" in answer.data.decode()) is says
         assert "store does not answer" in answer.data.decode()
     assert "gone.sqlite3" in caplog.text
+
+
+def test_of_what_was_intended_it_asks_for_its_users_alone() -> None:
+    said = [
+        Expectation(Scope.USER, "", user, ("idle",), "a course", "olga", NOW, NOW + 60) for user in ("alice", "bob")
+    ]
+    reader = FixedReader(intended=said)
+    seen = OwnReader(reader, "alice")
+    assert seen.expectations() == seen.expectations(user="alice") == said[:1]
+    assert list(seen.expectations(user="bob")) == []

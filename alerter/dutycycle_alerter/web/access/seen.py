@@ -6,15 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dutycycle_alerter.fleet_now import FleetAmounts
-from dutycycle_alerter.incidents.expectations import Expectation, Scope
+from dutycycle_alerter.incidents.expectations import Expectation
 from dutycycle_alerter.incidents.model import Event, EventKind, Incident, Severity, State
 from dutycycle_alerter.reports.model import Asked, RulesReport, UsageReport, WasteReport
 from dutycycle_alerter.usage import UserUsage
 from dutycycle_alerter.views import GpuNow, GpuSeries, IncidentFilter, Reader, Status, TargetStatus
 from dutycycle_alerter.web.access.visitor import ForbiddenError
-
-_MOST_JOBS = 10_000
-"""Incidents of a user that are looked through for what they said was intended."""
 
 
 class OwnReader:
@@ -48,18 +45,11 @@ class OwnReader:
         """Utilization within one of the user's jobs."""
         return self._reader.series(incident, until=until) if incident.user == self._user else ()
 
-    def expectations(self, *, current: bool = True) -> Sequence[Expectation]:
-        """What was said of the user's jobs, or by the user."""
-        found = self._reader.expectations(current=current)
-        jobs: set[tuple[str, str]] = set()
-        if any(one.scope is Scope.JOB for one in found):
-            rows, _ = self._reader.incidents(IncidentFilter(user=self._user), limit=_MOST_JOBS)
-            jobs = {(row.cluster, row.subject) for row in rows}
-        return [
-            one
-            for one in found
-            if (one.subject == self._user if one.scope is Scope.USER else (one.cluster, one.subject) in jobs)
-        ]
+    def expectations(self, *, current: bool = True, user: str | None = None) -> Sequence[Expectation]:
+        """What was said of the user, or of the user's jobs."""
+        if user not in (None, self._user):
+            return ()
+        return self._reader.expectations(current=current, user=self._user)
 
     def muted(self, receiver: str, user: str) -> bool:
         """Whether the user wants no more of it; of others it is not told."""
