@@ -79,6 +79,6 @@ $(VENV)/.dashboards: $(VENV)/.run requirements-dashboards.lock pyproject.toml to
 	@tools/setup.sh dashboards $(PYTHON) $(VENV)
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.dev $(VENV)/.dashboards tools/setup.sh
+$(VENV)/.test: $(VENV)/.dev $(VENV)/.dashboards tools/setup.sh $(wildcard tests/dashboards/grafana_schema/*)
 	@tools/setup.sh system-test $(VENV)
 	@touch $@

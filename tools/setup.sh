@@ -48,6 +48,8 @@ system_test() {
     command -v git >/dev/null || missing+=(git)
     command -v openssl >/dev/null || missing+=(openssl)
     command -v shellcheck >/dev/null || missing+=(shellcheck)
+    command -v node >/dev/null || missing+=(nodejs)
+    command -v npm >/dev/null || missing+=(npm)
     # Only root can run a Slurm whose jobs are other users'; where the tests are not root they skip those.
     if [ "$(id -u)" -eq 0 ] && ! command -v slurmctld >/dev/null; then
         missing+=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge)
@@ -68,6 +70,24 @@ system_test() {
     unpacked "$dir" prometheus-alertmanager prometheus-alertmanager amtool
     alertmanager_templates
     unpacked "$dir" victoria-metrics victoria-metrics
+    grafana_schema "$dir"
+}
+
+# The JSON Schema of dashboards, made from Grafana's own types. Of npm only the schema stays.
+grafana_schema() {
+    local dir=$1 from=tests/dashboards/grafana_schema scratch file fresh=yes
+    for file in "$from"/*; do [ "$dir/grafana-schema.json" -nt "$file" ] || fresh=; done
+    [ -z "$fresh" ] || return 0
+    scratch=$(mktemp -d)
+    echo "setup: making the JSON Schema of Grafana's dashboards"
+    cp "$from"/* "$scratch/"
+    (
+        cd "$scratch"
+        npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
+        node_modules/.bin/ts-json-schema-generator --tsconfig tsconfig.json --path dashboard.ts --type '*' -o schema.json
+    )
+    mv "$scratch/schema.json" "$dir/grafana-schema.json"
+    rm -rf "$scratch"
 }
 
 # PostgreSQL's server, of which the tests start their own. Its package would make and start one as well, unless what
