@@ -6,9 +6,13 @@ from typing import Any
 
 import yaml
 
-from dutycycle_alerter.sources.prometheus.recorded import GROUP, INTERVAL, rules
+from dutycycle_alerter.sources.prometheus import recorded
+from dutycycle_dashboards import recording
 
-_MADE = "# Made from alerter/dutycycle_alerter/sources/prometheus/recorded.py by `make generate`; do not edit.\n"
+_MADE = (
+    "# Made from alerter/dutycycle_alerter/sources/prometheus/recorded.py and\n"
+    "# dashboards/dutycycle_dashboards/recording.py by `make generate`; do not edit.\n"
+)
 _LABELS = {"app.kubernetes.io/name": "dutycycle", "app.kubernetes.io/component": "recording-rules"}
 
 
@@ -30,8 +34,17 @@ def prometheus_rule() -> bytes:
 
 
 def _groups() -> dict[str, Any]:
-    listed = [{"record": rule.record, "expr": rule.expr} for rule in rules()]
-    return {"groups": [{"name": GROUP, "interval": INTERVAL, "rules": listed}]}
+    """The copies first: the dashboards' groups are made from them."""
+    copies = _group(recorded.GROUP, recorded.INTERVAL, {rule.record: rule.expr for rule in recorded.rules()})
+    further = [
+        _group(group.name, group.interval, {rule.record: rule.expr for rule in group.rules})
+        for group in recording.groups()
+    ]
+    return {"groups": [copies, *further]}
+
+
+def _group(name: str, interval: str, rules: dict[str, str]) -> dict[str, Any]:
+    return {"name": name, "interval": interval, "rules": [{"record": r, "expr": e} for r, e in rules.items()]}
 
 
 def _written(content: dict[str, Any]) -> bytes:

@@ -35,10 +35,12 @@ VISIBLE = "gpu_visible"
 
 Resolution = Literal["5m", "1h"]
 
-_BACK = "1h"
-"""How long a series is remembered over a gap."""
-_FURTHER = "70m"
-"""As far as what is remembered can reach back itself: its evaluation's own five minutes, and the offset."""
+_RECENT = "15m"
+"""How long what ended is still looked at: two evaluations may be missed."""
+_BACK = "75m"
+"""How long a series is remembered: over a gap of an hour, with evaluations at either end."""
+_FURTHER = "95m"
+"""As far as what is remembered can reach back itself."""
 _BEFORE = "150s"
 """Half an interval: what the previous evaluation recorded, whatever the engine's clock does to its milliseconds, and
 never what this one records.
@@ -96,7 +98,7 @@ def growth(counter: str) -> str:
     and passes its old value looks like one that went on.
     """
     copy, before = copy_of(counter), f"last_over_time({counted(counter)}[{_BACK}] offset {_BEFORE})"
-    newest = f"last_over_time({copy}[{INTERVAL}])"
+    newest = f"last_over_time({copy}[{_RECENT}])"
     minutes = [f"last_over_time({copy}[{_FURTHER}]{f' offset {ago}m' if ago else ''})" for ago in range(5)]
     drops = [f"{older} > {newer}" for newer, older in zip(minutes, [*minutes[1:], before], strict=True)]
     parts = {
@@ -138,7 +140,7 @@ def _increment(counter: str) -> Rule:
 
 def _mark(counter: str) -> Rule:
     unit = "joule" if counter.endswith("_joules_total") else "s"
-    expr = f"last_over_time({copy_of(counter)}[{INTERVAL}])"
+    expr = f"last_over_time({copy_of(counter)}[{_RECENT}])"
     return Rule(counted(counter), expr, _WORKLOAD, unit, "Up to which value of its copy a series has been counted.")
 
 

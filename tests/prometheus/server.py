@@ -143,7 +143,7 @@ class PrometheusServer(Server):
         self._scheme = scheme
         self._flags = (*flags, *([] if web_config is None else [f"--web.config.file={web_config}"]))
         self._config = directory / "prometheus.yml"
-        self._data = directory / "data"
+        self.data = directory / "data"
         self._port = 0
         self.configure(targets)
         if openmetrics is not None:
@@ -174,7 +174,7 @@ class PrometheusServer(Server):
         said = len(self.log)
         self._launch(
             f"--config.file={self._config}",
-            f"--storage.tsdb.path={self._data}",
+            f"--storage.tsdb.path={self.data}",
             "--storage.tsdb.retention.time=100y",
             f"--web.listen-address=127.0.0.1:{self._port}",
             "--scrape.discovery-reload-interval=100ms",  # else up to 5 s more beside the 5 s of discovery
@@ -192,7 +192,7 @@ class PrometheusServer(Server):
         if isinstance(path, str):
             path = self.directory / "backfill.om"
             path.write_text(str(openmetrics))
-        command = ["tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=24h", "-q", path, self._data]
+        command = ["tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=24h", "-q", path, self.data]
         done = subprocess.run(
             [program("promtool"), *map(str, command)], capture_output=True, text=True, check=False, timeout=600
         )

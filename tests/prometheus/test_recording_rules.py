@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from dutycycle_alerter.sources.prometheus.recorded import COPIED, LABELS, copy_of
+from dutycycle_dashboards import recording
 from dutycycle_exporter import contract
 from tests.prometheus.server import program
 from tools import recording_rules
@@ -29,7 +30,7 @@ def promtool(*arguments: str | Path) -> str:
 
 
 def test_they_are_well_formed() -> None:
-    assert f"{len(COPIED)} rules found" in promtool("check", "rules", RULES)
+    assert f"{len(COPIED) + len(recording.recorded())} rules found" in promtool("check", "rules", RULES)
 
 
 def test_the_operators_form_holds_the_same_groups() -> None:
