@@ -11,6 +11,7 @@ import pytest
 from dutycycle_alerter.engine import Engine
 from dutycycle_alerter.incidents.expectations import Scope
 from dutycycle_alerter.incidents.model import EventKind, Incident, Resolution, State
+from dutycycle_alerter.reports.model import Asked, Kind
 from dutycycle_alerter.views import IncidentFilter
 from tests.alerter.exporters import FakeExporter
 from tests.alerter.rig import Rig, Store, running
@@ -74,6 +75,12 @@ def intend(rig: Rig, length: float, scope: Scope = Scope.JOB, subject: str = "sl
     return rig.reader.intend(number, actor="bob", reason="waits for data", scope=scope, until=until)
 
 
+def intended(rig: Rig) -> tuple[int, int, int]:
+    """Of all incidents of `idle`: how many there were, were called intended, and were closed because of that."""
+    (row,) = rig.reader.rules_report(Asked(Kind.RULES, START, rig.clock() + 1)).rows
+    return row.opened, row.intended, row.closed_as_intended
+
+
 def test_a_job_that_was_meant_to_idle_is_left_alone_until_that_expires(either: Rig) -> None:
     assert states(either) == [(ON, None)]
     assert intend(either, HOUR).resolution is Resolution.INTENDED
@@ -119,14 +126,21 @@ def test_of_a_user_it_covers_all_jobs_of_that_user_and_those_to_come(rig: Rig) -
     assert states(rig, "slurm/4") == [(ON, None)]
 
 
-def test_the_other_open_incidents_of_the_user_resolve_with_the_same_words(rig: Rig) -> None:
-    intend(rig, 9 * HOUR, Scope.USER)
-    idle(rig, STEP)
-    (other,) = incidents(rig, "slurm/2")
+def test_the_other_open_incidents_of_the_user_resolve_with_the_same_words(either: Rig) -> None:
+    intend(either, 9 * HOUR, Scope.USER)
+    idle(either, STEP)
+    (other,) = incidents(either, "slurm/2")
     assert (other.state, other.resolution) == (SHUT, Resolution.INTENDED)
-    last = rig.reader.events(other.id)[-1]
+    *_, said, last = either.reader.events(other.id)
+    assert (said.kind, said.actor, said.text) == (EventKind.INTENDED, "bob", "waits for data")
     assert (last.kind, last.actor) == (EventKind.RESOLVED, "")
     assert last.text.startswith("intended, as bob said on 2025-06-15 until ")
+    assert intended(either) == (3, 2, 2), "each of the two once, and Carol's not"
+    either.reader.withdraw(1, actor="carol")
+    taken_back = [either.reader.events(item)[-1] for item in (incidents(either)[0].id, other.id)]
+    assert [(event.kind, event.actor) for event in taken_back] == [(EventKind.WITHDRAWN, "carol")] * 2
+    assert taken_back[0] == taken_back[1]
+    assert intended(either) == (3, 0, 2)
 
 
 def test_a_job_that_works_and_idles_again_is_left_alone_and_one_with_another_fault_is_not(rig: Rig) -> None:

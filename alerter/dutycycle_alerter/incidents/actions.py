@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dutycycle_alerter.errors import TransitionError
-from dutycycle_alerter.incidents.expectations import Expectation
+from dutycycle_alerter.incidents.expectations import Expectation, in_history
 from dutycycle_alerter.incidents.model import Event, EventKind, Incident, Resolution, State, Step
 
 
@@ -46,8 +46,7 @@ def intend(incident: Incident, expectation: Expectation) -> Step:
     Its open rules stay noted, for who says the same a second time; once the expectation is over, they open it anew.
     """
     actor, now, reason = expectation.actor, expectation.at, expectation.reason
-    data = {"scope": expectation.scope.value, "until": expectation.expires_at, "rules": list(expectation.rules)}
-    said = _by(actor, now, EventKind.INTENDED, reason, **data)
+    said = in_history(expectation, now=now)
     if not incident.state.active:
         return Step(replace(incident, updated_at=now), (said,))
     changed = replace(
@@ -65,10 +64,13 @@ def intend(incident: Incident, expectation: Expectation) -> Step:
 
 def withdraw(incident: Incident, expectation: Expectation, *, actor: str, now: float) -> Step:
     """Somebody took back that it was intended: its history tells so. What still holds opens an incident anew."""
+    return Step(replace(incident, updated_at=now), (taken_back(expectation, actor=actor, now=now),))
+
+
+def taken_back(expectation: Expectation, *, actor: str, now: float) -> Event:
+    """What histories tell of an expectation that counts no longer."""
     data = {"scope": expectation.scope.value, "rules": list(expectation.rules), "said_by": expectation.actor}
-    text = f"no longer intended: {expectation.reason}"
-    event = _by(actor, now, EventKind.WITHDRAWN, text, **data)
-    return Step(replace(incident, updated_at=now), (event,))
+    return _by(actor, now, EventKind.WITHDRAWN, f"no longer intended: {expectation.reason}", **data)
 
 
 def _require_active(incident: Incident, what: str) -> None:

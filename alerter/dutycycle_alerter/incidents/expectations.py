@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from dutycycle_alerter.errors import ExpectationError, TransitionError
-from dutycycle_alerter.incidents.model import Incident
+from dutycycle_alerter.incidents.model import Event, EventKind, Incident
 from dutycycle_alerter.printable import printable
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.settings.policies import JOB_RULES, Expectations
@@ -126,6 +126,17 @@ def withdrawn(expectation: Expectation, *, actor: str, now: float) -> Expectatio
         how = "expired" if expectation.withdrawn_at is None else "was withdrawn"
         raise TransitionError(f"expectation {expectation.id} {how} already")
     return replace(expectation, withdrawn_at=now, withdrawn_by=actor)
+
+
+def in_history(said: Expectation, *, now: float) -> Event:
+    """What an incident's history tells of it: when it is said of the incident, or when it closes one that it covers."""
+    data = {
+        "scope": said.scope.value,
+        "until": said.expires_at,
+        "rules": list(said.rules),
+        "expectation": said.id,
+    }
+    return Event(now, EventKind.INTENDED, said.reason, actor=said.actor, data=data)
 
 
 def _what(one: Expectation) -> tuple[object, ...]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dutycycle_alerter.headline import rule_name
+from dutycycle_alerter.incidents.expectations import in_history
 from dutycycle_alerter.incidents.model import (
     Diagnosis,
     Event,
@@ -157,7 +158,10 @@ class _Folding:
             self._note(change.kind, change.text, rule=change.rule)
         self._change(rules=rules)
         if not rules:
-            self._resolve(*left_by(incident.rules, self.judgement))
+            resolution, text, said = left_by(incident.rules, self.judgement)
+            # Not said of this incident, but it is what closes it: its history and reports have it as if it were.
+            self.events += (in_history(one, now=self.now) for one in said)
+            self._resolve(resolution, text)
             return
         self._choose_primary(rules)
         self._raise_severity(rules)

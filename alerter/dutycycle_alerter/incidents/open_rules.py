@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from dutycycle_alerter.headline import rule_name
+from dutycycle_alerter.incidents.expectations import Expectation
 from dutycycle_alerter.incidents.model import EventKind, OpenRule, Resolution, Severity
 from dutycycle_alerter.rules.verdict import Judgement, Outcome, Verdict
 from dutycycle_alerter.settings import Rules
@@ -52,16 +53,19 @@ def open_rules(
     return tuple(sorted(rules.values(), key=lambda rule: _ORDER.get(rule.rule, len(_ORDER)))), changes
 
 
-def left_by(rules: tuple[OpenRule, ...], judgement: Judgement) -> tuple[Resolution, str]:
+def left_by(rules: tuple[OpenRule, ...], judgement: Judgement) -> tuple[Resolution, str, tuple[Expectation, ...]]:
     """How an incident ends whose rules all left in this pass: excluded where a policy took out every one,
-    intended where people said so of every one.
+    intended where people said so of every one; then also what they said.
     """
     gone = {rule.rule for rule in rules}
     verdicts = [verdict for verdict in judgement.verdicts if verdict.rule in gone]
     if verdicts and all(verdict.outcome is Outcome.EXCLUDED for verdict in verdicts):
-        how = Resolution.INTENDED if all(verdict.intended for verdict in verdicts) else Resolution.EXCLUDED
-        return how, verdicts[0].reason or "excluded"
-    return Resolution.CLEARED, "the condition cleared"
+        reason = verdicts[0].reason or "excluded"
+        said = [verdict.intended for verdict in verdicts if verdict.intended is not None]
+        if len(said) == len(verdicts):
+            return Resolution.INTENDED, reason, tuple(dict.fromkeys(said))
+        return Resolution.EXCLUDED, reason, ()
+    return Resolution.CLEARED, "the condition cleared", ()
 
 
 def highest(rules: tuple[OpenRule, ...]) -> Severity:

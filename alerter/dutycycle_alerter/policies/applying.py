@@ -108,7 +108,7 @@ class PoliciesInForce:
             elif (said := intended.get(rule)) is not None and verdict.outcome is not Outcome.NOT_APPLICABLE:
                 expected[rule] = said
                 reason = self.expected.words(said)
-                verdict = Verdict(rule, Outcome.EXCLUDED, verdict.window, reason=reason, intended=True)
+                verdict = Verdict(rule, Outcome.EXCLUDED, verdict.window, reason=reason, intended=said)
             elif rule in allowed and verdict.outcome is not Outcome.NOT_APPLICABLE:
                 wished.add(rule)
                 verdict = Verdict(rule, Outcome.EXCLUDED, verdict.window, reason=_OWN_WISH)

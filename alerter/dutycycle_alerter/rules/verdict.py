@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from dutycycle_alerter.incidents.expectations import Expectation
 from dutycycle_alerter.incidents.model import Severity
 from dutycycle_alerter.model import Gpu, JobEvidence
 from dutycycle_alerter.settings.policies import Attention
@@ -46,8 +47,8 @@ class Verdict:
 
     `until` is the instant of the first possible verdict while waiting; `reason` says why it is unknown, not evaluable
     or excluded, and what else is to be known of a firing one. `told` is what a policy of the site says that the job's
-    user is to hear of it; None where none says so. `intended` tells that it is excluded because somebody said so of
-    the job or its user.
+    user is to hear of it; None where none says so. `intended` is what somebody said of the job or its user where
+    it is excluded because of that.
     """
 
     rule: str
@@ -59,7 +60,7 @@ class Verdict:
     reason: str = ""
     until: float | None = None
     told: Attention | None = None
-    intended: bool = False
+    intended: Expectation | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from dutycycle_alerter.incidents.expectations import Expectation, Scope, extending
-from dutycycle_alerter.store.schema import expectation, incident
+from dutycycle_alerter.incidents.model import EventKind, Resolution
+from dutycycle_alerter.store.schema import event, expectation, incident
 from dutycycle_alerter.store.types import storable_name
 
 _COLUMNS = expectation.c
@@ -54,6 +55,25 @@ def add(connection: sa.Connection, said: Expectation) -> Expectation:
         return kept
     number = connection.execute(sa.insert(expectation).values(_to_row(kept)).returning(_COLUMNS.id)).scalar_one()
     return replace(kept, id=number)
+
+
+def closed_by(connection: sa.Connection, said: Expectation) -> list[int]:
+    """The other incidents that a pass closed because of it."""
+    whose = incident.c.user if said.scope is Scope.USER else incident.c.subject
+    query = (
+        sa.select(incident.c.id)
+        .join(event, event.c.incident_id == incident.c.id)
+        .where(
+            whose == said.subject,
+            incident.c.cluster == said.cluster,
+            incident.c.resolution == Resolution.INTENDED.value,
+            event.c.kind == EventKind.INTENDED.value,
+            event.c.data["expectation"].as_integer() == said.id,
+        )
+        .distinct()
+        .order_by(incident.c.id)
+    )
+    return [number for number in connection.execute(query).scalars() if number != said.incident_id]
 
 
 def save(connection: sa.Connection, changed: Expectation) -> None:

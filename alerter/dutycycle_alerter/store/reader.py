@@ -11,7 +11,6 @@ import sqlalchemy as sa
 
 from dutycycle_alerter.errors import ExpectationNotFoundError, IncidentNotFoundError, StoreError
 from dutycycle_alerter.fleet_now import FleetAmounts
-from dutycycle_alerter.history import Series
 from dutycycle_alerter.incidents import actions
 from dutycycle_alerter.incidents.expectations import Covered, Expectation, Scope, expected_of, withdrawn
 from dutycycle_alerter.incidents.model import Event, Incident, Severity, State, Step
@@ -19,15 +18,27 @@ from dutycycle_alerter.model import Gpu, workload_of
 from dutycycle_alerter.reports.model import Asked, RulesReport, UsageReport, WasteReport
 from dutycycle_alerter.settings.policies import Expectations
 from dutycycle_alerter.settings.types import divided
-from dutycycle_alerter.store import counters, expectations, fleet_ledger, incidents, ledger, mutes, outbox, reports
+from dutycycle_alerter.store import (
+    counters,
+    expectations,
+    fleet_ledger,
+    incidents,
+    ledger,
+    listing,
+    mutes,
+    outbox,
+    reports,
+)
 from dutycycle_alerter.store.clock import clock_of
 from dutycycle_alerter.store.database import Database, get_meta, open_database
 from dutycycle_alerter.store.keys import signing_key
+from dutycycle_alerter.store.listing import Listed
 from dutycycle_alerter.store.postgresql import LOCK_WAIT
 from dutycycle_alerter.store.schema import gpu_now
+from dutycycle_alerter.store.showing import gpu_as_shown, utilization
 from dutycycle_alerter.store.status import STATUS, load_status
 from dutycycle_alerter.usage import UserUsage
-from dutycycle_alerter.views import GpuNow, GpuSeries, IncidentFilter, OutboxDepth, Point, Status
+from dutycycle_alerter.views import GpuNow, GpuSeries, IncidentFilter, OutboxDepth, Status
 
 AT_ONCE = 12
 """Requests that may be at the database at a time: they leave connections to passes and to the lease."""
@@ -61,6 +72,11 @@ class StoreReader:
         """How many incidents are not resolved, by rule, severity and state; those of which there are none left out."""
         with self._reading() as connection:
             return incidents.active_counts(connection)
+
+    def unresolved(self, limit: int) -> tuple[Sequence[Listed], int]:
+        """The newest incidents that are not resolved, in few words, and how many there are in all."""
+        with self._reading() as connection:
+            return listing.unresolved(connection, limit=limit)
 
     def incident(self, incident_id: int) -> Incident | None:
         """One incident, or None."""
@@ -100,7 +116,7 @@ class StoreReader:
                     node, uuid, mig, _ = row.key
                     part = workload if incident.workloads else ""
                     gpu = Gpu(node, row.gpu, uuid, mig, row.labels.get("model", ""), part)
-                    found.append(GpuSeries(gpu, tuple(_utilization(points))))
+                    found.append(GpuSeries(gpu, tuple(utilization(points))))
         if incident.workloads:
             return found
         return sorted(found, key=lambda item: (item.gpu.node, len(item.gpu.index), item.gpu.index))
@@ -152,7 +168,7 @@ class StoreReader:
             stale_after = (get_meta(connection, STATUS) or {}).get("stale_after", 45.0)
             rows = connection.execute(sa.select(gpu_now)).all()
         now = self._clock()
-        shown = [_gpu_now(row, stale=now - row.scraped_at > stale_after) for row in rows]
+        shown = [gpu_as_shown(row, stale=now - row.scraped_at > stale_after) for row in rows]
         return sorted(shown, key=lambda item: (item.gpu.node, len(item.gpu.index), item.gpu.index, item.gpu.mig))
 
     def status(self) -> Status:
@@ -204,7 +220,7 @@ class StoreReader:
         return self._act(incident_id, change)
 
     def withdraw(self, expectation_id: int, *, actor: str) -> Expectation:
-        """What was said counts no longer, as the history of its incident tells."""
+        """What was said counts no longer, as the histories of its incident and of those that it closed tell."""
         with self._place(), self._database.write() as connection:
             # The incident is locked before the expectation, as by who says it.
             said = expectations.get(connection, expectation_id)
@@ -218,6 +234,8 @@ class StoreReader:
             expectations.save(connection, after)
             if incident is not None:
                 incidents.save(connection, incident, actions.withdraw(incident, after, actor=actor, now=now))
+            gone = actions.taken_back(after, actor=actor, now=now)
+            incidents.note(connection, [(item, gone) for item in expectations.closed_by(connection, after)])
         return after
 
     def mute(self, receiver: str, user: str) -> None:
@@ -266,37 +284,3 @@ def open_reader(url: str, limits: Expectations = Expectations()) -> StoreReader:
     """Open a store to look at it and to act on incidents. Raises StoreError."""
     database = open_database(url)
     return StoreReader(database, clock_of(database), limits)
-
-
-def _utilization(points: list[counters.PointRow]) -> list[Point]:
-    """Mean utilization between consecutive points; None where less than half of the time was measured."""
-    if not points:
-        return []
-    history = Series(len(points[0].counters))
-    for point in points:
-        history.append(point.t, point.counters, point.gauges)
-    shown = []
-    for left, right in zip(history.times, history.times[1:], strict=False):
-        _, observed, busy, *_ = history.increase(left, right)
-        share = history.gauge_last(0, right) or 1.0
-        measured = observed is not None and busy is not None and observed >= 0.5 * share * (right - left)
-        shown.append(Point(right, busy / observed if measured and observed and busy is not None else None))
-    return shown
-
-
-def _gpu_now(row: sa.Row[tuple[object, ...]], *, stale: bool) -> GpuNow:
-    reading = {} if stale else row.reading
-    return GpuNow(
-        gpu=Gpu(row.node, row.gpu, row.gpu_uuid, row.mig, row.model),
-        scraped_at=row.scraped_at,
-        stale=stale,
-        utilization=reading.get("utilization"),
-        memory_used=reading.get("memory_used"),
-        memory_total=reading.get("memory_total"),
-        power=reading.get("power"),
-        power_limit=reading.get("power_limit"),
-        temperature=reading.get("temperature"),
-        processes=reading.get("processes"),
-        last_busy_at=reading.get("last_busy_at"),
-        workloads=tuple((workload, user, share) for workload, user, share in row.workloads),
-    )

@@ -260,7 +260,7 @@ def test_an_active_incident_is_resolved_as_intended(state: State) -> None:
         snoozed_until=None,
         actor="bob",
     )
-    data = {"scope": "job", "until": NOW + 7 * DAY, "rules": ["idle", "uneven"]}
+    data = {"scope": "job", "until": NOW + 7 * DAY, "rules": ["idle", "uneven"], "expectation": 0}
     assert step.events == (
         Event(NOW + 10, EventKind.INTENDED, "waits for data", "bob", data),
         Event(NOW + 10, EventKind.RESOLVED, "intended: waits for data", "bob", {"resolution": "intended"}),

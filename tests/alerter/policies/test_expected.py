@@ -13,7 +13,7 @@ from dutycycle_alerter.rules import Outcome, judge
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.store.types import storable_name
 from tests.alerter.cases import evidence
-from tests.alerter.policies.test_applying import DAY, HOUR, NOW, configured, excluding, idle, maintained, outcome
+from tests.alerter.policies.application import DAY, HOUR, NOW, configured, excluding, idle, maintained, outcome
 
 SAID = Expectation(Scope.JOB, "", "slurm/1", ("idle",), "waits for data", "bob", NOW - DAY, NOW + 6 * DAY, 7, id=3)
 WORDS = "intended, as bob said on 2026-11-24 until 2026-12-01 12:00 UTC: waits for data"
@@ -27,7 +27,7 @@ def applied(*said: Expectation, settings: Settings | None = None, **job: object)
 def test_a_job_is_out_of_the_rules_that_were_open_when_it_was_said_and_of_no_other() -> None:
     given = applied(SAID)
     verdict = given.judgement.verdict("idle")
-    assert (verdict.outcome, verdict.reason, verdict.intended) == (Outcome.EXCLUDED, WORDS, True)
+    assert (verdict.outcome, verdict.reason, verdict.intended) == (Outcome.EXCLUDED, WORDS, SAID)
     assert given.expected == {"idle": SAID}
     assert Outcome.EXCLUDED not in {v.outcome for v in given.judgement.verdicts if v.rule != "idle"}
 
@@ -108,13 +108,29 @@ def opened(settings: Settings, *, at: float = NOW - 60) -> Incident:
 
 def test_an_incident_of_another_job_of_the_user_resolves_as_intended() -> None:
     settings = configured()
-    given = applied(replace(SAID, scope=Scope.USER, subject="alice"))
-    step = advance(opened(settings), given.judgement, settings.judging)
+    said = replace(SAID, scope=Scope.USER, subject="alice")
+    step = advance(opened(settings), applied(said).judgement, settings.judging)
     assert step.incident is not None
     assert (step.incident.resolution, step.incident.rules) == (Resolution.INTENDED, ())
-    assert [(event.kind, event.text) for event in step.events] == [
-        (EventKind.RULE_CLEARED, f"idle is {WORDS}"),
-        (EventKind.RESOLVED, WORDS),
+    assert [(event.kind, event.text, event.actor) for event in step.events] == [
+        (EventKind.RULE_CLEARED, f"idle is {WORDS}", ""),
+        (EventKind.INTENDED, "waits for data", "bob"),
+        (EventKind.RESOLVED, WORDS, ""),
+    ]
+    data = {"scope": "user", "until": NOW + 6 * DAY, "rules": ["idle"], "expectation": 3}
+    assert step.events[1].data == data
+
+
+def test_what_several_said_is_in_the_history_each_once() -> None:
+    settings = configured()
+    before = opened(settings)
+    several = replace(before, rules=tuple(replace(before.rules[0], rule=rule) for rule in ("idle", "hung", "uneven")))
+    said = (replace(SAID, rules=("idle", "uneven")), replace(SAID, rules=("hung",), actor="carol", id=4))
+    step = advance(several, applied(*said).judgement, settings.judging)
+    intended = [event for event in step.events if event.kind is EventKind.INTENDED]
+    assert [(event.actor, event.data["rules"]) for event in intended] == [
+        ("carol", ["hung"]),
+        ("bob", ["idle", "uneven"]),
     ]
 
 
@@ -130,6 +146,7 @@ def test_one_of_which_the_site_left_out_a_part_is_excluded(policy: str, resoluti
     step = advance(both, given.judgement, settings.judging)
     assert step.incident is not None
     assert step.incident.resolution is resolution
+    assert (EventKind.INTENDED in {event.kind for event in step.events}) is (resolution is Resolution.INTENDED)
 
 
 # Notices
