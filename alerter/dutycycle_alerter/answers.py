@@ -133,8 +133,10 @@ def users_answer(
     )
 
 
-def fleet_answer(fleet: Sequence[FleetAmounts], *, since: float, until: float, status: Status) -> FleetAnswer:
-    """The fleet over the wall times `since` to `until`."""
+def fleet_answer(
+    fleet: Sequence[FleetAmounts], *, since: float, until: float, status: Status, part: slice = EVERYTHING
+) -> FleetAnswer:
+    """The fleet over the wall times `since` to `until`; `part` of it is listed."""
     shapes = [
         FleetShape(
             cluster=item.cluster,
@@ -146,10 +148,18 @@ def fleet_answer(fleet: Sequence[FleetAmounts], *, since: float, until: float, s
             unknown_gpu_hours=_hours(item.unknown),
             pending_gpu_hours=_hours(item.pending),
             held_gpu_hours=_hours(item.held),
+            waited_gpu_hours=None if item.waited is None else _hours(item.waited),
         )
-        for item in fleet
+        for item in fleet[part]
     ]
-    return FleetAnswer(replay=status.replay, since=_at(since), until=_at(until), fleet=shapes)
+    return FleetAnswer(
+        replay=status.replay,
+        total=len(fleet),
+        offset=part.start or 0,
+        since=_at(since),
+        until=_at(until),
+        fleet=shapes,
+    )
 
 
 def gpus_answer(gpus: Sequence[GpuNow], status: Status, part: slice = EVERYTHING) -> GpusAnswer:

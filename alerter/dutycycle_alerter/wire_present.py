@@ -87,12 +87,18 @@ class FleetShape(Shape):
     """For which requests waited in the scheduler's queue."""
     held_gpu_hours: float
     """The part of them that waited for something else than GPUs."""
+    waited_gpu_hours: float | None
+    """Unallocated while others waited for as many: of all models of the cluster together, in the row of the queue.
+    Null in other rows, and where no scheduler tells of its queue."""
 
 
 class FleetAnswer(Shape):
-    """The fleet over a range, beside what waited for it."""
+    """The fleet over a range, beside what waited for it, by cluster and model."""
 
     replay: bool
+    total: int
+    """How many rows there are; `fleet` is a part of them, from `offset` on."""
+    offset: int
     since: Moment
     until: Moment
     fleet: list[FleetShape]

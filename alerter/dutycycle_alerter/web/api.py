@@ -109,11 +109,17 @@ def users(
 
 
 @router.get("/fleet")
-def fleet(site: SiteOf, since: LookBack = 7 * 86400.0) -> wire_present.FleetAnswer:
-    """GPU-hours of the fleet over a range until now, by model: allocated, free, out of service, and waited for."""
+def fleet(
+    site: SiteOf, since: LookBack = 7 * 86400.0, limit: Limit = 1000, offset: Offset = 0
+) -> wire_present.FleetAnswer:
+    """GPU-hours of the fleet over a range until now, by cluster and model: allocated, free (and how much of that while
+    others waited), out of service, and waited for.
+    """
     status, until = site.reader.status(), site.clock()
     start = until - since / status.time_scale
-    return answers.fleet_answer(site.reader.fleet(since=start, until=until), since=start, until=until, status=status)
+    found = site.reader.fleet(since=start, until=until)
+    part = slice(offset, offset + limit)
+    return answers.fleet_answer(found, since=start, until=until, status=status, part=part)
 
 
 @router.get("/gpus")

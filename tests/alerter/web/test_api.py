@@ -108,11 +108,12 @@ def test_long_lists_come_in_parts(live: Live, what: str) -> None:
 
 def test_the_fleets_hours(serve: Serve) -> None:
     amounts = (
-        FleetAmounts("", "", pending=7200.0, held=3600.0),
+        FleetAmounts("", "", pending=7200.0, held=3600.0, waited=1800.0),
         FleetAmounts("", "H200", 3600.0, 1800.0, 900.0, 360.0, 36.0),
     )
     queue, gpus = get(serve(FixedReader(amounts=amounts)), "fleet?since=1d")["fleet"]
     assert (queue["pending_gpu_hours"], queue["held_gpu_hours"], queue["allocated_gpu_hours"]) == (2, 1, 0)
+    assert queue["waited_gpu_hours"] == 0.5
     assert gpus == {
         "cluster": "",
         "model": "H200",
@@ -123,7 +124,16 @@ def test_the_fleets_hours(serve: Serve) -> None:
         "unknown_gpu_hours": 0.01,
         "pending_gpu_hours": 0,
         "held_gpu_hours": 0,
+        "waited_gpu_hours": None,
     }
+
+
+def test_the_fleet_comes_in_parts(serve: Serve) -> None:
+    client = serve(FixedReader(amounts=[FleetAmounts("", f"model{number}", 3600.0) for number in range(5)]))
+    part = get(client, "fleet?limit=2&offset=1")
+    assert ([row["model"] for row in part["fleet"]], part["total"], part["offset"]) == (["model1", "model2"], 5, 1)
+    whole = get(client, "fleet")
+    assert (len(whole["fleet"]), whole["total"], whole["offset"]) == (5, 5, 0)
 
 
 def test_status(live: Live) -> None:
