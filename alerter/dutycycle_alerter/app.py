@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
+from dutycycle_alerter.counting import Counting
 from dutycycle_alerter.evaluator import Evaluator, check
+from dutycycle_alerter.incidents.tally import Tally
 from dutycycle_alerter.leadership import Leadership
 from dutycycle_alerter.notify.couriers import Contents
 from dutycycle_alerter.reports.weekly import weekly
@@ -27,6 +29,9 @@ _SHORTEST = 2.0
 
 _ALONE = 3600.0
 """Wall seconds of the lease of an alerter that has its database for itself: nobody waits for its end."""
+
+_HELD = 120.0
+"""Seconds for which counters of incidents stay at 0 after the start: a scraper must see that to see them grow."""
 
 
 class Alerter:
@@ -59,6 +64,11 @@ class Alerter:
         )
         self._leadership = Leadership(self._lease, self._begin, alone=alone)
         self.store = StoreReader(self._database, self.clock, settings.policies.expectations)
+        self._counting = Counting(
+            self._database,
+            lambda: self.standing().leads,
+            held=_HELD / settings.time_scale,
+        )
 
     def __enter__(self) -> Self:
         try:
@@ -91,6 +101,10 @@ class Alerter:
         evaluator = self._leadership.evaluator
         return evaluator.deliveries() if evaluator is not None and self.standing().leads else {}
 
+    def tally(self) -> Tally:
+        """What became of incidents while it evaluated."""
+        return self._counting.tally()
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -101,6 +115,7 @@ class Alerter:
         self._close()
 
     def _begin(self, term: Term) -> Evaluator:
+        self._counting.begin()
         return Evaluator(
             self._settings,
             term,

@@ -62,8 +62,14 @@ def subject_name(incident: Incident) -> str:
 def shown_subject(incident: Incident) -> str:
     """Its subject without the uid at the end of a Kubernetes object, which tells people nothing."""
     workload = workload_of(incident.subject, incident.cluster)
-    is_object = incident.scheduler == "k8s" and workload.count("/") > 2
-    return incident.subject.rpartition("/")[0] if is_object else incident.subject
+    ending = workload.removeprefix(without_uid(incident.subject, incident.cluster, incident.scheduler))
+    return incident.subject.removesuffix(ending)
+
+
+def without_uid(subject: str, cluster: str, scheduler: str) -> str:
+    """A job's id without its cluster, and without the uid of a Kubernetes object."""
+    workload = workload_of(subject, cluster)
+    return workload.rpartition("/")[0] if scheduler == "k8s" and workload.count("/") > 2 else workload
 
 
 def rule_name(rule: str) -> str:

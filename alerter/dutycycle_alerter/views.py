@@ -33,6 +33,31 @@ class IncidentFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class Listed:
+    """An incident that is not resolved, in few words. `about` is `job`, `gpu` or `node`; `nodes` are its nodes, `gpu`
+    the index of its first GPU, `cause` the first of its likely causes, empty where there is none.
+    """
+
+    id: int
+    subject: str
+    about: str
+    rule: str
+    severity: str
+    state: str
+    opened_at: float
+    wasted: float
+    cluster: str
+    scheduler: str
+    user: str
+    account: str
+    partition: str
+    namespace: str
+    nodes: tuple[str, ...]
+    gpu: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
 class GpuNow:
     """One GPU at its last scrape. Ratios 0..1; None is not measured. `workloads` is (workload, user, share) of each
     owner.

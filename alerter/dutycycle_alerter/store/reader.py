@@ -32,13 +32,12 @@ from dutycycle_alerter.store import (
 from dutycycle_alerter.store.clock import clock_of
 from dutycycle_alerter.store.database import Database, get_meta, open_database
 from dutycycle_alerter.store.keys import signing_key
-from dutycycle_alerter.store.listing import Listed
 from dutycycle_alerter.store.postgresql import LOCK_WAIT
 from dutycycle_alerter.store.schema import gpu_now
 from dutycycle_alerter.store.showing import gpu_as_shown, utilization
 from dutycycle_alerter.store.status import STATUS, load_status
 from dutycycle_alerter.usage import UserUsage
-from dutycycle_alerter.views import GpuNow, GpuSeries, IncidentFilter, OutboxDepth, Status
+from dutycycle_alerter.views import GpuNow, GpuSeries, IncidentFilter, Listed, OutboxDepth, Status
 
 AT_ONCE = 12
 """Requests that may be at the database at a time: they leave connections to passes and to the lease."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,12 +16,13 @@ from fastapi.staticfiles import StaticFiles
 
 from dutycycle_alerter import __version__
 from dutycycle_alerter.errors import AlerterError
+from dutycycle_alerter.incidents.tally import Tally
 from dutycycle_alerter.notify.links import Links
 from dutycycle_alerter.scheduler import TaskRuns
 from dutycycle_alerter.settings import Costs
 from dutycycle_alerter.settings.policies import Expectations
 from dutycycle_alerter.settings.web import Auth
-from dutycycle_alerter.views import Actions, DeliveryCounts, OutboxDepth, Reader, Standing, WatchCounts
+from dutycycle_alerter.views import Actions, DeliveryCounts, Listed, OutboxDepth, Reader, Standing, WatchCounts
 from dutycycle_alerter.web import api, api_actions, changes, errors, linked, login, metrics, pages, reports
 from dutycycle_alerter.web.access.gate import Gate
 from dutycycle_alerter.web.describing import describe
@@ -49,6 +50,8 @@ def create_app(
     watches: Callable[[], Mapping[str, WatchCounts]] = dict,
     outbox: Callable[[], Mapping[str, OutboxDepth]] = dict,
     deliveries: Callable[[], Mapping[str, DeliveryCounts]] = dict,
+    tally: Callable[[], Tally] = Tally,
+    unresolved: Callable[[int], tuple[Sequence[Listed], int]] = lambda _limit: ((), 0),
     clock: Callable[[], float] = time.time,
     auth: Auth | None = None,
     proxies: Iterable[str] = (),
@@ -63,7 +66,8 @@ def create_app(
     Times of day are shown in `zone` (None: the machine's). A page warns when the last pass is older than `late_after`
     wall seconds. `tasks` tells how the alerter's periodic work fares, `standing` whether it is this one that evaluates,
     `watches` what it hears of schedulers, `outbox` what waits to be told (it may raise AlerterError) and `deliveries`
-    what became of messages, by receiver. Without `auth` everybody may act; `proxies` are networks
+    what became of messages, by receiver; `tally` and `unresolved` are for metrics, as
+    `Site` has them. Without `auth` everybody may act; `proxies` are networks
     of those that say from where requests come. `key` signs sessions, and has signed links (`store.keys`; without it,
     neither outlives the process). `limits` is what may be said to be intended.
     """
@@ -96,6 +100,8 @@ def create_app(
         watches=watches,
         outbox=outbox,
         deliveries=deliveries,
+        tally=tally,
+        unresolved=unresolved,
         gate=gate,
         links=Links(public_url, key),
         base=public.path,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from math import inf
@@ -15,12 +15,13 @@ from jinja2 import Environment
 
 from dutycycle_alerter.errors import AlerterError, ExpectationNotFoundError, IncidentNotFoundError
 from dutycycle_alerter.incidents.model import Incident
+from dutycycle_alerter.incidents.tally import Tally
 from dutycycle_alerter.notify.links import Links
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.scheduler import TaskRuns
 from dutycycle_alerter.settings import Costs
 from dutycycle_alerter.settings.policies import Expectations
-from dutycycle_alerter.views import Actions, DeliveryCounts, OutboxDepth, Reader, Standing, Status, WatchCounts
+from dutycycle_alerter.views import Actions, DeliveryCounts, Listed, OutboxDepth, Reader, Standing, Status, WatchCounts
 from dutycycle_alerter.web import forms
 from dutycycle_alerter.web.access.gate import Gate
 from dutycycle_alerter.web.access.seen import OwnReader
@@ -36,7 +37,9 @@ class Site:
     """One application's surroundings; `zone` None is the machine's own. `late_after` is how old, in wall seconds, the
     last pass may be before a page warns. `origins` are those of the site's own pages.
     `tasks` tells how the alerter's periodic work fares, by its name, `standing` whether it evaluates, and `watches`
-    what it hears of schedulers; `outbox` what waits to be told, `deliveries` what became of messages, both by receiver.
+    what it hears of schedulers; `outbox` what waits to be told, `deliveries` what became of messages, both by
+    receiver; `tally` what became of incidents, `unresolved` the newest that are not resolved and how many there are in
+    all (`outbox` and `unresolved` may raise AlerterError).
     `base` is the path of the site's public address, before every path of its own; `limits`
     is what may be said to be intended. `visitor` is who asks; `reader` shows what they may see, `unchecked` does what
     anybody may: routes come to it by `acting` and its like.
@@ -59,6 +62,8 @@ class Site:
     watches: Callable[[], Mapping[str, WatchCounts]] = dict
     outbox: Callable[[], Mapping[str, OutboxDepth]] = dict
     deliveries: Callable[[], Mapping[str, DeliveryCounts]] = dict
+    tally: Callable[[], Tally] = Tally
+    unresolved: Callable[[int], tuple[Sequence[Listed], int]] = lambda _limit: ((), 0)
     templates: Environment = field(default_factory=environment)
 
     def seen_by(self, visitor: Visitor) -> Site:

@@ -97,7 +97,8 @@ def test_a_store_that_does_not_answer_is_said_and_hides_no_task(serve: Serve) ->
     page = serve(FixedReader(broken=True), tasks=lambda: TASKS).page("/metrics")
     assert values(page, "dutycycle_alerter_store_up") == {(): 0}
     assert values(page, "dutycycle_alerter_task_failures_total")["pass",] == 2
-    assert "dutycycle_incidents" not in page
+    assert not values(page, "dutycycle_incidents")
+    assert sum(values(page, "dutycycle_incidents_opened_total").values()) == 0, "what was counted needs no store"
 
 
 def test_of_a_real_store_promtool_finds_nothing_to_complain(live: Live, simulated: Simulated) -> None:

@@ -1,0 +1,55 @@
+"""`/metrics`: every family of the table, as known at the moment of the scrape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from dutycycle_alerter.errors import AlerterError
+from dutycycle_alerter.web.metrics import incidents, itself, messages
+from dutycycle_alerter.web.metrics.building import gauge
+from dutycycle_alerter.web.site import OpenSite, Site
+
+router = APIRouter()
+
+
+@router.get("/metrics", include_in_schema=False)
+def metrics(request: Request, site: OpenSite) -> Response:
+    """In the text format, or OpenMetrics where the scraper asks for it."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(site))
+    encode, content_type = choose_encoder(request.headers.get("accept", ""))
+    return Response(encode(registry), headers={"Content-Type": content_type})
+
+
+class _Collector(Collector):
+    """While the store does not answer it says so, and what needs no store."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def describe(self) -> list[Metric]:
+        """Nothing: names are fixed, and collecting reads the store."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Every family, also those without a series."""
+        site = self._site
+        yield from itself.of_process(site)
+        yield from messages.delivered(site)
+        yield from incidents.outcomes(site)
+        yield from incidents.price(site)
+        store = gauge("dutycycle_alerter_store_up")
+        try:
+            stored = [*itself.of_last_pass(site), *incidents.unresolved(site), *messages.waiting(site)]
+        except AlerterError:
+            stored = []
+        store.add_metric([], 1 if stored else 0)
+        yield store
+        yield from stored
