@@ -76,6 +76,8 @@ class Column:
     thresholds: tuple[Threshold, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
     """What is shown in place of these values."""
+    colors: Mapping[str, str] = field(default_factory=dict)
+    """The colours of these values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,7 @@ def timeseries(
     unit: str = COUNT,
     least: float | None = 0,
     most: float | None = None,
+    soft_most: float | None = None,
     stacked: bool = False,
     bars: bool = False,
     fill: int = 0,
@@ -206,7 +209,7 @@ def timeseries(
     height: int = 8,
 ) -> Panel:
     """Lines (or bars) over time. `colors` by the series' name. Lines end where samples are missing, and join over `gap`
-    milliseconds at most where it is given.
+    milliseconds at most where it is given. The axis reaches `soft_most` at least.
     """
     custom: Model = {
         "drawStyle": "bars" if bars else "line",
@@ -216,6 +219,8 @@ def timeseries(
         "spanNulls": gap if gap is not None else False,
         "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
     }
+    if soft_most is not None:
+        custom["axisSoftMax"] = soft_most
     display = "table" if table_legend else "list"
     return Panel(
         kind="timeseries",
@@ -248,11 +253,15 @@ def barchart(
     x: str,
     unit: str = COUNT,
     series: str = "",
+    most: float | None = None,
+    thresholds: tuple[Threshold, ...] = (),
     no_data: str = NO_DATA,
     width: int = 12,
     height: int = 9,
 ) -> Panel:
-    """Bars over the values of the label `x`, sorted by it; asked at the range's end. `series` names the bars."""
+    """Bars over the values of the label `x`, sorted by it; asked at the range's end. `series` names the bars, which
+    have the colours of the thresholds where there are any.
+    """
     name = series or title
     return Panel(
         kind="barchart",
@@ -278,7 +287,15 @@ def barchart(
             "legend": {"calcs": [], "displayMode": "list", "placement": "bottom", "showLegend": False},
             "tooltip": {"mode": "single", "sort": "none"},
         },
-        defaults=_defaults(unit, PLAIN, no_data, least=0, custom={"fillOpacity": 80, "lineWidth": 0}, palette=True),
+        defaults=_defaults(
+            unit,
+            thresholds or PLAIN,
+            no_data,
+            least=0,
+            most=most,
+            custom={"fillOpacity": 80, "lineWidth": 0},
+            palette=not thresholds,
+        ),
         transformations=(
             {"id": "sortBy", "options": {"sort": [{"field": x, "desc": False}]}},
             {
@@ -360,12 +377,27 @@ def state_timeline(
     thresholds: tuple[Threshold, ...] = PLAIN,
     no_data: str = NO_DATA,
     interval: str = "",
+    max_points: int | None = None,
+    form: Literal["time_series", "table"] = "time_series",
+    mappings: tuple[Model, ...] = (),
     transformations: tuple[Model, ...] = (),
     link: Link | None = None,
     width: int = 24,
     height: int = 8,
 ) -> Panel:
-    """One row per series, with what it was when. `texts` and `thresholds` say how a value looks."""
+    """One row per series, with what it was when. `texts`, `mappings` and `thresholds` say how a value looks. From a
+    `form` of table, `transformations` make the rows.
+    """
+    made = _defaults(
+        unit,
+        thresholds,
+        no_data,
+        texts=texts,
+        link=link,
+        custom={"fillOpacity": 80, "lineWidth": 0},
+    )
+    if mappings:
+        made["mappings"] = [*made.get("mappings", ()), *mappings]
     return Panel(
         kind="state-timeline",
         title=title,
@@ -374,6 +406,8 @@ def state_timeline(
         width=width,
         height=height,
         interval=interval,
+        max_points=max_points,
+        form=form,
         transformations=transformations,
         options={
             "alignValue": "left",
@@ -383,14 +417,7 @@ def state_timeline(
             "legend": {"calcs": [], "displayMode": "list", "placement": "bottom", "showLegend": False},
             "tooltip": {"mode": "single", "sort": "none"},
         },
-        defaults=_defaults(
-            unit,
-            thresholds,
-            no_data,
-            texts=texts,
-            link=link,
-            custom={"fillOpacity": 80, "lineWidth": 0, "spanNulls": False},
-        ),
+        defaults=made,
     )
 
 
@@ -497,8 +524,13 @@ def _thresholds(thresholds: tuple[Threshold, ...]) -> Model:
     return {"mode": "absolute", "steps": [{"color": step.color, "value": step.value} for step in thresholds]}
 
 
-def _mapping(texts: Mapping[str, str]) -> Model:
-    options = {value: {"text": text, "index": place} for place, (value, text) in enumerate(texts.items())}
+def _mapping(texts: Mapping[str, str], colors: Mapping[str, str] | None = None) -> Model:
+    colors = colors or {}
+    options: Model = {}
+    for place, value in enumerate({**texts, **colors}):
+        options[value] = {"text": texts.get(value, value), "index": place}
+        if value in colors:
+            options[value]["color"] = colors[value]
     return {"type": "value", "options": options}
 
 
@@ -516,7 +548,8 @@ def _field(column: Column, targets: int) -> str:
 
 
 def _column(column: Column) -> Model:
-    properties: list[Model] = []
+    # Without it a cell that is empty shows the text of an empty table.
+    properties: list[Model] = [{"id": "noValue", "value": "-"}]
     if column.value is not None:
         properties.append({"id": "unit", "value": column.unit})
     for key, value in (
@@ -532,10 +565,10 @@ def _column(column: Column) -> Model:
         properties.append({"id": "thresholds", "value": _thresholds(column.thresholds)})
     if column.gauge:
         properties.append({"id": "custom.cellOptions", "value": {"type": "gauge", "mode": "basic"}})
-    elif column.thresholds:
+    elif column.thresholds or column.colors:
         properties.append({"id": "custom.cellOptions", "value": {"type": "color-text"}})
-    if column.texts:
-        properties.append({"id": "mappings", "value": [_mapping(column.texts)]})
+    if column.texts or column.colors:
+        properties.append({"id": "mappings", "value": [_mapping(column.texts, column.colors)]})
     if column.link is not None:
         properties.append({"id": "links", "value": [column.link.model()]})
     return {"matcher": {"id": "byName", "options": column.title}, "properties": properties}

@@ -11,6 +11,11 @@ from typing import Literal
 FILTERS = ("cluster", "scheduler", "account", "partition", "namespace", "model", "user")
 """The dashboards' variables that choose owners; each is a label of every ownership series."""
 
+TARGET_LABELS = ("instance", "job")
+"""What Prometheus itself adds to whatever it scrapes: by these alone the exporter's own metrics, which have no label of
+the node's, are told to be a node's.
+"""
+
 Usage = Literal["allocated", "observed", "busy", "energy"]
 
 RANGE = "$__range"
@@ -112,6 +117,12 @@ def of_devices(metric: str, owners: str = "") -> str:
     given.
     """
     return f"(0 * {owners or allocations()} + on (node, gpu_uuid, mig) group_left () {metric})"
+
+
+def grown(counter: str, by: str) -> str:
+    """What a counter grew by in each step, where it did; also one whose series begins with the first event."""
+    began = f"({counter} unless last_over_time({counter}[1h] offset $__rate_interval))"
+    return f"sum by ({by}) ({began} or increase({counter}[$__rate_interval])) > 0"
 
 
 def _bin() -> str:

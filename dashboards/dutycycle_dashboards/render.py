@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from dutycycle_dashboards.board import Board
+from dutycycle_dashboards.incidents import incidents
+from dutycycle_dashboards.operations import operations
 from dutycycle_dashboards.users import users
 
-BOARDS: tuple[Board, ...] = (users(),)
+BOARDS: tuple[Board, ...] = (users(), incidents(), operations())
 """In the order in which people meet them."""
 
 

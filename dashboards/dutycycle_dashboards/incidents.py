@@ -1,0 +1,382 @@
+"""Incidents: what is wrong now, since when, whose it is, how incidents come and go, and who was told."""
+
+from __future__ import annotations
+
+from dutycycle_dashboards import variables
+from dutycycle_dashboards.board import Board, Section
+from dutycycle_dashboards.links import INCIDENTS, JOB, NODE, OPERATIONS, USER, Link
+from dutycycle_dashboards.panels import (
+    ANY_IS_BAD,
+    BAD,
+    FAIR,
+    GOOD,
+    GPU_HOURS,
+    SECONDS,
+    Column,
+    Panel,
+    Target,
+    Threshold,
+    barchart,
+    stat,
+    table,
+    timeseries,
+)
+from dutycycle_dashboards.promql import selector
+from dutycycle_dashboards.telling import telling
+
+FILTERS = ("cluster", "scheduler", "account", "partition", "namespace", "user")
+"""The dashboards' filters that incidents have as labels."""
+
+_LABELS = ", ".join(
+    ("incident", "rule", "severity", "state", "cause", *FILTERS, "subject", "kind", "node"),
+)
+_NO_ALERTER = "No alerter answers, or its store does not: see Operations"
+_ANSWERS = "0 * max(dutycycle_alerter_store_up == 1)"
+"""0 where an alerter answers and its store does: silence is not good news."""
+_OPEN_BUT_NONE = "there is no such incident"
+_NEVER = "no incident was ever opened, or no alerter that evaluates was scraped in the range"
+
+CAUSES = {
+    "no process": "No process on the GPUs",
+    "idle notebook": "Idle notebook or shell",
+    "CPU-only code": "Computes on the CPU alone",
+    "data loading": "Waits for data",
+    "small work per step": "Too little work per step",
+    "memory-bound": "Bound by memory bandwidth",
+    "communication or straggler": "Communication, or one GPU that lags",
+    "checkpoint or evaluation pauses": "Pauses for checkpoints or evaluation",
+    "hang": "Hangs",
+    "throttling": "Clocks held down",
+    "over-request": "Asked for more GPUs than it uses",
+    "fault": "Hardware fault",
+}
+"""The causes that findings can name, in words."""
+
+SEVERITY_COLORS = {"critical": BAD, "warning": "orange", "info": "blue"}
+STATES = {"open": "Open", "acknowledged": "Acknowledged", "snoozed": "Snoozed"}
+
+
+def opened(*more: str) -> str:
+    """When each incident that is not resolved was opened, by all its labels: once, however many alerters tell it."""
+    return f"max by ({_LABELS}) ({selector('dutycycle_incident_opened_timestamp_seconds', FILTERS, *more)})"
+
+
+def wasted(*more: str) -> str:
+    """GPU-hours that each incident which is not resolved has wasted so far, by all its labels."""
+    hours = "max by (incident) (dutycycle_incident_wasted_gpu_seconds) / 3600"
+    return f"0 * {opened(*more)} + on (incident) group_left () ({hours})"
+
+
+def grew(counter: str, by: str, over: str) -> str:
+    """What a counter grew by; of two alerters only the one that evaluates counts, so they are added up."""
+    return f"sum by ({by}) (increase({counter}[{over}]))" if by else f"sum(increase({counter}[{over}]))"
+
+
+def incidents() -> Board:
+    """What is wrong now at the top; then how it came to be, and whether people were told."""
+    return Board(
+        uid=INCIDENTS,
+        title="Dutycycle / Incidents",
+        description="What is wrong now, since when and whose it is; how incidents come and go; who was told.",
+        variables=(
+            variables.datasource(),
+            variables.resolution(),
+            *variables.filters(FILTERS),
+            variables.alerter(),
+        ),
+        span="7d",
+        sections=(
+            Section("Now", _now()),
+            Section("Over time (of the whole fleet, whatever the filters)", _over_time()),
+            Section("By rule (of the whole fleet, whatever the filters)", _by_rule()),
+            Section("Notifications", telling()),
+        ),
+    )
+
+
+def _count(*more: str) -> Target:
+    return Target(f"count({opened(*more)}) or {_ANSWERS}")
+
+
+def _now() -> tuple[Panel, ...]:
+    return (
+        stat(
+            "Critical",
+            "Incidents that are critical and not resolved. The tables below have them; begin with the oldest.",
+            _count('severity="critical"'),
+            thresholds=ANY_IS_BAD,
+            no_data=_NO_ALERTER,
+            width=3,
+        ),
+        stat(
+            "Faults",
+            "Incidents of GPUs and nodes that are not resolved: XIDs, lost GPUs, leaked memory, throttling. They are "
+            "the operators', and do not end with a job.",
+            _count('kind!="job"'),
+            thresholds=ANY_IS_BAD,
+            no_data=_NO_ALERTER,
+            width=3,
+        ),
+        stat(
+            "Warnings",
+            "Incidents that are warnings and not resolved.",
+            _count('severity="warning"'),
+            thresholds=(Threshold(None, GOOD), Threshold(1, FAIR)),
+            no_data=_NO_ALERTER,
+            width=3,
+        ),
+        stat(
+            "Nobody's yet",
+            "Incidents that are open: nobody has acknowledged or snoozed them.",
+            _count('state="open"'),
+            thresholds=(Threshold(None, GOOD), Threshold(1, FAIR)),
+            no_data=_NO_ALERTER,
+            width=3,
+        ),
+        stat(
+            "Oldest",
+            "How long ago the oldest incident that is not resolved was opened. Days mean that nobody looks after it: "
+            "acknowledge it, or say that it is intended.",
+            Target(f"time() - min({opened()})", may_be_empty=_OPEN_BUT_NONE),
+            unit=SECONDS,
+            thresholds=(Threshold(None, GOOD), Threshold(86400, FAIR), Threshold(604800, BAD)),
+            no_data="No incident, or no alerter answers",
+            width=3,
+        ),
+        stat(
+            "Waste",
+            "GPU-hours, measured and not busy, that the incidents of jobs which are not resolved have wasted so far.",
+            Target(f"sum({wasted()}) or {_ANSWERS}"),
+            unit=GPU_HOURS,
+            decimals=1,
+            no_data=_NO_ALERTER,
+            width=3,
+        ),
+        stat(
+            "Not shown",
+            "Incidents that have no series of their own because there are more than 5,000: they are missing in what "
+            "the filters count and in the tables, and are on the alerter's page. So many at once have one cause: look "
+            "for it.",
+            Target("max(dutycycle_incidents_not_shown)", may_be_empty="no alerter answers"),
+            thresholds=ANY_IS_BAD,
+            no_data=_NO_ALERTER,
+            width=3,
+        ),
+        stat(
+            "Judged",
+            "How long ago everything was last judged. Past a few minutes what is shown here is old: see Operations.",
+            Target("time() - max(dutycycle_alerter_last_pass_timestamp_seconds)", may_be_empty="no alerter answers"),
+            unit=SECONDS,
+            thresholds=(Threshold(None, GOOD), Threshold(300, FAIR), Threshold(900, BAD)),
+            no_data=_NO_ALERTER,
+            link=Link("Is the alerter well?", OPERATIONS),
+            width=3,
+        ),
+        _open_by_rule(),
+        _open_over_time(),
+        _faults(),
+        _jobs(),
+    )
+
+
+def _open_by_rule() -> Panel:
+    by_severity = [
+        Target(f"count by (rule) ({opened(matcher)})", may_be_empty=_OPEN_BUT_NONE)
+        for matcher in ('severity="critical"', 'severity="warning"', 'severity="info"')
+    ]
+    in_hand = opened('state!="open"')
+    handled = Target(f"count by (rule) ({in_hand})", may_be_empty=_OPEN_BUT_NONE)
+    return table(
+        "By rule and severity",
+        "Incidents that are not resolved, by rule. `In hand` are those of them that somebody acknowledged or snoozed.",
+        (*by_severity, handled),
+        (
+            Column("Rule", label="rule"),
+            Column("Critical", value=0, thresholds=(Threshold(None, BAD),)),
+            Column("Warning", value=1, thresholds=(Threshold(None, "orange"),)),
+            Column("Information", value=2),
+            Column("In hand", value=3),
+        ),
+        sort="Critical",
+        no_data="No incident that is not resolved, or no alerter answers",
+        width=12,
+        height=8,
+    )
+
+
+def _open_over_time() -> Panel:
+    return timeseries(
+        "Not resolved, by severity",
+        "Incidents that were not resolved, over time: since when is it bad? A step up at once has one cause, such as a "
+        "file system; a slow rise means that nobody looks after them. A gap: no alerter was scraped.",
+        Target(f"count by (severity) ({opened()})", "{{severity}}", may_be_empty=_OPEN_BUT_NONE),
+        stacked=True,
+        colors=SEVERITY_COLORS,
+        no_data="No incident in the range, or no alerter was scraped",
+    )
+
+
+def _columns(*middle: Column) -> tuple[Column, ...]:
+    return (
+        Column("Incident", label="incident", width=90, link=Link("Open its page", path="/incidents/{Incident}")),
+        Column("Severity", label="severity", width=90, colors=SEVERITY_COLORS),
+        Column("Rule", label="rule", width=150),
+        Column("Age", value=0, unit=SECONDS, width=110),
+        *middle,
+        Column("State", label="state", width=130, texts=STATES),
+        Column("Cluster", label="cluster", width=120),
+    )
+
+
+def _faults() -> Panel:
+    faults = 'kind!="job"'
+    return table(
+        "Faults of GPUs and nodes",
+        "Incidents of GPUs and nodes that are not resolved. Keep new work off the node first; the incident's page has "
+        "the commands for that, to look at the GPU, to reset and to test it.",
+        (Target(f"time() - {opened(faults)}", may_be_empty="no GPU or node is at fault"),),
+        _columns(
+            Column("Subject", label="subject"),
+            Column("Node", label="node", link=Link("Show this node", NODE, {"node": "Node"})),
+            Column("Cause", label="cause", texts=CAUSES),
+        ),
+        sort="Age",
+        no_data="No fault of a GPU or node (or no alerter answers: see Judged)",
+        height=7,
+    )
+
+
+def _jobs() -> Panel:
+    job = 'kind="job"'
+    return table(
+        "Jobs",
+        "Incidents of jobs that are not resolved. The cause is the likeliest one; the incident's page has the "
+        "evidence, and advice to send to the user. Waste is GPU-hours measured and not busy since the condition began.",
+        (
+            Target(f"time() - {opened(job)}", may_be_empty="no job has an incident"),
+            Target(wasted(job), may_be_empty="no job has an incident"),
+        ),
+        _columns(
+            Column("Subject", label="subject", link=Link("Show this job", JOB, {"workload": "Subject"})),
+            Column("User", label="user", width=140, link=Link("Show this user", USER, {"user": "User"})),
+            Column("Account", label="account", width=120),
+            Column("Cause", label="cause", texts=CAUSES),
+            Column("Waste", value=1, unit=GPU_HOURS, decimals=1, width=130),
+            Column("Node", label="node", link=Link("Show this node", NODE, {"node": "Node"})),
+        ),
+        sort="Waste",
+        no_data="No incident of a job (or no alerter answers: see Judged)",
+        height=12,
+    )
+
+
+def _over_time() -> tuple[Panel, ...]:
+    window = "$__rate_interval"
+    resolved = "dutycycle_incidents_resolved_total"
+    return (
+        timeseries(
+            "Opened and resolved",
+            "Incidents that opened, opened again and were resolved in each step. Where more open than are resolved, "
+            "the list grows.",
+            Target(grew("dutycycle_incidents_opened_total", "", window), "opened", may_be_empty=_NEVER),
+            Target(grew("dutycycle_incidents_reopened_total", "", window), "opened again", may_be_empty=_NEVER),
+            Target(grew(resolved, "", window), "resolved", may_be_empty=_NEVER),
+            colors={"opened": BAD, "opened again": "orange", "resolved": GOOD},
+            bars=True,
+            interval="5m",
+        ),
+        timeseries(
+            "Time to resolve",
+            "Wall time from when an incident opened to when it was resolved, of those resolved in the last day before "
+            "each point: half of them took no longer than the median, nine of ten no longer than p90. From buckets of "
+            "5 min to 7 d, between which it is interpolated.",
+            *(
+                Target(
+                    f"histogram_quantile({share}, sum by (le) "
+                    "(increase(dutycycle_incident_resolution_seconds_bucket[1d]))) >= 0",
+                    name,
+                    may_be_empty="nothing was resolved in the last day",
+                )
+                for share, name in ((0.5, "median"), (0.9, "p90"))
+            ),
+            unit=SECONDS,
+            no_data="Nothing was resolved in the range",
+            interval="30m",
+        ),
+        timeseries(
+            "Opened, by rule",
+            "Incidents that opened in each step, by rule.",
+            Target(f"{grew('dutycycle_incidents_opened_total', 'rule', window)} > 0", "{{rule}}", may_be_empty=_NEVER),
+            bars=True,
+            stacked=True,
+            interval="5m",
+        ),
+        timeseries(
+            "Resolved, by how",
+            "`cleared`: the condition ended; `ended`: the job did; `operator`: a person closed it; `intended`, "
+            "`excluded`: it was meant to be so; `lost`: nothing was known of it for a day. Many `lost` mean that "
+            "exporters do not answer.",
+            Target(f"{grew(resolved, 'resolution', window)} > 0", "{{resolution}}", may_be_empty=_NEVER),
+            bars=True,
+            stacked=True,
+            colors={"cleared": GOOD, "ended": "blue", "lost": BAD},
+            interval="5m",
+        ),
+    )
+
+
+def _by_rule() -> tuple[Panel, ...]:
+    over = "$__range"
+    bucket = grew("dutycycle_incident_resolution_seconds_bucket", "le, rule", over)
+    done = f"{grew('dutycycle_incidents_wasted_gpu_seconds_total', 'rule', over)} / 3600"
+    still = "sum by (rule) (" + wasted_of_all() + ")"
+    parts = f'label_replace({done}, "part", "resolved", "", "") or label_replace({still}, "part", "open", "", "")'
+    return (
+        barchart(
+            "Waste by rule",
+            "GPU-hours, measured and not busy, that incidents cost: of those resolved in the range (each with all "
+            "that it cost, also before the range), and so far of those that are not resolved. The highest bar is "
+            "where advice pays most.",
+            Target(f"sum by (rule) ({parts}) > 0", may_be_empty="no incident has wasted anything"),
+            x="rule",
+            unit=GPU_HOURS,
+            series="Waste",
+            no_data="No incident of a job in the range",
+            width=10,
+        ),
+        table(
+            "Opened and resolved, by rule",
+            "Over the range. Rules that open again often have thresholds that do not suit the jobs; a rule that people "
+            "close as `operator` or `intended` may be wrong here. Only what happened while an alerter was scraped.",
+            (
+                Target(f"{grew('dutycycle_incidents_opened_total', 'rule', over)}", may_be_empty=_NEVER),
+                Target(f"{grew('dutycycle_incidents_reopened_total', 'rule', over)}", may_be_empty=_NEVER),
+                Target(f"{grew('dutycycle_incidents_resolved_total', 'rule', over)}", may_be_empty=_NEVER),
+                *(
+                    Target(f"histogram_quantile({share}, {bucket}) >= 0", may_be_empty="nothing was resolved")
+                    for share in (0.5, 0.9)
+                ),
+                Target(done, may_be_empty=_NEVER),
+            ),
+            (
+                Column("Rule", label="rule"),
+                Column("Opened", value=0, decimals=0),
+                Column("Again", value=1, decimals=0),
+                Column("Resolved", value=2, decimals=0),
+                Column("Median time", value=3, unit=SECONDS),
+                Column("p90", value=4, unit=SECONDS),
+                Column("Waste", value=5, unit=GPU_HOURS, decimals=1),
+            ),
+            sort="Opened",
+            no_data="No incident in the range, or no alerter that evaluates was scraped",
+            width=14,
+            height=9,
+        ),
+    )
+
+
+def wasted_of_all() -> str:
+    """`wasted`, whatever the filters."""
+    labels = "max by (incident, rule) (dutycycle_incident_opened_timestamp_seconds)"
+    hours = "max by (incident) (dutycycle_incident_wasted_gpu_seconds) / 3600"
+    return f"0 * {labels} + on (incident) group_left () ({hours})"
