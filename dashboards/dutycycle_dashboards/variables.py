@@ -69,6 +69,13 @@ def chosen(name: str, query: str, *, multi: bool = False, description: str = "")
     return _query(name, query, description=description, multi=multi, hide=0)
 
 
+def implied(name: str, query: str, *, description: str, regex: str = "") -> Model:
+    """Hidden: all that the query gives, such as the nodes of the chosen jobs."""
+    every = {"text": ["All"], "value": ["$__all"]}
+    made = _query(name, query, description=description, regex=regex, multi=True, hide=2, current=every)
+    return made | {"includeAll": True}
+
+
 def alerter() -> Model:
     """Where the alerter's page is, for links."""
     return {

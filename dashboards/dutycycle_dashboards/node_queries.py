@@ -1,0 +1,78 @@
+"""PromQL about one node: its GPUs, whose they are and were, and the exporter that runs on it."""
+
+from __future__ import annotations
+
+from dutycycle_dashboards import promql
+
+RATE = "[$__rate_interval]"
+RANGE = "[$__range]"
+ROW = ("node", "gpu", "gpu_uuid", "mig", "mig_profile", "model", "workload", "user")
+"""A row of the table of GPUs: a GPU or MIG instance and one that holds it, or nobody."""
+
+_ON = "on (node, gpu_uuid, mig)"
+
+
+def here(metric: str, *more: str) -> str:
+    """A series of this node."""
+    return promql.selector(metric, (), 'node="$node"', *more)
+
+
+def exporter(metric: str, *more: str) -> str:
+    """A metric of the exporter on this node, which has no label of the node's: told by what Prometheus adds to all that
+    it scrapes.
+    """
+    scraped = f"{here('gpu_expected')} or {here('gpu_visible')}"
+    return f"{promql.selector(metric, (), *more)} and on ({', '.join(promql.TARGET_LABELS)}) ({scraped})"
+
+
+def utilization(window: str, by: tuple[str, ...] = ()) -> str:
+    """Mean utilization in percent: busy over measured time."""
+    group = f"sum by ({', '.join(by)})" if by else "sum"
+    busy = f"{group} (rate({here('gpu_busy_seconds_total')}{window}))"
+    return f"100 * {busy} / ({group} (rate({here('gpu_observed_seconds_total')}{window})) > 0)"
+
+
+def assignable() -> str:
+    """GPUs and MIG instances that a job can hold: a GPU that is cut into instances cannot be."""
+    instances = here("gpu_info", 'mig!=""')
+    whole = here("gpu_info", 'mig=""', 'mig_mode!="enabled"')
+    return f"({instances} or {whole})"
+
+
+def free() -> str:
+    """GPUs and instances that nobody holds."""
+    return f"({assignable()} unless {_ON} {here('gpu_allocation')})"
+
+
+def rows() -> str:
+    """1 for each of `ROW`: every GPU and instance with each that holds it, or with nobody; also GPUs that are cut."""
+    unowned = f"({here('gpu_info')} unless {_ON} {here('gpu_allocation')})"
+    group = f"group by ({', '.join(name for name in ROW if name != 'mig_profile')})"
+    return f"({group} ({here('gpu_allocation')} or {unowned}) * {_ON} group_left (mig_profile) {here('gpu_info')})"
+
+
+def in_rows(value: str) -> str:
+    """A device series on every row of its device."""
+    return f"0 * {rows()} + {_ON} group_left () ({value})"
+
+
+def devices(expr: str) -> str:
+    """GPUs (series with gpu and mig) with a label `device` that people can read: its index, and for a MIG instance the
+    beginning of its UUID.
+    """
+    whole = f'label_replace({expr}, "whole", "GPU $1", "gpu", "(.*)")'
+    slices = f'label_replace({whole}, "slice", " MIG $1", "mig", "MIG-(.{{8}}).*")'
+    return f'label_join({slices}, "device", "", "whole", "slice")'
+
+
+def owners() -> str:
+    """Who holds each GPU and instance: one series per device and `owner`, which is a user and a job, or how many jobs
+    share it, or `free`. Where nothing was scraped there is none: not known is not free.
+    """
+    held, by = here("gpu_allocation"), "(gpu, gpu_uuid, mig)"
+    shared = f"(count by {by} ({held}) > 1)"
+    alone = f"group by (gpu, gpu_uuid, mig, user, workload) ({held}) unless on {by} {shared}"
+    one = f'label_join({alone}, "owner", " ", "user", "workload")'
+    several = f'label_replace(count_values by {by} ("owner", {shared}), "owner", "$1 jobs", "owner", "(.+)")'
+    nobody = f'label_replace(group by {by} {free()}, "owner", "free", "", "")'
+    return f"group by (device, owner) ({devices(f'({one} or {several} or {nobody})')})"
