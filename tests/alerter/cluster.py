@@ -194,6 +194,7 @@ class Cluster:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
 
             def do_GET(self) -> None:
                 node = self.path.split("/")[1]

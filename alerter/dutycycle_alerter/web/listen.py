@@ -39,6 +39,13 @@ class ListenAddress:
 
     def bind(self) -> socket.socket:
         """A listening socket. Raises ConfigError where the address cannot be had."""
+        bound = self._bind()
+        # Connections have it from the socket that accepts them. asyncio sets it only where a socket names its protocol,
+        # which these do not, and an answer's body would wait 40 ms for the client to acknowledge the head.
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return bound
+
+    def _bind(self) -> socket.socket:
         try:
             if not self.host and socket.has_dualstack_ipv6():
                 return socket.create_server(("", self.port), family=socket.AF_INET6, dualstack_ipv6=True)

@@ -69,6 +69,15 @@ def test_port_0_is_a_free_one_known_before_the_start() -> None:
     server.stop()
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", ""])
+def test_no_part_of_an_answer_waits_for_the_one_before_to_be_acknowledged(host: str) -> None:
+    with ListenAddress(host, 0).bind() as bound:
+        with socket.create_connection(("127.0.0.1", bound.getsockname()[1]), timeout=60):
+            accepted, _ = bound.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_answers_as_soon_as_it_has_started_and_not_after_it_has_stopped() -> None:
     with urllib3.PoolManager(retries=False, timeout=60) as pool:
         with Server(app(), ListenAddress("", 0)) as server:  # type: ignore[arg-type]

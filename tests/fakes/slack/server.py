@@ -224,6 +224,7 @@ class _Server(ThreadingHTTPServer):
 def _handler(slack: SlackServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
         timeout = 60
 
         def setup(self) -> None:
