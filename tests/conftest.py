@@ -29,6 +29,9 @@ __all__ = [
 settings.register_profile("dutycycle", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dutycycle")
 
+# Hundreds of tests start processes, and with it each of them would compile the whole package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 WHOLE_STACKS = ("tests/cluster/", "tests/e2e/", "tests/slurm/")
 """Tests of many processes in scaled time: they wait more than they compute, and two at once would slow each other."""
 

@@ -21,9 +21,10 @@ def sqlite_url(tmp_path: Path) -> str:
 
 @pytest.fixture(params=BOTH)
 def url(request: pytest.FixtureRequest) -> str:
-    """A store that nobody has used yet; PostgreSQL's has its tables, because they are copied faster than made."""
-    name = "sqlite_url" if request.param == "sqlite" else "postgres_url"
-    return str(request.getfixturevalue(name))
+    """A store that nobody has used yet; it has its tables, because they are copied faster than made."""
+    if request.param == "sqlite":
+        return f"sqlite:///{request.getfixturevalue('made_sqlite')}"
+    return str(request.getfixturevalue("postgres_url"))
 
 
 @pytest.fixture(params=BOTH)
