@@ -116,14 +116,19 @@ def grouped(
     of models they are not known.
     """
     columns = usage_hour.c
+    group = columns[by]
+    if user is None and connection.dialect.name == "sqlite":
+        # By the column as it stands, SQLite with statistics (after ANALYZE) goes through the index of users, to a row
+        # here and a row there: of ten million rows in eight times the time that it takes through the hours.
+        group = group.concat("")
     query = (
         sa.select(
-            columns[by].label("name"),
+            group.label("name"),
             *(sa.func.sum(_SUMMED.get(name, columns[name])).label(name) for name in (*_ADDED, *_KNOWN)),
             sa.func.count(columns.job.distinct()).label("jobs"),
         )
         .where(*in_range(usage_hour, since, until, cluster=cluster, user=user))
-        .group_by(columns[by])
+        .group_by(group)
     )
     opened = {} if by == "model" else _opened(connection, by, since, until, cluster, user)
     found = [
