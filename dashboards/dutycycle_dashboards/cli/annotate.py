@@ -1,0 +1,113 @@
+"""`dutycycle-dashboards annotate`: the alerter's incidents as annotations, for every dashboard that asks for them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dutycycle_dashboards.address import base_url, token
+from dutycycle_dashboards.alerter_api import Alerter
+from dutycycle_dashboards.annotating import Change
+from dutycycle_dashboards.annotating import annotate as annotated
+from dutycycle_dashboards.cli.options import connected, grafana_options
+from dutycycle_dashboards.marks import Mark, mark
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+class _Duration(click.ParamType[float]):
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"([1-9]\d{0,4})([mhdw])", str(value), re.ASCII)
+        if found is None:
+            self.fail(f"{value!r} is no duration; write it like 12h or 7d", param, ctx)
+        return timedelta(**{_UNITS[found[2]]: int(found[1])}).total_seconds()
+
+
+@click.command()
+@grafana_options
+@click.option(
+    "--alerter",
+    envvar="DUTYCYCLE_ALERTER_URL",
+    metavar="URL",
+    default="http://localhost:9837",
+    show_default=True,
+    help="The alerter's address.",
+)
+@click.option(
+    "--alerter-token-file",
+    envvar="DUTYCYCLE_ALERTER_TOKEN_FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A file with a token of the alerter's (role viewer), where it wants one.",
+)
+@click.option(
+    "--since",
+    type=_Duration(),
+    metavar="DURATION",
+    default="7d",
+    show_default=True,
+    help="Incidents that are open, or were within this time.",
+)
+@click.option("--dry-run", is_flag=True, help="Write nothing; show what would be written.")
+def annotate(
+    url: str,
+    token_file: Path,
+    ca_file: Path | None,
+    timeout: float,
+    alerter: str,
+    alerter_token_file: Path | None,
+    since: float,
+    dry_run: bool,
+) -> None:
+    """Write the alerter's incidents into Grafana as annotations.
+
+    Each has the tags dutycycle, incident, cluster, rule, severity, user, workload and node. A second run writes only
+    what has changed; run it every few minutes from cron or a timer. Annotations of others are never touched, and
+    none is removed.
+
+    Exit codes: 0 fine, 1 Grafana or the alerter was not reached or refused, 2 wrong usage.
+
+    \b
+    Examples:
+      dutycycle-dashboards annotate --url https://grafana.example.org --token-file grafana.token \\
+        --alerter http://localhost:9837 --dry-run
+    """
+    secret = alerter_token_file is not None
+    source = Alerter(
+        base_url(alerter, "--alerter", secret=secret),
+        None if alerter_token_file is None else token(alerter_token_file, "--alerter-token-file"),
+        ca_file=ca_file,
+        timeout=timeout,
+    )
+    grafana = connected(url, token_file, ca_file, timeout)
+    counts: Counter[Change] = Counter()
+    for one in annotated(grafana, _marks(source, time.time() - since), dry_run=dry_run):
+        counts[one.change] += 1
+        if one.change is not Change.UNCHANGED:
+            click.echo(f"{one.change:<9} {one.mark.text}")
+    summary = ", ".join(f"{counts[change]} {change}" for change in Change)
+    click.echo(f"would be: {summary}" if dry_run else summary)
+
+
+def _marks(source: Alerter, since: float) -> Iterator[Mark]:
+    skipped = 0
+    for incident in source.incidents():
+        try:
+            found = mark(incident)
+        except (ValueError, OverflowError):
+            skipped += 1
+            continue
+        if found.end is None or found.end >= since * 1000:
+            yield found
+    if skipped:
+        click.echo(f"{skipped} incidents have no time that is one; they are left out", err=True)

@@ -1,0 +1,194 @@
+"""Grafana's HTTP API, versions 10 to 13: the one module that touches grafana-client and translates its errors.
+
+The client and what it brings are imported when a Grafana is made: everything else works without them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from dutycycle_dashboards.address import is_loopback
+from dutycycle_dashboards.errors import ConflictError, GrafanaError, MissingError, UsageError
+from dutycycle_dashboards.inert import inert
+
+Model = dict[str, Any]
+
+_WAITS = (1.0, 3.0, 9.0)
+"""Seconds before it is asked again what it was too busy for."""
+
+_REMEDIES = {
+    400: "it refused what was sent",
+    401: "the token is unknown or expired: make one of a service account (Administration, Users and access)",
+    403: "the token may not: its service account needs the role Editor, or the permissions for folders, dashboards and "
+    "annotations",
+    404: "it has no such thing: look whether the address is Grafana's, with the path that it is served under",
+    409: "something else already has that uid or name",
+    412: "it was changed by somebody else meanwhile",
+    429: "it has had too many requests: try again later",
+}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A dashboard as Grafana has it."""
+
+    model: Model
+    version: int
+    folder: str
+    """Its folder's uid, empty for none."""
+    provisioned: bool
+
+
+class Grafana:
+    """One Grafana, with a token. Every method raises GrafanaError."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        ca_file: Path | None = None,
+        timeout: float = 30.0,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        try:
+            import grafana_client  # noqa: PLC0415 - only push and annotate need it
+            import niquests  # noqa: PLC0415
+            from grafana_client import client  # noqa: PLC0415
+        except ImportError as error:
+            raise UsageError(
+                f"{error.name} is not installed: push and annotate need the extra `dashboards`, in an environment "
+                "of its own (pipx install 'dutycycle[dashboards]'), for it replaces urllib3"
+            ) from error
+        self._url, self._token, self._sleep = url, token, sleep
+        self._refused = client.GrafanaException
+        self._timeouts = (client.GrafanaTimeoutError, niquests.exceptions.Timeout)
+        self._redirected = niquests.exceptions.TooManyRedirects
+        self._failures = (niquests.exceptions.RequestException, OSError, ValueError)
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        self._api = grafana_client.GrafanaApi(
+            token,
+            protocol=parts.scheme,
+            host=f"[{host}]" if ":" in host else host,
+            port=parts.port,
+            # The client writes `api` right behind it.
+            url_path_prefix=f"{parts.path.strip('/')}/".lstrip("/"),
+            verify=True if ca_file is None else str(ca_file),
+            timeout=timeout,
+        )
+        # A redirect would carry what is sent to where nobody sent it.
+        self._api.client.s.max_redirects = 0
+        if is_loopback(host):
+            # Nor does a proxy have a place between this machine and itself.
+            self._api.client.s.trust_env = False
+
+    def version(self) -> str:
+        """Grafana's version; empty where it does not say."""
+        answer = self._object(self._asked("reading its health", self._api.health.check))
+        return inert(str(answer.get("version") or ""), 40)
+
+    def folder(self, uid: str) -> Model | None:
+        """A folder, None where there is none."""
+        try:
+            return self._object(self._asked(f"reading the folder {uid}", lambda: self._api.folder.get_folder(uid)))
+        except MissingError:
+            return None
+
+    def make_folder(self, uid: str, title: str) -> None:
+        """Make a folder at the top."""
+        self._asked(f"making the folder {uid}", lambda: self._api.folder.create_folder(title, uid=uid))
+
+    def dashboard(self, uid: str) -> Stored | None:
+        """A dashboard, None where there is none."""
+        what = f"reading the dashboard {uid}"
+        try:
+            answer = self._object(self._asked(what, lambda: self._api.dashboard.get_dashboard(uid)))
+        except MissingError:
+            return None
+        model, meta = answer.get("dashboard"), answer.get("meta")
+        if not isinstance(model, dict) or not isinstance(meta, dict):
+            raise self._no_grafana()
+        version = model.get("version")
+        return Stored(
+            model,
+            version if isinstance(version, int) else 0,
+            str(meta.get("folderUid") or ""),
+            meta.get("provisioned") is True,
+        )
+
+    def save(self, model: Model, *, folder: str, overwrite: bool, message: str) -> int | None:
+        """Make or change a dashboard; returns its new version, where Grafana says it. Raises ConflictError where
+        `model["version"]` is no longer the newest.
+        """
+        sent = {"dashboard": model, "folderUid": folder, "overwrite": overwrite, "message": message}
+        what = f"writing the dashboard {model['uid']}"
+        answer = self._object(self._asked(what, lambda: self._api.dashboard.update_dashboard(sent)))
+        version = answer.get("version")
+        return version if isinstance(version, int) else None
+
+    def annotations(self, tags: Sequence[str], *, since: int, until: int, limit: int) -> list[Model]:
+        """Annotations of the organization that have all these tags and overlap a time range, in ms since 1970."""
+        # The client's own method puts tags into the address as they are.
+        listed: list[tuple[str, Any]] = [("type", "annotation"), ("limit", limit), ("from", since), ("to", until)]
+        params = [*listed, *(("tags", tag) for tag in tags)]
+        answer = self._asked("reading annotations", lambda: self._api.client.GET("/annotations", params=params))
+        if not isinstance(answer, list) or not all(isinstance(one, dict) for one in answer):
+            raise self._no_grafana()
+        return answer
+
+    def add_annotation(self, fields: Mapping[str, Any]) -> None:
+        """Add one to the organization, for every dashboard."""
+        self._asked("writing an annotation", lambda: self._api.client.POST("/annotations", json=dict(fields)))
+
+    def change_annotation(self, number: int, fields: Mapping[str, Any]) -> None:
+        """Change these fields of one."""
+        # The client's own method would send every field, and empty tags take the tags away.
+        path = f"/annotations/{number}"
+        self._asked("changing an annotation", lambda: self._api.client.PATCH(path, json=dict(fields)))
+
+    def _asked(self, what: str, call: Callable[[], Any]) -> Any:
+        for wait in (*_WAITS, None):
+            try:
+                return call()
+            except self._timeouts as error:
+                raise self._error(what, "it did not answer in time; --timeout gives it longer") from error
+            except self._refused as error:
+                if error.status_code == 429 and wait is not None:
+                    self._sleep(wait)
+                    continue
+                raise self._refusal(what, error.status_code, error.response) from error
+            except self._redirected as error:
+                raise self._error(what, "it redirects to another address; give the address that it ends at") from error
+            except self._failures as error:
+                raise self._error(what, inert(str(error), 300)) from error
+        raise AssertionError("the last attempt returns or raises")
+
+    def _refusal(self, what: str, status: int, response: object) -> GrafanaError:
+        said = response.get("message") if isinstance(response, dict) else None
+        kind = {404: MissingError, 412: ConflictError}.get(status, GrafanaError)
+        if status == 404 and not isinstance(response, dict):
+            # Not even Grafana's own "not found".
+            kind = GrafanaError
+        remedy = _REMEDIES.get(status, "it failed: its log says why" if status >= 500 else "it refused")
+        quoted = f' ("{inert(str(said), 300)}")' if said else ""
+        return self._error(what, f"{status}, {remedy}{quoted}", kind)
+
+    def _error(self, what: str, why: str, kind: type[GrafanaError] = GrafanaError) -> GrafanaError:
+        return kind(f"Grafana at {self._url}, {what}: {why}".replace(self._token, "(the token)"))
+
+    def _object(self, answer: object) -> Model:
+        if not isinstance(answer, dict):
+            raise self._no_grafana()
+        return answer
+
+    def _no_grafana(self) -> GrafanaError:
+        return GrafanaError(
+            f"{self._url} answers, but not as Grafana does: look whether the address is Grafana's, with the path that "
+            "it is served under, and whether a log-in page stands before it"
+        )

@@ -1,0 +1,310 @@
+"""`dutycycle-dashboards push`: what is written is what differs, and what goes wrong is said with its remedy."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from dutycycle_dashboards.comparing import difference
+from dutycycle_dashboards.render import dashboards
+from tests.dashboards.command import Done, dutycycle_dashboards, environment, program
+from tests.dashboards.conftest import reached
+from tests.fakes.grafana.rules import Dashboard
+from tests.fakes.grafana.server import LOGIN_PAGE, Answer, Call, Cut, GrafanaServer
+
+Push = Callable[..., Done]
+
+UIDS = tuple(dashboards())
+EVERY_WRITE = ["POST /folders", *["POST /dashboards/db"] * len(UIDS)]
+FIRST = UIDS[0]
+
+
+def test_the_first_push_makes_folder_and_dashboards(grafana: GrafanaServer, push: Push) -> None:
+    done = push()
+    assert (done.code, done.err) == (0, "")
+    assert grafana.writes() == EVERY_WRITE
+    assert grafana.content.folders["dutycycle"]["title"] == "Dutycycle"
+    assert {one.folder for one in grafana.content.dashboards.values()} == {"dutycycle"}
+    for uid, model in dashboards().items():
+        assert difference(grafana.content.dashboards[uid].model(), model) == ""
+        assert re.search(rf"^created +{uid} .*\(version 1\)$", done.out, re.MULTILINE)
+    assert done.out.endswith(f"{len(UIDS) + 1} created, 0 changed, 0 unchanged\n")
+
+
+def test_the_second_push_writes_nothing(grafana: GrafanaServer, push: Push) -> None:
+    push()
+    grafana.calls.clear()
+    done = push()
+    assert (done.code, grafana.writes()) == (0, [])
+    assert f"0 created, 0 changed, {len(UIDS) + 1} unchanged" in done.out
+
+
+def test_what_grafana_adds_is_no_difference(grafana: GrafanaServer, push: Push) -> None:
+    push()
+    stored = grafana.content.dashboards[FIRST].versions[-1]
+    stored |= {"iteration": 1, "gnetId": None, "weekStart": "", "preload": False}
+    for panel in stored["panels"]:
+        panel |= {"pluginVersion": "12.1.0", "links": panel.get("links", []), "transparent": False}
+    grafana.calls.clear()
+    assert push().code == 0
+    assert grafana.writes() == []
+
+
+@pytest.mark.parametrize("folders", [True, False])
+def test_a_dry_run_writes_nothing_and_shows_what_would_be(grafana: GrafanaServer, push: Push, folders: bool) -> None:
+    if folders:
+        push()
+        grafana.content.dashboards[FIRST].versions[-1]["title"] = "Renamed by somebody"
+        grafana.calls.clear()
+    done = push("--dry-run")
+    assert (done.code, done.err, grafana.writes()) == (0, "", [])
+    if folders:
+        assert '-  "title": "Renamed by somebody"' in done.out
+        assert f'+  "title": "{dashboards()[FIRST]["title"]}"' in done.out
+        assert f"would be: 0 created, 1 changed, {len(UIDS)} unchanged" in done.out
+    else:
+        assert f"would be: {len(UIDS) + 1} created, 0 changed, 0 unchanged" in done.out
+
+
+def test_only_what_people_changed_is_written_back(grafana: GrafanaServer, push: Push) -> None:
+    push()
+    stored = grafana.content.dashboards[FIRST]
+    stored.versions.append({**stored.versions[-1], "refresh": "5s"})
+    grafana.calls.clear()
+    assert push().code == 0
+    assert grafana.writes() == ["POST /dashboards/db"]
+    assert len(stored.versions) == 3
+    assert difference(stored.model(), dashboards()[FIRST]) == ""
+
+
+def test_a_dashboard_that_was_moved_comes_back(grafana: GrafanaServer, push: Push) -> None:
+    push()
+    grafana.content.make_folder({"uid": "other", "title": "Other"})
+    grafana.content.dashboards[FIRST].folder = "other"
+    assert "folder: other -> dutycycle" in push("--dry-run").out
+    assert push().code == 0
+    assert grafana.content.dashboards[FIRST].folder == "dutycycle"
+
+
+def test_a_folder_that_was_renamed_keeps_its_name(grafana: GrafanaServer, push: Push) -> None:
+    push()
+    grafana.content.folders["dutycycle"]["title"] = "GPUs"
+    grafana.calls.clear()
+    assert push().code == 0
+    assert grafana.writes() == []
+    assert grafana.content.folders["dutycycle"]["title"] == "GPUs"
+
+
+def test_what_somebody_saves_meanwhile_is_not_overwritten(grafana: GrafanaServer, push: Push) -> None:
+    push()
+    stored = grafana.content.dashboards[FIRST]
+    stored.versions.append({**stored.versions[-1], "refresh": "5s"})
+
+    def save_as_well(call: Call) -> None:
+        if call.writes:
+            stored.versions.append({**stored.versions[-1], "refresh": "10s"})
+
+    grafana.before = save_as_well
+    refused = push()
+    assert refused.code == 1
+    assert "412, it was changed by somebody else meanwhile" in refused.err
+    assert "--overwrite" in refused.err
+    assert stored.versions[-1]["refresh"] == "10s"
+    assert push("--overwrite").code == 0
+    assert difference(stored.model(), dashboards()[FIRST]) == ""
+
+
+def test_a_dashboard_from_a_provisioning_file_is_left_alone(grafana: GrafanaServer, push: Push) -> None:
+    grafana.content.dashboards[FIRST] = Dashboard(1, "", [{"uid": FIRST, "title": "x"}], provisioned=True)
+    done = push()
+    assert done.code == 1
+    assert f"{FIRST} comes from a provisioning file" in done.err
+    assert len(grafana.content.dashboards[FIRST].versions) == 1
+
+
+def test_a_push_that_is_killed_is_finished_by_the_next(
+    grafana: GrafanaServer, token_file: Path, push: Push, stack: ExitStack
+) -> None:
+    grafana.fail("POST /dashboards/db", Cut.HANG, skip=1)
+    command = [str(program()), "push", "--url", grafana.url, "--token-file", str(token_file)]
+    process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()))
+    assert process.stdout is not None
+    said = [process.stdout.readline() for _ in range(2)]
+    assert said[1].startswith(f"created   {FIRST}")
+    reached(grafana, len(["the folder", "the first", "the second"]))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    done = push()
+    assert done.code == 0
+    assert list(grafana.content.dashboards) == list(UIDS)
+    assert f"unchanged {FIRST}" in done.out
+    assert f"{len(UIDS) - 1} created, 0 changed, 2 unchanged" in done.out
+
+
+def test_an_answer_that_is_lost_is_no_harm(grafana: GrafanaServer, push: Push) -> None:
+    grafana.fail("POST /dashboards/db", Cut.CLOSE, performed=True, skip=1)
+    assert push().code == 1
+    assert push().code == 0
+    assert [len(one.versions) for one in grafana.content.dashboards.values()] == [1] * len(UIDS)
+
+
+def test_a_busy_grafana_is_asked_again(grafana: GrafanaServer, push: Push) -> None:
+    grafana.fail("POST /dashboards/db", Answer(429, b'{"message": "Too many requests"}'))
+    assert push().code == 0
+    assert set(grafana.content.dashboards) == set(UIDS)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (
+            Answer(500, b'{"message": "database is locked"}'),
+            r'500, it failed: its log says why \("database is locked"\)',
+        ),
+        (
+            Answer(400, b'{"message": "bad \\u001b[31m <b>x</b>"}'),
+            r'400, it refused what was sent \("bad �\[31m ‹b›x‹/b›"\)',
+        ),
+        (Answer(404, b"<h1>nginx</h1>", (("Content-Type", "text/html"),)), "404, it has no such thing"),
+        (Answer(502, b"<h1>nginx</h1>", (("Content-Type", "text/html"),)), "502, it failed"),
+        (Answer(200, b'{"x": ', (("Content-Type", "application/json"),)), "reading the folder"),
+        (Answer(200, b"[]"), "answers, but not as Grafana does"),
+        (Answer(200, b"null"), "answers, but not as Grafana does"),
+        (LOGIN_PAGE, "answers, but not as Grafana does.*log-in page"),
+        (Answer(302, b"", (("Location", "https://elsewhere.example.org/login"),)), "it redirects to another address"),
+        (Cut.CLOSE, "reading the folder dutycycle: "),
+        (Cut.HALF, "reading the folder dutycycle: "),
+    ],
+)
+def test_what_goes_wrong_is_said_in_one_line(
+    grafana: GrafanaServer, push: Push, answer: Answer | Cut, said: str
+) -> None:
+    grafana.fail("GET /folders/*", answer, times=None)
+    done = push()
+    assert done.code == 1
+    assert re.search(said, done.err), done.err
+    assert done.err.startswith("dutycycle-dashboards: ")
+    assert done.err.count("\n") == 1
+    assert grafana.writes() == []
+
+
+def test_a_grafana_that_does_not_answer_is_not_waited_for(grafana: GrafanaServer, push: Push) -> None:
+    grafana.fail("GET *", Cut.HANG)
+    done = push("--timeout", "0.5")
+    assert done.code == 1
+    assert "it did not answer in time; --timeout gives it longer" in done.err
+
+
+def test_no_grafana_at_all(push: Push) -> None:
+    done = push(url="http://127.0.0.1:1")
+    assert done.code == 1
+    assert "Grafana at http://127.0.0.1:1, reading the folder dutycycle: " in done.err
+
+
+def test_tokens_that_may_not(grafana: GrafanaServer, push: Push, tmp_path: Path) -> None:
+    wrong, viewer = tmp_path / "wrong", tmp_path / "viewer"
+    wrong.write_text("glsa_wrong")
+    viewer.write_text(grafana.viewer)
+    unknown, refused = push(token=wrong), push(token=viewer)
+    assert (unknown.code, refused.code) == (1, 1)
+    assert "401, the token is unknown or expired" in unknown.err
+    assert "403, the token may not: its service account needs the role Editor" in refused.err
+
+
+def test_the_token_is_never_said(grafana: GrafanaServer, push: Push) -> None:
+    echo = json.dumps({"message": f"no {grafana.token} here"}).encode()
+    grafana.fail("GET /folders/*", Answer(500, echo), times=1)
+    said = [push(), push(), push("--dry-run")]
+    assert said[0].code == 1
+    assert "no (the token) here" in said[0].err
+    assert not [done for done in said if grafana.token in done.out + done.err]
+    assert {call.token for call in grafana.calls} == {grafana.token}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "content", "said"),
+    [
+        (["--url", "http://grafana.example.org"], "t", "a token is not sent to grafana.example.org in the clear"),
+        (["--url", "grafana.example.org"], "t", "is no address; write it like https://grafana.example.org"),
+        (["--url", "http://admin:admin@127.0.0.1:1"], "t", "give a token file"),
+        (["--url", "https://127.0.0.1:1/?verify=false"], "t", "leave out what begins with [?] or #"),
+        (["--url", "http://127.0.0.1:x"], "t", "is no address"),
+        (["--alerter-url", "javascript:alert(1)"], "t", "--alerter-url: .* is no address"),
+        ([], "", "--token-file: .* is empty"),
+        ([], "two words", "--token-file: .* holds no token"),
+        ([], None, "--token-file: .* cannot be read: No such file"),
+        (["--ca-file", "/nonexistent"], "t", "does not exist"),
+        (["--timeout", "0"], "t", "--timeout"),
+    ],
+)
+def test_wrong_usage_is_said_before_anything_is_sent(
+    grafana: GrafanaServer, push: Push, token_file: Path, arguments: list[str], content: str | None, said: str
+) -> None:
+    if content is None:
+        token_file.unlink()
+    else:
+        token_file.write_text(content)
+    done = push(*arguments)
+    assert done.code == 2
+    assert re.search(said, done.err), done.err
+    assert grafana.calls == []
+
+
+def test_options_by_the_environment(grafana: GrafanaServer, token_file: Path) -> None:
+    variables = {"DUTYCYCLE_GRAFANA_URL": grafana.url, "DUTYCYCLE_GRAFANA_TOKEN_FILE": str(token_file)}
+    done = dutycycle_dashboards("push", **variables, DUTYCYCLE_DASHBOARDS_PUSH_DRY_RUN="1")
+    assert done.code == 0
+    assert "would be" in done.out
+
+
+def test_a_site_has_its_own_data_source_and_page(grafana: GrafanaServer, push: Push) -> None:
+    done = push("--datasource", "mimir-1", "--alerter-url", "https://gpus.example.org/")
+    assert done.code == 0
+    for dashboard in grafana.content.dashboards.values():
+        current = {one["name"]: one["current"].get("value") for one in dashboard.model()["templating"]["list"]}
+        assert current["datasource"] == "mimir-1"
+        assert current.get("alerter", "https://gpus.example.org") == "https://gpus.example.org"
+
+
+def test_a_grafana_below_a_path_with_a_certificate_of_its_own(
+    token_file: Path, push: Push, tmp_path: Path, stack: ExitStack
+) -> None:
+    certificate = tmp_path / "grafana.pem"
+    making = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    naming = ["-days", "2", "-subj", "/CN=grafana", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(tmp_path / "key"), "-out", str(certificate)]
+    subprocess.run([*making, *naming, *files], check=True, capture_output=True)
+    both = tmp_path / "both.pem"
+    both.write_bytes((tmp_path / "key").read_bytes() + certificate.read_bytes())
+    server = stack.enter_context(GrafanaServer(prefix="/grafana", certificate=both))
+    untrusted = push(url=server.url)
+    assert untrusted.code == 1
+    assert "certificate" in untrusted.err.lower()
+    assert push("--ca-file", str(certificate), url=server.url + "/").code == 0
+    assert set(server.content.dashboards) == set(UIDS)
+    assert "answers, but not as Grafana does" in push("--ca-file", str(certificate), url=server.url[:-8]).err
+
+
+def test_without_the_client_push_names_the_extra(grafana: GrafanaServer, token_file: Path) -> None:
+    """The main environment has no client of Grafana's: it would take urllib3's place there."""
+    code = "from dutycycle_dashboards.cli import main; main()"
+    command = [sys.executable, "-c", code, "push", "--url", grafana.url, "--token-file", str(token_file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
+    assert done.returncode == 2
+    assert "dutycycle[dashboards]" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_client_is_in_a_lock_of_its_own_alone() -> None:
+    root = Path(__file__).resolve().parents[2]
+    main, own = (root / name for name in ("requirements.lock", "requirements-dashboards.lock"))
+    assert not re.search(r"^(grafana-client|niquests|urllib3-future)==", main.read_text(), re.MULTILINE)
+    assert re.search(r"^grafana-client==5\.", own.read_text(), re.MULTILINE)

@@ -1,0 +1,1 @@
+"""Grafana's HTTP API on a real socket, as far as dashboards, folders and annotations go."""
