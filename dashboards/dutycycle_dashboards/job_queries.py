@@ -30,7 +30,7 @@ def owned(metric: str, *more: str) -> str:
 
 def on_nodes(metric: str, *more: str) -> str:
     """A device series of the jobs' nodes, which are known beforehand: else every GPU of the fleet would be read."""
-    return promql.selector(metric, ("nodes",), *more)
+    return promql.selector(metric, (), 'node=~"$nodes"', *more)
 
 
 def of_cgroups(metric: str) -> str:
