@@ -11,7 +11,7 @@ from dutycycle_alerter.incidents.audience import owner_hears
 from dutycycle_alerter.incidents.expectations import Expectation
 from dutycycle_alerter.incidents.model import Event, Incident
 from dutycycle_alerter.model import Gpu
-from dutycycle_alerter.usage import UserUsage, users_histogram, users_under
+from dutycycle_alerter.usage import UserUsage, hours_histogram, median_percent, users_histogram, users_under
 from dutycycle_alerter.views import Evaluating, GpuNow, Status
 from dutycycle_alerter.wire import (
     DiagnosisShape,
@@ -121,6 +121,7 @@ def users_answer(
     users: Sequence[UserUsage], *, since: float, until: float, status: Status, part: slice = EVERYTHING
 ) -> UsersAnswer:
     """Users over the wall times `since` to `until`; `part` of them are listed, all are counted."""
+    median = median_percent(users)
     return UsersAnswer(
         replay=status.replay,
         total=len(users),
@@ -129,7 +130,9 @@ def users_answer(
         until=_at(until),
         users=[_user(user) for user in users[part]],
         users_under_15=users_under(users),
+        median_utilization_percent=None if median is None else round(median, 3),
         users_histogram=users_histogram(users),
+        gpu_hours_histogram=[_hours(seconds) for seconds in hours_histogram(users)],
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from statistics import median
 from typing import Protocol
 
 BINS = 20
@@ -130,6 +131,12 @@ def users_under(users: Iterable[Measured], percent: float = LOW_UTILIZATION_PERC
     """Number of measured users whose mean utilization is below `percent`."""
     means = [mean_percent(user) for user in users]
     return sum(1 for mean in means if mean is not None and mean < percent)
+
+
+def median_percent(users: Iterable[Measured]) -> float | None:
+    """The median of users' mean utilization; None where nothing was measured of anybody."""
+    means = [mean for user in users if (mean := mean_percent(user)) is not None]
+    return median(means) if means else None
 
 
 def _binned(users: Iterable[Measured]) -> Iterator[tuple[int, Measured]]:

@@ -30,8 +30,12 @@ class UsersAnswer(Shape):
     until: Moment
     users: list[UserShape]
     users_under_15: int
+    median_utilization_percent: float | None
+    """Of users' mean utilizations; null where nothing was measured."""
     users_histogram: list[int]
     """Users per 5-point bin of mean utilization, 20 bins."""
+    gpu_hours_histogram: list[float]
+    """Measured GPU-hours of the users in each of these bins."""
 
 
 class OwnerShape(Shape):

@@ -9,11 +9,12 @@ from io import StringIO
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from dutycycle_alerter.cli.tables import LOW, QUIET, outside, sparkline, status_lines, table
+from dutycycle_alerter.cli.histogram import users_histograms
+from dutycycle_alerter.cli.tables import LOW, QUIET, outside, status_lines, table
 from dutycycle_alerter.reports.model import Kind, Report, UsageReport
 from dutycycle_alerter.reports.sheet import Sheet, Unit
 from dutycycle_alerter.reports.shown import TITLES, brief, empty, figure, more, notes, span
-from dutycycle_alerter.usage import LOW_UTILIZATION_PERCENT, users_histogram
+from dutycycle_alerter.usage import LOW_UTILIZATION_PERCENT
 from dutycycle_alerter.views import Status
 
 _WIDTH = 100
@@ -37,7 +38,7 @@ def report_text(
         said += [_table(sheet), Text()]
         said += [Text(more(sheet), QUIET), Text()] * bool(sheet.rest)
     if isinstance(found, UsageReport) and found.asked.kind is Kind.USERS:
-        said.append(Text(f"Users by mean utilization: 0 % |{sparkline(users_histogram(found.rows))}| 100 %"))
+        said += [*users_histograms(found.rows), Text()]
     return [*said, Group(*(Text(note, QUIET) for note in notes(found, zone)))]
 
 

@@ -19,7 +19,6 @@ from dutycycle_alerter.views import Status
 SEVERITY_STYLE = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "blue"}
 QUIET = "bright_black"
 LOW = "bold yellow"
-_BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 def show(*parts: RenderableType) -> None:
@@ -56,13 +55,6 @@ def bar(ratio: float | None, width: int = 10) -> Text:
         return Text(" " * width)
     full = round(min(1.0, max(0.0, ratio)) * width)
     return Text("█" * full, "blue") + Text("░" * (width - full), QUIET)
-
-
-def sparkline(values: Iterable[int]) -> str:
-    """Counts as a line of blocks; what is not zero is at least the lowest block."""
-    counts = list(values)
-    highest = max(counts, default=0) or 1
-    return "".join(_BLOCKS[0 if n == 0 else max(1, round(8 * n / highest))] for n in counts)
 
 
 def places(incident: Incident) -> Text:

@@ -6,10 +6,11 @@ import click
 from rich.text import Text
 
 from dutycycle_alerter import answers, figures
+from dutycycle_alerter.cli.histogram import how_many_low, users_histograms
 from dutycycle_alerter.cli.reading import in_seconds, json_option, json_text, opened, store_options
-from dutycycle_alerter.cli.tables import LOW, QUIET, bar, outside, show, sparkline, status_lines, table
+from dutycycle_alerter.cli.tables import LOW, QUIET, bar, outside, show, status_lines, table
 from dutycycle_alerter.scale import format_duration
-from dutycycle_alerter.usage import LOW_UTILIZATION_PERCENT, UserUsage, users_histogram, users_under
+from dutycycle_alerter.usage import LOW_UTILIZATION_PERCENT, UserUsage
 
 
 @click.command()
@@ -51,13 +52,9 @@ def users(context: click.Context, since: float, limit: int, as_json: bool) -> No
             str(user.jobs),
             str(user.incidents),
         )
-    bins = users_histogram(found)
-    summary = (
-        f"{figures.count(len(found), 'user')} in the last {format_duration(since)}; {users_under(found)} of "
-        f"{sum(bins)} under {LOW_UTILIZATION_PERCENT:.0f} %. Wasted and allocated are GPU-hours."
-    )
-    histogram = Text(f"Users by mean utilization: 0 % |{sparkline(bins)}| 100 %")
-    show(status_lines(status), listed, Text(), histogram, Text(summary, QUIET))
+    summary = f"{figures.count(len(found), 'user')} in the last {format_duration(since)}; {how_many_low(found)}"
+    told = Text(f"{summary} Wasted and allocated are GPU-hours.", QUIET)
+    show(status_lines(status), listed, Text(), *users_histograms(found), Text(), told)
 
 
 def _mean(user: UserUsage) -> Text:

@@ -10,7 +10,7 @@ from dutycycle_alerter.printable import NAME_LIMIT, printable
 from dutycycle_alerter.reports.model import Kind, Report, RulesReport, UsageReport
 from dutycycle_alerter.reports.sheet import Column, Sheet, Unit, Value
 from dutycycle_alerter.scale import format_duration
-from dutycycle_alerter.usage import LOW_UTILIZATION_PERCENT, users_histogram, users_under
+from dutycycle_alerter.usage import LOW_UTILIZATION_PERCENT, median_percent, users_histogram, users_under
 
 TITLES = {
     Kind.USERS: "How well users used their GPUs",
@@ -82,6 +82,9 @@ def _meanings(report: Report) -> tuple[str, ...]:
         low = users_under(report.rows)
         share = figures.percent(low / measured) if measured else figures.UNKNOWN
         said.insert(0, f"{low} of {measured} measured users under {LOW_UTILIZATION_PERCENT:.0f} % ({share} of them).")
+        median = median_percent(report.rows)
+        if median is not None:
+            said.insert(1, f"The median of their mean utilizations is {figures.percent(median / 100)}.")
     return tuple(said)
 
 

@@ -8,7 +8,7 @@ and a mean are is decided in `plots.spans` for both.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from itertools import groupby
@@ -25,6 +25,7 @@ from dutycycle_alerter.usage import BIN_WIDTH, LOW_UTILIZATION_PERCENT
 from dutycycle_alerter.views import GpuNow, GpuSeries
 
 MAX_ROWS = 64
+_USERS = "Users by mean utilization"
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
 
 
@@ -158,16 +159,45 @@ def _cell(gpu: GpuNow, x: float) -> Markup:
 
 def users_histogram(bins: Sequence[int]) -> Markup:
     """Users by mean utilization, one bar per bin; those below the bound for low utilization stand out."""
+    return _histogram(_USERS, bins, lambda users: figures.count(round(users), "user"), lambda users: f"{users:.0f}")
+
+
+def hours_histogram(bins: Sequence[float]) -> Markup:
+    """The same of the users' measured GPU-seconds."""
+    return _histogram(
+        "GPU-hours by their user's mean utilization",
+        bins,
+        lambda seconds: f"{figures.hours(seconds)} GPU-hours",
+        _short_hours,
+    )
+
+
+def _short_hours(seconds: float) -> str:
+    """Hours in the width of a bar on a phone, four characters."""
+    hours = seconds / 3600
+    if hours < 0.05:
+        return "<0.1"
+    for unit in ("", "k"):
+        if hours < 999.5:
+            return f"{hours:.1f}{unit}" if hours < 9.95 and (unit or hours % 1) else f"{hours:.0f}{unit}"
+        hours /= 1000
+    return f"{hours:.1f}M" if hours < 9.95 else f"{hours:.0f}M"
+
+
+def _histogram(
+    title: str, bins: Sequence[float], said: Callable[[float], str], brief: Callable[[float], str]
+) -> Markup:
+    """`said` is a bar's value in a sentence, `brief` over the bar."""
     highest = max(bins, default=0)
     if not highest:
         return Markup("")
     top, floor = 20, 180
     width = 100 / len(bins)
     parts = []
-    for number, users in enumerate(bins):
-        if not users:
+    for number, value in enumerate(bins):
+        if not value:
             continue
-        height = max(2.0, (floor - top) * users / highest)
+        height = max(2.0, (floor - top) * value / highest)
         low, high = number * BIN_WIDTH, (number + 1) * BIN_WIDTH
         kind = "low" if high <= LOW_UTILIZATION_PERCENT else "rest"
         parts.append(
@@ -177,7 +207,7 @@ def users_histogram(bins: Sequence[int]) -> Markup:
             ).format(
                 low,
                 high,
-                figures.count(users, "user"),
+                said(value),
                 kind,
                 width * (number + 0.08),
                 floor - height,
@@ -185,18 +215,16 @@ def users_histogram(bins: Sequence[int]) -> Markup:
                 height,
                 width * (number + 0.5),
                 floor - height - 5,
-                users,
+                brief(value),
             )
         )
     for mark in (0, 25, 50, 75, 100):
         anchor = {0: "start", 100: "end"}.get(mark, "middle")
         parts.append(Markup('<text x="{}%" y="{}" text-anchor="{}">{} %</text>').format(mark, floor + 16, anchor, mark))
     spoken = "; ".join(
-        f"{n * BIN_WIDTH} to {(n + 1) * BIN_WIDTH} %: {figures.count(users, 'user')}"
-        for n, users in enumerate(bins)
-        if users
+        f"{n * BIN_WIDTH} to {(n + 1) * BIN_WIDTH} %: {said(value)}" for n, value in enumerate(bins) if value
     )
     return Markup(
-        '<svg class="histogram" width="100%" height="{}" role="img" aria-label="Users by mean utilization. {}">'
+        '<svg class="histogram{}" width="100%" height="{}" role="img" aria-label="{}. {}">'
         '<line class="floor" x1="0" x2="100%" y1="{}" y2="{}"/>{}</svg>'
-    ).format(floor + 22, spoken, floor, floor, Markup("").join(parts))
+    ).format("" if title == _USERS else " hours", floor + 22, title, spoken, floor, floor, Markup("").join(parts))

@@ -12,8 +12,14 @@ from dutycycle_alerter.reports.model import Kind, Report, UsageReport
 from dutycycle_alerter.reports.sheet import Column, Sheet, Unit, sheets
 from dutycycle_alerter.reports.shown import TITLES, brief, empty, figure, more, notes, span
 from dutycycle_alerter.settings import Costs
-from dutycycle_alerter.usage import LOW_UTILIZATION_PERCENT, users_histogram, users_under
-from dutycycle_alerter.web.charts import users_histogram as users_chart
+from dutycycle_alerter.usage import (
+    LOW_UTILIZATION_PERCENT,
+    hours_histogram,
+    median_percent,
+    users_histogram,
+    users_under,
+)
+from dutycycle_alerter.web import charts
 from dutycycle_alerter.web.templating import STATIC, Show, environment
 
 
@@ -60,8 +66,10 @@ def ledger_page(
         replay=replay,
         empty=empty(report, zone),
         totals=report.totals if isinstance(report, UsageReport) else None,
-        histogram=users_chart(bins),
+        histogram=charts.users_histogram(bins),
+        weighted=charts.hours_histogram(hours_histogram(people)),
         low=users_under(people),
+        median=median_percent(people),
         measured=sum(bins),
         tables=[_table(sheet) for sheet in sheets(report, costs, sort=sort, limit=limit)],
         notes=notes(report, zone),

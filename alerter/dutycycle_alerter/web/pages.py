@@ -13,7 +13,7 @@ from dutycycle_alerter.choices import StateChoice
 from dutycycle_alerter.fleet import count_gpus, doing
 from dutycycle_alerter.incidents.model import Severity
 from dutycycle_alerter.settings import Rules
-from dutycycle_alerter.usage import users_histogram, users_under
+from dutycycle_alerter.usage import hours_histogram, median_percent, users_histogram, users_under
 from dutycycle_alerter.views import GpuNow
 from dutycycle_alerter.web import charts, forms
 from dutycycle_alerter.web.lists import PAGE_SIZE, ExpectationsQuery, GpusQuery, IncidentQuery, Pager, Range, UsersQuery
@@ -125,11 +125,13 @@ def users(request: Request, site: SiteOf, query: Annotated[UsersQuery, Query()])
         pager=pager,
         measured=sum(bins),
         low=users_under(everyone),
+        median=median_percent(everyone),
         allocated=sum(user.allocated for user in everyone),
         observed=sum(user.observed for user in everyone),
         busy=sum(user.busy for user in everyone),
         wasted=sum(user.wasted for user in everyone),
         histogram=charts.users_histogram(bins),
+        weighted=charts.hours_histogram(hours_histogram(everyone)),
     )
 
 

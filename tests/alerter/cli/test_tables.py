@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import statistics
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -168,14 +169,24 @@ def test_wrong_usage(shell: Shell, arguments: tuple[str, ...]) -> None:
 
 
 def test_users(shell: Shell) -> None:
-    said = squeezed(shell("users", "--since", "7d"))
+    shown = shell("users", "--since", "7d")
+    said = squeezed(shown)
     assert "user03 █░░░░░░░░░ 9.0 % 50.8 57.0 unknown 1 0" in said
     assert "alice ░░░░░░░░░░ 0 % 11.9 11.9 831 Wh 1 1" in said
-    assert "9 of 34 under 15 %" in said
-    assert "Users by mean utilization: 0 % |" in said
+    assert "9 of 34 measured under 15 % (26 % of them), median" in said
+    assert "Utilization Users GPU-hours measured" in said
     answer = shell.json("users")
     assert len(answer["users"]) == 34
     assert len(answer["users_histogram"]) == 20
+    measured = sum(user["observed_gpu_hours"] for user in answer["users"])
+    assert sum(answer["gpu_hours_histogram"]) == pytest.approx(measured)
+    means = [user["mean_utilization_percent"] for user in answer["users"]]
+    assert answer["median_utilization_percent"] == pytest.approx(statistics.median(means))
+    rows = [line.split() for line in shown.splitlines() if "–" in line]
+    assert [row[0] for row in rows] == [f"{low}–{low + 5}" for low in range(0, 100, 5)]
+    assert [int(row[3]) if len(row) > 2 else 0 for row in rows] == answer["users_histogram"]
+    bars = [len(row[2]) if len(row) > 2 else 0 for row in rows]
+    assert max(bars) == bars[answer["users_histogram"].index(max(answer["users_histogram"]))] == 24
     assert "Nobody held a GPU in the last 1 s." in squeezed(shell("users", "--since", "1s"))
 
 
