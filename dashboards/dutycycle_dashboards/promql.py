@@ -31,6 +31,7 @@ _RECORDED = {
     "busy": "user:workload_gpu_busy_seconds:increase${res}",
     "energy": "user:workload_gpu_energy_joules:increase${res}",
 }
+_SAMPLES = "user:workload_gpu_utilization_samples_bucket:increase${res}"
 _PER_UNIT = {"allocated": 3600, "observed": 3600, "busy": 3600, "energy": 3_600_000}
 
 
@@ -47,9 +48,13 @@ def used(
     over: str = RANGE,
     filters: Iterable[str] = FILTERS,
     more: Iterable[str] = (),
+    at: str = "",
 ) -> str:
-    """GPU-seconds (energy: joules) over a window, added up by these labels."""
-    return f"{_sum(by)} (sum_over_time({selector(_RECORDED[kind], filters, *more)}[{over}]))"
+    """GPU-seconds (energy: joules) over a window, added up by these labels. `at` is a time to be asked at whatever the
+    step, such as `end()`.
+    """
+    window = f"[{over}]{f' @ {at}' if at else ''}"
+    return f"{_sum(by)} (sum_over_time({selector(_RECORDED[kind], filters, *more)}{window}))"
 
 
 def hours(
@@ -94,6 +99,11 @@ def hours_per_bin() -> str:
     """Measured GPU-hours of the users in each `bin`; the bins of `users_per_bin`."""
     bins = _padded(f'count_values by (user) ("bin", {_bin()})')
     return _filled(f"sum by (bin) ({hours('observed', ['user'])} * on (user) group_left (bin) {bins})")
+
+
+def samples(*, over: str = RANGE, filters: Iterable[str] = FILTERS, more: Iterable[str] = ()) -> str:
+    """GPU-seconds by utilization: a histogram's buckets, cumulative by `le`."""
+    return f"sum by (le) (sum_over_time({selector(_SAMPLES, filters, *more)}[{over}]))"
 
 
 def share_of_low_users() -> str:

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from dutycycle_dashboards.board import Board
+from dutycycle_dashboards.fleet import fleet
 from dutycycle_dashboards.incidents import incidents
 from dutycycle_dashboards.job import job
 from dutycycle_dashboards.node import node
 from dutycycle_dashboards.operations import operations
+from dutycycle_dashboards.user import user
 from dutycycle_dashboards.users import users
 
-BOARDS: tuple[Board, ...] = (users(), job(), node(), incidents(), operations())
+BOARDS: tuple[Board, ...] = (fleet(), users(), user(), job(), node(), incidents(), operations())
 """In the order in which people meet them."""
 
 
