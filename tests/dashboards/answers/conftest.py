@@ -1,0 +1,57 @@
+"""One Prometheus for all that asks the fleet of known truth."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.dashboards.answers import alerting, exposition
+from tests.dashboards.answers.fleet import DAY, MIDNIGHT, Fleet
+from tests.prometheus.evaluated import evaluate
+from tests.prometheus.server import PrometheusServer
+
+
+@pytest.fixture(scope="session")
+def fleet() -> Fleet:
+    return Fleet()
+
+
+@pytest.fixture(scope="session")
+def fleet_data(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Prometheus' data: a day of scrapes, and what the real recording rules make of them until two hours later.
+
+    Made once for all workers of a run.
+    """
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "fleet"
+    shared.mkdir(exist_ok=True)
+    with (shared / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared / "made").exists():
+            _make(fleet, shared)
+            (shared / "made").touch()
+    return shared / "data"
+
+
+def _make(fleet: Fleet, directory: Path) -> None:
+    text = directory / "fleet.om"
+    with text.open("w") as file:
+        file.writelines(exposition.openmetrics(fleet))
+        file.writelines(alerting.openmetrics())
+        file.write("# EOF\n")
+    with PrometheusServer(directory, openmetrics=text) as server:
+        text.unlink()
+        evaluate(server, [(MIDNIGHT, MIDNIGHT + DAY + 7200)])
+
+
+@pytest.fixture(scope="session")
+def fleet_server(fleet_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusServer]:
+    directory = tmp_path_factory.mktemp("fleet-server")
+    shutil.copytree(fleet_data, directory / "data", ignore=shutil.ignore_patterns("lock", "queries.active"))
+    with PrometheusServer(directory) as server:
+        yield server
