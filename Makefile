@@ -10,13 +10,16 @@ BIN    := $(VENV)/bin
 STATE  ?= state
 ARGS   ?=
 
-.PHONY: help run test test-gpu soak bench lint type generate check-generated lock format clean
+.PHONY: help run dashboards test test-gpu soak bench lint type generate check-generated lock format clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 run: $(VENV)/.run ## exporter and alerter on this machine: real GPUs, or a replay where there is none
 	@exec $(BIN)/dutycycle up --state-dir $(STATE) $(ARGS)
+
+dashboards: $(VENV)/.dashboards ## dutycycle-dashboards, in an environment of its own
+	@$(VENV)/dashboards/bin/dutycycle-dashboards --help
 
 test: $(VENV)/.test ## every test (ARGS="-k word" for some)
 	$(BIN)/pytest -n 3 $(ARGS)
