@@ -16,7 +16,7 @@ from dutycycle_alerter.errors import AlerterError, DeliveryError
 from dutycycle_alerter.incidents.model import Incident, State
 from dutycycle_alerter.notify.announcing import Announcer
 from dutycycle_alerter.notify.faring import Faring
-from dutycycle_alerter.notify.gathering import gather
+from dutycycle_alerter.notify.gathering import gather, timely
 from dutycycle_alerter.notify.model import Receiver
 from dutycycle_alerter.notify.recording import Record, shown
 from dutycycle_alerter.notify.routing import Routing, interval_of
@@ -135,11 +135,13 @@ class Courier:
         if not self._faring.takes_new(now):
             return
         with self._store.read() as connection:
-            first = outbox.first_due(connection, self.name)
-            if first is None or first > now:
+            first = outbox.first_due(connection, self.name).items()
+            # What is due further ahead than any wait is is from before the clock was set back.
+            if all(now < due_at <= now + self._longest_wait(digest) for digest, due_at in first):
                 return
             # Nobody else puts together, so that what is there stays; and looking keeps no writer waiting.
-            waiting = outbox.waiting(connection, self.name, most=_MOST_WAITING)
+            found = outbox.waiting(connection, self.name, most=_MOST_WAITING)
+            waiting = timely(found, self._longest_wait, now=now)
             day = now - _DAY / self._time_scale
             longest = max((interval_of(item.bundle) for item in waiting), default=0.0)
             past = sent.past(
@@ -165,6 +167,9 @@ class Courier:
         self._reached("gathered")
         if portions and self._faring.down:
             self._faring.given_new(now)
+
+    def _longest_wait(self, digest: str) -> float:
+        return self._routing.longest_wait(self.name, digest)
 
     def _refresh(self, receiver: Refreshed, now: float) -> None:
         """Tell what is active. Somebody who snoozed an incident does not want to hear of it there either.

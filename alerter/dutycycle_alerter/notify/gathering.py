@@ -5,8 +5,8 @@ more. Pure: of one receiver, at one instant.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from math import ceil
 
 from dutycycle_alerter.incidents.model import Severity, State
@@ -83,6 +83,13 @@ class Gathered:
 
     portions: tuple[Portion, ...]
     dropped: Mapping[int, str]
+
+
+def timely(waiting: Iterable[Waiting], longest: Callable[[str], float], *, now: float) -> list[Waiting]:
+    """The notices, those due now that are due further ahead than any wait is: they are from before the clock was set
+    back. `longest` says how long a notice of a digest (empty: of none) may wait.
+    """
+    return [replace(item, due_at=now) if item.due_at > now + longest(item.digest) else item for item in waiting]
 
 
 def gather(receiver: ReceiverSettings, waiting: Sequence[Waiting], past: Past, *, now: float) -> Gathered:

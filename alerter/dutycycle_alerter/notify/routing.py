@@ -24,6 +24,7 @@ THREADED = frozenset({"slack"})
 PROGRAMS = frozenset({"alertmanager", "webhook"})
 """Kinds that no person reads: everything is said, in as many messages as it takes."""
 
+_DAY = 86400.0
 _EVERYTHING = frozenset(News)
 _TOLD_EVERYTHING = THREADED | PROGRAMS
 _TEXTS = ("scheduler", "cluster", "account", "namespace", "partition", "user")
@@ -121,6 +122,14 @@ class Routing:
             return slots.after(now), route.digest.value
         # Alertmanager groups by itself.
         return (now if destination.receiver.kind == "alertmanager" else now + route.group_wait), ""
+
+    def longest_wait(self, receiver: str, digest: str) -> float:
+        """More seconds than a notice of this digest (empty: of none) is ever due ahead."""
+        if digest:
+            # A day more than from one to the next: clocks are changed, and so are configurations.
+            return _DAY * (8 if digest == Digest.WEEKLY.value else 2) / self._time_scale
+        # Twice what is configured: of two alerters the second may see a somewhat earlier time.
+        return 2 * max((route.group_wait for route in self.routes if route.receiver == receiver), default=0.0)
 
 
 def _matches(route: Route, incident: Incident) -> bool:

@@ -21,9 +21,9 @@ from dutycycle_alerter.views import OutboxDepth
 
 _INSERT = sa.insert(notice)
 # As the index says it: SQLite knows it by these words.
-_WAITS = sa.literal_column("notice.delivery_id IS NULL AND notice.dropped IS NULL", sa.Boolean)
-_UNDELIVERED = sa.literal_column("delivery.sent_at IS NULL AND delivery.failed_at IS NULL", sa.Boolean)
-_ACTIVE = sa.literal_column(f"state != '{State.RESOLVED.value}'", sa.Boolean)
+_WAITS = sa.and_(notice.c.delivery_id.is_(None), notice.c.dropped.is_(None))
+_UNDELIVERED = sa.and_(delivery.c.sent_at.is_(None), delivery.c.failed_at.is_(None))
+_ACTIVE = incident.c.state != sa.literal_column(f"'{State.RESOLVED.value}'")
 _LOUD = sorted(news.value for news in LOUD)
 _SILENT = (EventKind.TOLD.value, EventKind.NOT_TOLD.value)
 _CHUNK = 500
@@ -147,11 +147,15 @@ def muted(connection: sa.Connection) -> set[tuple[str, str]]:
     return {(row.receiver, row.user) for row in connection.execute(sa.select(mute.c.receiver, mute.c.user))}
 
 
-def first_due(connection: sa.Connection, receiver: str) -> float | None:
-    """When the first of the receiver's notices that wait is due; None where none waits."""
-    query = sa.select(sa.func.min(notice.c.due_at)).where(notice.c.receiver == receiver, _WAITS)
-    due: float | None = connection.execute(query).scalar()
-    return due
+def first_due(connection: sa.Connection, receiver: str) -> dict[str, float]:
+    """When the first of the receiver's notices that wait is due, of each digest and (empty) of none."""
+    columns = notice.c
+    query = (
+        sa.select(columns.digest, sa.func.min(columns.due_at).label("due_at"))
+        .where(columns.receiver == receiver, _WAITS)
+        .group_by(columns.digest)
+    )
+    return {row.digest: row.due_at for row in connection.execute(query)}
 
 
 def waiting(connection: sa.Connection, receiver: str, *, most: int) -> list[Waiting]:

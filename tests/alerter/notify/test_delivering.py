@@ -436,6 +436,24 @@ def test_a_clock_that_is_set_back_stops_nothing(database: Database) -> None:
     assert sorted(number for got in at.got("slack") for number in got.numbers) == [1, 2]
 
 
+@pytest.mark.parametrize("back", [HOUR, 400 * DAY])
+@pytest.mark.parametrize("how", [{"group_wait": "1h"}, {"digest": "daily"}, {"digest": "weekly", "digest_day": "mon"}])
+def test_what_waits_while_the_clock_is_set_back_waits_no_longer_than_as_long_again(
+    database: Database, how: dict[str, object], back: float
+) -> None:
+    at = office(database, route("email", **how))
+    (item,) = at.open(idle(1))
+    at.turn()
+    at.clock.advance(-back)
+    whole = {"daily": 2 * DAY, "weekly": 8 * DAY}.get(str(how.get("digest")), 2 * HOUR)
+    at.go(whole + MINUTE, step=whole / 16)
+    assert [got.numbers for got in at.got("email")] == [[item.id]]
+    # What comes afterwards waits as ever.
+    (item,) = at.open(idle(2))
+    at.turn()
+    assert len(at.got("email")) == 1
+
+
 def test_threads_go_on_whatever_was_sent_and_take_no_place(database: Database) -> None:
     at = office(database, route("slack"), receivers=[receiver("slack", limit=5)])
     opened = at.open(*(idle(number) for number in range(4)))
