@@ -116,7 +116,7 @@ def grouped(
     of models they are not known.
     """
     columns = usage_hour.c
-    group = columns[by]
+    group: sa.ColumnElement[str] = columns[by]
     if user is None and connection.dialect.name == "sqlite":
         # By the column as it stands, SQLite with statistics (after ANALYZE) goes through the index of users, to a row
         # here and a row there: of ten million rows in eight times the time that it takes through the hours.
