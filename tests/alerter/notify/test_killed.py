@@ -16,7 +16,7 @@ from typing import Any
 
 from dutycycle_alerter.incidents.model import EventKind
 from dutycycle_alerter.notify.delivering import STEPS
-from dutycycle_alerter.store.database import Database, open_database
+from dutycycle_alerter.store.database import Database
 from tests.alerter.notify.outbox import MINUTE, Office, configured, idle, route
 
 RECEIVED = "received"
@@ -115,13 +115,12 @@ def test_killed_between_any_two_steps_of_a_delivery_nothing_is_lost(
 
 
 def test_killed_between_any_two_steps_of_a_delivery_to_some_each_address_has_its_word(
-    sqlite_url: str, tmp_path: Path
+    url: str, database: Database, tmp_path: Path
 ) -> None:
-    database = open_database(sqlite_url)
     settings, letters = configured(route("email", group_interval="1s")), tmp_path / "letters"
     at = Office(database, settings)
     told = {}
-    with alerters(sqlite_url, settings.model_dump_json(exclude_unset=True), letters, "abc") as turn:
+    with alerters(url, settings.model_dump_json(exclude_unset=True), letters, "abc") as turn:
         for number, step in enumerate(("begun", RECEIVED, "recording", "recorded")):
             (told[step],) = at.open(idle(number))
             assert turn(at.clock.advance(2 * MINUTE), step) == -signal.SIGKILL
@@ -135,4 +134,3 @@ def test_killed_between_any_two_steps_of_a_delivery_to_some_each_address_has_its
         events = at.events(item, EventKind.TOLD, EventKind.NOT_TOLD)
         assert [event.data["addresses"] for event in events] == [["a"], ["b"], ["c"]], step
     assert at.reader.outbox() == {}
-    database.close()
