@@ -21,7 +21,7 @@ from dutycycle_alerter.store.schema import delivery, incident, notice, thread
 LISTED = 1000
 """Incidents that a digest tells of; of the others it knows the number."""
 
-PENDING = sa.literal_column("delivery.sent_at IS NULL AND delivery.failed_at IS NULL", sa.Boolean)
+PENDING = sa.and_(delivery.c.sent_at.is_(None), delivery.c.failed_at.is_(None))
 _LOUD = sorted(news.value for news in LOUD)
 
 

@@ -37,9 +37,10 @@ _DIAGNOSIS = tuple(field.name for field in fields(Diagnosis))
 _INSERT = sa.insert(incident).returning(incident.c.id, sort_by_parameter_order=True)
 _INSERT_EVENT = sa.insert(event)
 _UPDATE = sa.update(incident).where(incident.c.id == sa.bindparam("of_id"))
-# As the indexes say it, not with a parameter: SQLite knows them by these words.
-_ACTIVE = sa.literal_column(f"state != '{State.RESOLVED.value}'", sa.Boolean)
-_CLOSED = sa.literal_column(f"resolution = '{Resolution.OPERATOR.value}'", sa.Boolean)
+# As the indexes say it, not with a parameter, and as a comparison: of a boolean expression SQLAlchemy makes `... = 1`,
+# and SQLite does not know the indexes by that.
+ACTIVE = incident.c.state != sa.literal_column(f"'{State.RESOLVED.value}'")
+_CLOSED = incident.c.resolution == sa.literal_column(f"'{Resolution.OPERATOR.value}'")
 _CHUNK = 500
 """How many values go into one IN list: SQLite's oldest limit on variables is 999."""
 
@@ -74,7 +75,7 @@ def latest_of_classes(
         sa.select(incident)
         .where(
             columns.kind.in_(list(kinds)),
-            sa.or_(_ACTIVE, columns.resolved_at >= resolved_after, closed_while_it_held),
+            sa.or_(ACTIVE, columns.resolved_at >= resolved_after, closed_while_it_held),
         )
         .order_by(columns.state != State.RESOLVED.value, columns.opened_at, columns.id)
         .with_for_update()
@@ -84,14 +85,14 @@ def latest_of_classes(
 
 def active(connection: sa.Connection, *, to_write: bool = False) -> list[Incident]:
     """Every incident that is not resolved."""
-    query = sa.select(incident).where(_ACTIVE).order_by(incident.c.id)
+    query = sa.select(incident).where(ACTIVE).order_by(incident.c.id)
     return [from_row(row) for row in connection.execute(query.with_for_update() if to_write else query)]
 
 
 def active_counts(connection: sa.Connection) -> dict[tuple[str, Severity, State], int]:
     """How many incidents are not resolved, by rule, severity and state; those of which there are none left out."""
     key = (incident.c.rule, incident.c.severity, incident.c.state)
-    query = sa.select(*key, sa.func.count()).where(_ACTIVE).group_by(*key)
+    query = sa.select(*key, sa.func.count()).where(ACTIVE).group_by(*key)
     return {
         (rule, Severity(severity), State(state)): number for rule, severity, state, number in connection.execute(query)
     }
@@ -173,11 +174,11 @@ def find(
     """A page of the incidents that match, active before resolved and newest first, and how many match in all."""
     conditions = list(_conditions(wanted))
     total = connection.execute(sa.select(sa.func.count()).select_from(incident).where(*conditions)).scalar_one()
-    count = sa.select(sa.func.count()).select_from(incident).where(*conditions, _ACTIVE)
+    count = sa.select(sa.func.count()).select_from(incident).where(*conditions, ACTIVE)
     active_ones = connection.execute(count).scalar_one()
     found: list[Incident] = []
     # Active ones are few and resolved ones any number: an index serves each.
-    for part, before in ((_ACTIVE, 0), (incident.c.state == State.RESOLVED.value, active_ones)):
+    for part, before in ((ACTIVE, 0), (incident.c.state == State.RESOLVED.value, active_ones)):
         query = (
             sa.select(incident)
             .where(*conditions, part)

@@ -7,33 +7,30 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dutycycle_alerter.incidents.model import DEVICE_CLASSES, EventKind, State
+from dutycycle_alerter.incidents.model import DEVICE_CLASSES, EventKind
 from dutycycle_alerter.incidents.tally import COUNTED, Happened
+from dutycycle_alerter.store.incidents import ACTIVE
 from dutycycle_alerter.store.schema import event, incident
 from dutycycle_alerter.views import Listed
 
 _COUNTED = tuple(kind.value for kind in COUNTED)
-_ACTIVE = sa.literal_column(f"state != '{State.RESOLVED.value}'", sa.Boolean)
 
 
 def unresolved(connection: sa.Connection, *, limit: int) -> tuple[Sequence[Listed], int]:
     """The newest incidents that are not resolved, and how many there are in all."""
-    # SQLite would read every incident that there ever was: its planner does not know that most are resolved.
-    hint = " INDEXED BY uq_incident_active" if connection.dialect.name == "sqlite" else ""
-    active = sa.text(f"incident{hint}")
-    total = connection.execute(sa.select(sa.func.count()).select_from(active).where(_ACTIVE)).scalar_one()
+    columns = incident.c
     plain = ("id", "subject", "kind", "rule", "severity", "state", "opened_at", "wasted", "cluster", "scheduler")
     owner = ("user", "account", "partition", "namespace", "nodes")
-    columns = {name: sa.column(name, incident.c[name].type) for name in (*plain, *owner, "diagnosis", "gpus")}
+    total = connection.execute(sa.select(sa.func.count()).select_from(incident).where(ACTIVE)).scalar_one()
     query = (
         sa.select(
             *(columns[name] for name in (*plain, *owner)),
-            columns["diagnosis"]["causes"][0].as_string().label("cause"),
-            columns["gpus"][0]["index"].as_string().label("gpu"),
+            columns.diagnosis["causes"][0].as_string().label("cause"),
+            columns.gpus[0]["index"].as_string().label("gpu"),
         )
-        .select_from(active)
-        .where(_ACTIVE)
-        .order_by(columns["opened_at"].desc(), columns["id"].desc())
+        .where(ACTIVE)
+        # Not the bare column: SQLite would go through all that ever opened, in the order of their index.
+        .order_by((columns.opened_at + 0.0).desc(), columns.id.desc())
         .limit(limit)
     )
     return [_listed(row) for row in connection.execute(query)], int(total)

@@ -91,7 +91,7 @@ def live_site(simulated: Simulated, store_file: Path) -> Iterator[Callable[..., 
         store = StoreReader(database, lambda: now)
 
         def start(**options: object) -> Live:
-            settings = {"clock": lambda: now, "zone": UTC, "key": KEY, **options}
+            settings = {"clock": lambda: now, "zone": UTC, "key": KEY, "unresolved": store.unresolved, **options}
             app = create_app(store, store, **settings)  # type: ignore[arg-type]
             server = stack.enter_context(Server(app, LOOPBACK))
             pool = urllib3.PoolManager(retries=False, timeout=60)

@@ -28,7 +28,7 @@ def unresolved(site: Site) -> Iterator[Metric]:
     wasted = gauge("dutycycle_incident_wasted_gpu_seconds")
     listed, total = site.unresolved(MOST_INCIDENTS)
     for one in listed:
-        opened.add_metric(_labels(one), one.opened_at)
+        opened.add_metric(labels_of(one), one.opened_at)
         if one.about == "job":
             wasted.add_metric([str(one.id)], one.wasted)
     left_out = gauge("dutycycle_incidents_not_shown")
@@ -65,8 +65,8 @@ def price(site: Site) -> Iterator[Metric]:
     yield cost
 
 
-def _labels(one: Listed) -> list[str]:
-    """In the order of the table."""
+def labels_of(one: Listed) -> list[str]:
+    """Of an incident's series, in the order of the table."""
     node = one.nodes[0] if len(one.nodes) == 1 else ""
     subject = {
         "job": without_uid(one.subject, one.cluster, one.scheduler),
