@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import quote
@@ -31,6 +32,9 @@ _MAC = hashlib.sha256().digest_size
 _NUMBER, _TIME = 8, 5
 _LONGEST_TEXT = 255
 _LONGEST = 1024
+_LONGEST_ADDRESS = 2000
+"""Characters of an address that mail programs, proxies and Slack all take."""
+_WORKLOADS = "{workloads}"
 _EXPIRED, _FORGED, _MALFORMED = "expired", "forged", "malformed"
 
 
@@ -78,8 +82,8 @@ class Links:
     """Makes the links, and reads those that come back.
 
     `public_url` is where people reach the page, without a slash at its end; `dashboard_url` a dashboard's address with
-    {user}, {job}, {cluster}, {from} and {to} (ms) in it. Where either is empty, so are its links. `lifetime` is in
-    seconds.
+    {user}, {job}, {workloads}, {node}, {cluster}, {from} and {to} (ms) in it. Where either is empty, so are its links.
+    `lifetime` is in seconds.
     """
 
     def __init__(self, public_url: str, key: bytes, dashboard_url: str = "", lifetime: float = LIFETIME) -> None:
@@ -115,20 +119,24 @@ class Links:
         return f"{self._public_url}/unsubscribe/{self._token(b'u', said, now + lifetime)}"
 
     def dashboard(self, incident: Incident, *, now: float) -> str:
-        """The dashboard over the incident's time, with somewhat before it; each value is quoted for a URL."""
+        """The dashboard over the incident's time, with somewhat before it; each value is quoted for a URL.
+
+        A parameter with {workloads} in it is there once for each workload of the job, of as many as there is room for
+        in an address; for a GPU or a node it is left out, as is one with {node} where there is not just one.
+        """
         until = now if incident.resolved_at is None else incident.resolved_at
+        nodes = sorted({gpu.node for gpu in incident.gpus if gpu.node})
         values = {
             "user": incident.user,
             "job": workload_of(incident.subject, incident.cluster),
             "cluster": incident.cluster,
+            "node": nodes[0] if len(nodes) == 1 else "",
             "from": f"{1000 * (incident.started_at - 0.25 * max(0.0, until - incident.started_at)):.0f}",
             "to": f"{1000 * until:.0f}",
         }
-        return re.sub(
-            r"\{(user|job|cluster|from|to)\}",
-            lambda found: quote(values[found[1]], safe="", errors="replace"),
-            self._dashboard_url,
-        )
+        job = incident.about == "job"
+        own = incident.workloads or (values["job"],)
+        return _with_workloads(self._dashboard_url, own if job else (), values)
 
     def read(self, token: str, *, now: float) -> ActionLink | UnsubscribeLink:
         """What a token says. Raises LinkError."""
@@ -159,6 +167,41 @@ class Links:
         if not hmac.compare_digest(mac, hmac.digest(self._keys[kind], content, "sha256")):
             raise LinkError(_FORGED)
         return kind, content[2 + _TIME :], float(int.from_bytes(content[2 : 2 + _TIME], "big"))
+
+
+def _with_workloads(url: str, workloads: Sequence[str], values: Mapping[str, str]) -> str:
+    """The address filled in. Where it is too long with every workload, the newest of them are in it."""
+    address, hash_, fragment = url.partition("#")
+    path, mark, query = address.partition("?")
+    parts = [part for part in query.split("&") if values["node"] or "{node}" not in part]
+    several = [part for part in parts if _WORKLOADS in part]
+
+    def made(shown: Sequence[str]) -> str:
+        repeated = [
+            _filled(part, {**values, "workloads": one})
+            for part in parts
+            for one in (shown if part in several else ("",))
+        ]
+        rest = _filled(path, values), mark if repeated else "", "&".join(repeated), hash_, _filled(fragment, values)
+        return "".join(rest)
+
+    if not several or not workloads:
+        return made(())
+    room = _LONGEST_ADDRESS - len(made(()))
+    for count in range(len(workloads), 0, -1):
+        newest = workloads[-count:]
+        # At least as long as it becomes, so that not every number is tried in full.
+        if sum(len(one) for one in newest) <= room and len(made(newest)) < _LONGEST_ADDRESS:
+            return made(newest)
+    return made(())
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    return re.sub(
+        r"\{(user|job|workloads|node|cluster|from|to)\}",
+        lambda found: quote(values.get(found[1], ""), safe="", errors="replace"),
+        text,
+    )
 
 
 def _short(token: str) -> bool:

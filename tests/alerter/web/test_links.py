@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from urllib.parse import parse_qsl, urlsplit
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.notify.links import LIFETIME, Action, ActionLink, LinkError, Links, UnsubscribeLink
 from dutycycle_alerter.notify.model import OPERATORS, Recipient, To
 from tests.alerter.web.doubles import NOW, incident
@@ -118,3 +121,54 @@ def test_the_dashboards_address_is_filled_in_once_and_quoted() -> None:
     )
     ended = incident(resolved_at=NOW - 3600)
     assert f"to={NOW - 3600:.0f}000" in links.dashboard(ended, now=NOW)
+
+
+GRAFANA = Links(
+    "", bytes(32), "https://grafana.example.org/d/dutycycle-job?var-workload={workloads}&from={from}&to={to}#{user}"
+)
+NODES = Links("", bytes(32), "https://grafana.example.org/d/dutycycle-node?var-node={node}&to={to}")
+
+
+def parameters(url: str, name: str) -> list[str]:
+    """A parameter's values, as a browser reads them."""
+    return [value for key, value in parse_qsl(urlsplit(url).query, keep_blank_values=True) if key == name]
+
+
+def test_each_workload_of_a_job_is_a_value_of_the_dashboards_variable() -> None:
+    pods = ("k8s/lab/a/uid-1", "k8s/lab/b/uid-2")
+    assert GRAFANA.dashboard(incident(workloads=pods, resolved_at=NOW), now=NOW) == (
+        "https://grafana.example.org/d/dutycycle-job?var-workload=k8s%2Flab%2Fa%2Fuid-1&var-workload=k8s%2Flab%2Fb%2Fuid-2"
+        f"&from={NOW - 9000:.0f}000&to={NOW:.0f}000#alice"
+    )
+    slurm = incident(subject="north/slurm/1234", cluster="north")
+    assert parameters(GRAFANA.dashboard(slurm, now=NOW), "var-workload") == ["slurm/1234"]
+
+
+def test_an_incident_of_no_job_has_no_workloads_and_leaves_the_parameter_out() -> None:
+    lost = incident(subject="gpu/gpu1/GPU-1", kind="gpu_fault")
+    assert "var-workload" not in GRAFANA.dashboard(lost, now=NOW)
+    assert Links("", b"k", "https://g.example/d/1?w={workloads}").dashboard(lost, now=NOW) == "https://g.example/d/1"
+
+
+def test_the_one_node_of_an_incident_is_filled_in() -> None:
+    assert parameters(NODES.dashboard(incident(), now=NOW), "var-node") == ["gpu1"]
+    two = incident(gpus=(Gpu("gpu1", "0"), Gpu("gpu2", "0")))
+    assert parameters(NODES.dashboard(two, now=NOW), "var-node") == []
+    assert parameters(NODES.dashboard(two, now=NOW), "to") == [f"{NOW:.0f}000"]
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=300), max_size=40))
+@example([f"k8s/lab/pod-{number}/0123456789ab" for number in range(1000)])
+@example(["a&var-workload=b", "{to}", "#x", "?y", "%00", "\r\nHost: evil"])
+@example(["x" * 5000])
+def test_whatever_workloads_are_called_the_address_has_the_newest_of_them_and_no_more(names: list[str]) -> None:
+    url = GRAFANA.dashboard(incident("alice", subject="slurm/1", workloads=tuple(names)), now=NOW)
+    shown = parameters(url, "var-workload")
+    assert len(url) < 2000
+    assert url.isascii()
+    assert url.isprintable()
+    assert shown == (names[len(names) - len(shown) :] if names else ["slurm/1"])
+    assert parameters(url, "to") == [f"{NOW:.0f}000"]
+    if 0 < len(shown) < len(names):
+        longer = incident("alice", subject="slurm/1", workloads=tuple(names[-len(shown) - 1 :]))
+        assert len(parameters(GRAFANA.dashboard(longer, now=NOW), "var-workload")) == len(shown)

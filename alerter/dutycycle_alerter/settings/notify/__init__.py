@@ -47,7 +47,9 @@ class Notify(Section):
     templates: Path | None = None
     """A directory with templates of the site: those in it replace the built-in ones of the same name."""
     dashboard_url: str = Field(default="", max_length=500)
-    """A dashboard's address for messages; {user}, {job}, {cluster}, {from} and {to} (ms) are replaced in it."""
+    """A dashboard's address for messages; {user}, {job}, {cluster}, {node}, {from} and {to} (ms) are replaced in it. A
+    query parameter with {workloads} is repeated for each workload of the job.
+    """
     people: People = People()
     owners: Owners = Owners()
     receivers: tuple[ReceiverSettings, ...] = Field(default=(), max_length=50)
