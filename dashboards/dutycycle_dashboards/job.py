@@ -154,7 +154,7 @@ def _numbers() -> tuple[Panel, ...]:
         stat(
             "Wasted",
             "GPU-hours in the range that were measured and not busy. Others wait for them.",
-            Target(f"clamp_min({observed} - {busy}, 0) / 3600", may_be_empty=MEASURED),
+            Target(f"clamp_min(({observed} > 0) - {busy}, 0) / 3600", may_be_empty=MEASURED),
             unit=GPU_HOURS,
             decimals=1,
             no_data="Not measured",
@@ -164,7 +164,7 @@ def _numbers() -> tuple[Panel, ...]:
             "Coverage",
             "Measured over allocated time. Under 80 % the other numbers stand for part of the job only: a node or an "
             "exporter was away, or a GPU has no utilization.",
-            Target(f"100 * {observed} / ({allocated} > 0)", may_be_empty=MEASURED),
+            Target(f"100 * {observed} / ({allocated} > 0)", may_be_empty="the job held no GPU in the range"),
             unit=PERCENT,
             decimals=0,
             thresholds=_KNOWN,

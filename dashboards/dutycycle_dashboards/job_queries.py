@@ -128,7 +128,7 @@ def named(expr: str) -> str:
     """GPUs (series with node, gpu and mig) with a label `device` that people can read: node:index, and for a MIG
     instance the beginning of its UUID.
     """
-    slices = f'label_replace({expr}, "slice", "/$1", "mig", "MIG-(.{{8}}).*")'
+    slices = f'label_replace({expr}, "slice", "/$1", "mig", "MIG-(.{{1,8}}).*")'
     return f'label_join(label_join({slices}, "device", ":", "node", "gpu"), "device", "", "device", "slice")'
 
 

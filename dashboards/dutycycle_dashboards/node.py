@@ -192,7 +192,7 @@ def _owners() -> Panel:
         transformations=_MATRIX,
         mappings=_owner_colors(),
         max_points=500,
-        no_data=_UNREAD,
+        no_data="Not known: no exporter answered, or NVML cannot be read",
         height=9,
     )
 

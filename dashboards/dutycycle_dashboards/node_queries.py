@@ -36,7 +36,8 @@ def assignable() -> str:
     """GPUs and MIG instances that a job can hold: a GPU that is cut into instances cannot be."""
     instances = here("gpu_info", 'mig!=""')
     whole = here("gpu_info", 'mig=""', 'mig_mode!="enabled"')
-    return f"({instances} or {whole})"
+    held = here("gpu_allocation", 'mig!=""')
+    return f"({instances} or {whole} unless on (gpu_uuid) {held})"
 
 
 def free() -> str:
@@ -61,7 +62,7 @@ def devices(expr: str) -> str:
     beginning of its UUID.
     """
     whole = f'label_replace({expr}, "whole", "GPU $1", "gpu", "(.*)")'
-    slices = f'label_replace({whole}, "slice", " MIG $1", "mig", "MIG-(.{{8}}).*")'
+    slices = f'label_replace({whole}, "slice", " MIG $1", "mig", "MIG-(.{{1,8}}).*")'
     return f'label_join({slices}, "device", "", "whole", "slice")'
 
 
