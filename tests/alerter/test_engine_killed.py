@@ -4,8 +4,6 @@ whole, and nothing is twice.
 
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -20,45 +18,11 @@ from dutycycle_alerter.store.reader import StoreReader
 from dutycycle_alerter.store.schema import notice
 from dutycycle_alerter.views import IncidentFilter
 from tests.alerter.exporters import FakeExporter, serving
+from tests.alerter.killable import KillableAlerter
 
 START = 1_750_000_000.0
 MINUTE = 60.0
 KILLS = 6
-
-ALERTER = """
-import sys, urllib.request
-from dutycycle_alerter.engine import Engine
-from dutycycle_alerter.notify.announcing import Announcer
-from dutycycle_alerter.settings import Settings
-from dutycycle_alerter.sources.scrape import ScrapeSource
-from dutycycle_alerter.store.database import open_database
-from tests.alerter.killing_itself import killing_itself
-
-url, clock_url, target, step = sys.argv[1:]
-now = [float(urllib.request.urlopen(clock_url).read())]
-notify = {
-    "owners": {"wasted_gpu_hours": 0},
-    "receivers": [
-        {"name": "hook", "webhook": {"url": "http://hook.example.org"}},
-        {"name": "mail", "email": {"to": ["ops@example.org"]}},
-    ],
-    "routes": [{"receiver": "hook"}, {"receiver": "mail", "audience": "owner"}],
-}
-data = {"source": {"targets": [target], "interval": "1m"}, "notify": notify}
-settings = Settings.model_validate(data).scaled()
-database = open_database(url, time_scale=1)
-source = ScrapeSource(settings, database, lambda: now[0])
-announcer = Announcer(settings, database)
-announcer.begin(now[0])
-engine = Engine(settings, source, database, lambda: now[0],
-                announce=announcer.announce, reached=killing_itself(step))
-source.restore()
-while True:
-    now[0] = float(urllib.request.urlopen(clock_url).read())
-    source.scrape()
-    engine.run_pass()
-    print(now[0], flush=True)
-"""
 
 
 class World:
@@ -92,14 +56,11 @@ def test_killed_again_and_again_no_incident_is_lost_or_doubled_and_usage_adds_up
     url, world, chance = f"sqlite:///{tmp_path / 'store.sqlite3'}", World(), random.Random()
     with serving(world.exporter.page, world.tick) as (target, clock):
         for kill in range(KILLS + 1):
-            with start(url, clock, target, "none") as alerter:
-                assert alerter.stdout is not None
+            with KillableAlerter(url, clock, target) as alerter:
                 # The moment is any: within a scrape, a pass, a commit, or the first steps after a start.
                 for _ in range(chance.randrange(3, 120) if kill < KILLS else 100):
-                    line = alerter.stdout.readline()
-                    assert line, "the alerter ended by itself"
+                    alerter.passed()
                 time.sleep(0.02 * chance.random())
-                alerter.kill()
     check_store(url, world)
 
 
@@ -114,20 +75,12 @@ def test_killed_at_each_step_of_a_pass_no_incident_is_lost_or_doubled_and_usage_
     world = World()
     with serving(world.exporter.page, world.tick) as (target, clock):
         for step in turns * STEPS:
-            with start(url, clock, target, step) as alerter:
-                assert alerter.wait(300) == -signal.SIGKILL
-        with start(url, clock, target, "none") as alerter:
-            assert alerter.stdout is not None
+            with KillableAlerter(url, clock, target, step) as alerter:
+                assert alerter.wait() == -signal.SIGKILL
+        with KillableAlerter(url, clock, target) as alerter:
             for _ in range(100):
-                assert alerter.stdout.readline()
-            alerter.kill()
+                alerter.passed()
     check_store(url, world)
-
-
-def start(url: str, clock: str, target: str, step: str) -> subprocess.Popen[str]:
-    """An alerter that says when it has passed, and kills itself when a pass has reached the step."""
-    command = [sys.executable, "-c", ALERTER, url, clock, target, step]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 def check_store(url: str, world: World) -> None:
