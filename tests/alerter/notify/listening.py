@@ -10,7 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from dutycycle_alerter.incidents.model import Incident
-from dutycycle_alerter.notify.model import Brief, Item, Mail, Parcel, Recipient, SlackMessage
+from dutycycle_alerter.notify.model import Brief, Parcel
+from tests.alerter.notify.composer import SilentComposer
 
 
 @dataclass(frozen=True)
@@ -62,21 +63,12 @@ def listening() -> Iterator[Listening]:
 
 
 @dataclass(frozen=True)
-class PlainComposer:
-    """Implements `notify.model.Composer` for programs alone: what is said is not what these tests are about."""
+class PlainComposer(SilentComposer):
+    """For programs alone: what is said is not what these tests are about."""
 
     said: Mapping[str, Any] = field(default_factory=dict)
     title: str = "All 8 GPUs are idle"
     url: str = ""
-
-    def mail(self, parcel: Parcel) -> Mail:
-        raise NotImplementedError
-
-    def slack(self, parcel: Parcel, *, threaded: bool = True) -> SlackMessage:
-        raise NotImplementedError
-
-    def slack_reply(self, item: Item, to: Recipient) -> str:
-        raise NotImplementedError
 
     def brief(self, parcel: Parcel) -> Brief:
         return Brief(self.title, "alice wastes 8 GPUs.\nCancel the job.", self.url)

@@ -19,14 +19,12 @@ from dutycycle_alerter.notify.addresses import Addresses
 from dutycycle_alerter.notify.links import Links
 from dutycycle_alerter.notify.model import (
     OPERATORS,
-    Brief,
     Item,
     Mail,
     Parcel,
     ParcelKind,
     Picture,
     Recipient,
-    SlackMessage,
     Telling,
     To,
 )
@@ -35,6 +33,7 @@ from dutycycle_alerter.notify.receivers.email_message import Envelope, message, 
 from dutycycle_alerter.settings.notify.people import People
 from dutycycle_alerter.settings.notify.receivers import Email
 from dutycycle_alerter.settings.notify.routes import News
+from tests.alerter.notify.composer import SilentComposer
 from tests.fakes.smtp import MailServer
 
 AT = 1_790_000_000.0
@@ -59,7 +58,7 @@ PLAIN = Mail(
 )
 
 
-class Says:
+class Says(SilentComposer):
     """A composer that says one thing."""
 
     def __init__(self, mail: Mail | ConfigError = PLAIN) -> None:
@@ -69,21 +68,6 @@ class Says:
         if isinstance(self.said, ConfigError):
             raise self.said
         return self.said
-
-    def slack(self, parcel: Parcel, *, threaded: bool = True) -> SlackMessage:
-        raise AssertionError
-
-    def slack_reply(self, item: Item, to: Recipient) -> str:
-        raise AssertionError
-
-    def brief(self, parcel: Parcel) -> Brief:
-        raise AssertionError
-
-    def annotations(self, incident: Incident) -> Mapping[str, str]:
-        raise AssertionError
-
-    def document(self, parcel: Parcel) -> Mapping[str, Any]:
-        raise AssertionError
 
 
 def incident(number: int = 12, **fields: Any) -> Incident:

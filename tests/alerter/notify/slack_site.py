@@ -14,9 +14,7 @@ from dutycycle_alerter.incidents.model import Incident, Resolution, State
 from dutycycle_alerter.notify.addresses import Addresses
 from dutycycle_alerter.notify.model import (
     OPERATORS,
-    Brief,
     Item,
-    Mail,
     Parcel,
     ParcelKind,
     Receipt,
@@ -28,6 +26,7 @@ from dutycycle_alerter.notify.model import (
 from dutycycle_alerter.notify.receivers.slack import SlackReceiver
 from dutycycle_alerter.settings.notify import People, Slack
 from dutycycle_alerter.settings.notify.routes import News
+from tests.alerter.notify.composer import SilentComposer
 from tests.alerter.web.doubles import incident
 from tests.fakes.slack.server import SlackServer
 
@@ -49,7 +48,7 @@ def parcel(*items: Item, key: str = "p1", **changes: Any) -> Parcel:
     return replace(Parcel(key, ParcelKind.INCIDENTS, OPERATORS, items, AT), **changes)
 
 
-class Composer:
+class Composer(SilentComposer):
     """A message of an incident says its number and state. `extra` are further blocks; `broken` is raised."""
 
     def __init__(self) -> None:
@@ -66,18 +65,6 @@ class Composer:
 
     def slack_reply(self, item: Item, to: Recipient) -> str:
         return f"{to.to}: " + ", ".join(str(telling.news) for telling in item.tellings)
-
-    def mail(self, parcel: Parcel) -> Mail:
-        raise NotImplementedError
-
-    def brief(self, parcel: Parcel) -> Brief:
-        raise NotImplementedError
-
-    def annotations(self, incident: Incident) -> Mapping[str, str]:
-        raise NotImplementedError
-
-    def document(self, parcel: Parcel) -> Mapping[str, Any]:
-        raise NotImplementedError
 
 
 def _says(incident: Incident) -> str:
