@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from dutycycle_alerter.cli import cli as alerter
 from dutycycle_alerter.config_file import load
 from dutycycle_alerter.settings import Settings
+from dutycycle_dashboards.cli import cli as dashboards
 from dutycycle_exporter.cli import cli as exporter
 from dutycycle_exporter.contract import FAMILIES
 from tools import reference_cli, reference_configuration, reference_metrics
@@ -73,7 +74,10 @@ def test_every_metric_is_documented_with_its_labels() -> None:
         assert labels == set(FAMILIES[name].labels), name
 
 
-@pytest.mark.parametrize(("program", "command"), [("dutycycle", alerter), ("dutycycle-exporter", exporter)])
+@pytest.mark.parametrize(
+    ("program", "command"),
+    [("dutycycle", alerter), ("dutycycle-exporter", exporter), ("dutycycle-dashboards", dashboards)],
+)
 def test_every_option_of_every_command_is_documented(program: str, command: click.Command) -> None:
     page = reference_cli.document().decode()
     for path, found in commands_of(program, command):

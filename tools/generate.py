@@ -11,12 +11,11 @@ import gzip
 import sys
 import zlib
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 
-from dutycycle_dashboards import render
 from tools import (
     demo_recording,
+    grafana_files,
     recording_rules,
     reference_cli,
     reference_configuration,
@@ -30,10 +29,6 @@ ROOT = Path(__file__).resolve().parent.parent
 Generator = Callable[[], bytes]
 
 
-def _dashboard(uid: str) -> bytes:
-    return render.text(render.dashboards()[uid]).encode()
-
-
 GENERATORS: Mapping[str, Generator] = {
     "docs/cli.md": reference_cli.document,
     "docs/configuration.md": reference_configuration.document,
@@ -44,7 +39,7 @@ GENERATORS: Mapping[str, Generator] = {
     "manifests/prometheus/dutycycle-recording.rules.yaml": recording_rules.plain,
     "manifests/prometheus/prometheusrule.yaml": recording_rules.prometheus_rule,
     "alerter/dutycycle_alerter/data/demo.csv.gz": demo_recording.compressed,
-    **{f"dashboards/json/{uid}.json": partial(_dashboard, uid) for uid in render.dashboards()},
+    **grafana_files.generators(),
 }
 """What is generated: path from the root of the repository -> content."""
 

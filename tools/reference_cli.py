@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import click
 
 from dutycycle_alerter.cli import cli as alerter
+from dutycycle_dashboards.cli import cli as dashboards
 from dutycycle_exporter.cli import cli as exporter
 from tools.markdown import code, heading, paragraph, table
 
@@ -21,11 +22,13 @@ def document() -> bytes:
 def _lines() -> Iterator[str]:
     yield from heading("Commands", "the commands' own help")
     yield from paragraph("""
-        `dutycycle` is everything an operator does, `dutycycle-exporter` the daemon on every node. Each option can be
-        given by an environment variable too; the command line comes first.
+        `dutycycle` is everything an operator does, `dutycycle-exporter` the daemon on every node,
+        `dutycycle-dashboards` brings the dashboards into Grafana. Each option can be given by an environment variable
+        too; the command line comes first.
     """)
     yield from _command(alerter, "dutycycle", None)
     yield from _command(exporter, "dutycycle-exporter", None)
+    yield from _command(dashboards, "dutycycle-dashboards", None)
 
 
 def _command(command: click.Command, name: str, parent: click.Context | None) -> Iterator[str]:

@@ -17,8 +17,8 @@ TAG = "dutycycle"
 _VALUE = 100
 _TAGS = 490
 """Characters of all tags with their quotes and commas, a little less than Grafana takes."""
-_WORKLOADS = 4
-"""Of a job of more pods none is named: its marks are found by user and cluster."""
+_FIRST = 2
+"""Workloads that come before the nodes; a dashboard asks for any of a job's, so one is enough to find it."""
 _TEXT = 300
 _NAME = 80
 
@@ -80,12 +80,12 @@ def _pairs(incident: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name in ("rule", "severity", "user"):
         if _value(incident.get(name)):
             yield name, _value(incident[name])
-    workloads = _workloads(incident)
-    if len(workloads) <= _WORKLOADS:
-        # One that was cut would be found by nobody.
-        yield from (("workload", one) for one in workloads if one == _value(one))
+    # One that had to be cut or changed would be found by nobody.
+    workloads = [("workload", one) for one in _workloads(incident) if one == _value(one)]
     nodes = sorted({str(gpu["node"]) for gpu in _gpus(incident) if gpu.get("node")})
+    yield from workloads[:_FIRST]
     yield from (("node", _value(node)) for node in nodes)
+    yield from workloads[_FIRST:]
 
 
 def _workloads(incident: Mapping[str, Any]) -> list[str]:

@@ -119,5 +119,5 @@ def _query(
         "includeAll": False,
         "multi": multi,
         "options": [],
-        "current": current or {},
+        **({"current": current} if current else {}),
     }

@@ -51,7 +51,8 @@ def incidents(count: int = 1, **changes: object) -> list[Incident]:
 
 
 def resolved(one: Incident, ago: float = 600.0) -> Incident:
-    return replace(one, state=State.RESOLVED, resolved_at=time.time() - ago, resolution=Resolution.CLEARED)
+    at = float(round(time.time() - ago))
+    return replace(one, state=State.RESOLVED, resolved_at=at, resolution=Resolution.CLEARED)
 
 
 def written(grafana: GrafanaServer) -> list[dict[str, object]]:
@@ -76,7 +77,7 @@ def test_what_an_annotation_says(grafana: GrafanaServer, annotate: Annotate, ser
     assert annotate(serve(FixedReader(found=[one])).url).code == 0
     (found,) = written(grafana)
     assert found["time"] == found["timeEnd"] == THEN * 1000
-    assert found["text"] == "Idle: slurm/1 of alice (warning, incident 1)"
+    assert found["text"] == "Both GPUs are idle: slurm/1 of alice (warning, incident 1)"
     assert found["tags"] == [
         "dutycycle",
         "incident:1",
@@ -166,7 +167,7 @@ def test_only_those_that_were_open_within_the_time(
 def test_a_dry_run_writes_nothing(grafana: GrafanaServer, annotate: Annotate, serve: Serve) -> None:
     done = annotate(serve(FixedReader(found=incidents(2))).url, "--dry-run")
     assert (done.code, grafana.writes()) == (0, [])
-    assert "created   Idle: slurm/1 of alice (warning, incident 2)" in done.out
+    assert "created   1 of 2 GPUs is idle: slurm/1 of alice (warning, incident 2)" in done.out
     assert done.out.endswith("would be: 2 created, 0 changed, 0 unchanged\n")
 
 
@@ -233,7 +234,7 @@ def test_an_alerter_that_wants_a_token(
     url = serve(FixedReader(found=incidents()), auth=auth, key=bytes(32)).url
     refused = annotate(url)
     assert refused.code == 1
-    assert f"the alerter at {url}: 401, it wants a token: --alerter-token-file" in refused.err
+    assert f"the alerter at {url.rstrip('/')}: 401, it wants a token: --alerter-token-file" in refused.err
     assert annotate(url, "--alerter-token-file", path).code == 0
     assert len(grafana.content.annotations) == 1
 
@@ -246,8 +247,9 @@ def test_a_token_for_the_alerter_is_not_sent_in_the_clear(annotate: Annotate, to
 
 def test_what_is_no_alerter(grafana: GrafanaServer, annotate: Annotate, serve: Serve) -> None:
     for alerter, said in (
-        (grafana.url, "404, it has no such page"),
+        (grafana.url, "401, it wants a token"),
         ("http://127.0.0.1:1", "Connection refused"),
+        (grafana.url + "/x", "the answer is no JSON"),
         (serve(FixedReader(broken=True)).url, "503, it failed"),
     ):
         done = annotate(alerter)
@@ -300,7 +302,10 @@ def shown(**changes: object) -> Mark:
     [
         ({"subject": "slurm/1"}, ["workload:slurm/1"]),
         ({"subject": "job/ns/train", "gpus": [{"workload": "k8s/ns/p/u"}]}, ["workload:k8s/ns/p/u"]),
-        ({"gpus": [{"workload": f"k8s/ns/p{n}/u"} for n in range(5)]}, []),
+        (
+            {"gpus": [{"workload": f"k8s/ns/p{n}/u", "node": "a"} for n in range(3)]},
+            ["workload:k8s/ns/p0/u", "workload:k8s/ns/p1/u", "node:a", "workload:k8s/ns/p2/u"],
+        ),
         ({"gpus": [{"workload": "k8s/" + "n" * 100}]}, []),
         ({"gpus": [{"node": "b"}, {"node": "a"}, {"node": "a"}]}, ["node:a", "node:b"]),
         ({"user": "a:b"}, ["user:a_b"]),

@@ -269,7 +269,8 @@ def test_a_site_has_its_own_data_source_and_page(grafana: GrafanaServer, push: P
     done = push("--datasource", "mimir-1", "--alerter-url", "https://gpus.example.org/")
     assert done.code == 0
     for dashboard in grafana.content.dashboards.values():
-        current = {one["name"]: one["current"].get("value") for one in dashboard.model()["templating"]["list"]}
+        listed = dashboard.model()["templating"]["list"]
+        current = {one["name"]: one.get("current", {}).get("value") for one in listed}
         assert current["datasource"] == "mimir-1"
         assert current.get("alerter", "https://gpus.example.org") == "https://gpus.example.org"
 
