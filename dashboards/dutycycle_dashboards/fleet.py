@@ -139,6 +139,7 @@ def _gpus() -> Panel:
     parts = {kind: promql.used(kind, over=_WINDOW) for kind in ("allocated", "observed", "busy")}
     everybody = promql.used("allocated", over=_WINDOW, filters=())
     capacity = f"sum(sum_over_time(fleet:gpu_visible_seconds:increase${{res}}[{_WINDOW}]))"
+    none = f"0 * {parts['allocated']}"
     return timeseries(
         "GPUs by what they did",
         "Mean number of GPUs in each step: busy, wasted (measured and not busy), held without a measurement, and "
@@ -146,7 +147,7 @@ def _gpus() -> Panel:
         "beside waiting jobs is a question to the scheduler.",
         Target(f"{parts['busy']} {_PER_STEP}", "busy"),
         Target(f"clamp_min({parts['observed']} - {parts['busy']}, 0) {_PER_STEP}", "wasted"),
-        Target(f"clamp_min({parts['allocated']} - {parts['observed']}, 0) {_PER_STEP}", "not measured"),
+        Target(f"clamp_min({parts['allocated']} - ({parts['observed']} or {none}), 0) {_PER_STEP}", "not measured"),
         Target(f"clamp_min({capacity} - ({everybody} or 0 * {capacity}), 0) {_PER_STEP}", "unallocated"),
         unit=GPUS,
         stacked=True,
@@ -157,7 +158,7 @@ def _gpus() -> Panel:
 
 
 def _quantiles() -> Panel:
-    of_gpus = owned.mean(owned.DEVICE, over=_WINDOW)
+    of_gpus = owned.mean(owned.DEVICE, over=_WINDOW, coarse=True)
     panel = timeseries(
         "Utilization by quantile of GPUs",
         "In each step the mean utilization of every allocated GPU, and how these are spread. The mean alone hides it: "
@@ -168,7 +169,7 @@ def _quantiles() -> Panel:
         unit=PERCENT,
         most=100,
         colors=_SHADES | {"mean": "text"},
-        interval="${res}",
+        interval=owned.COARSE,
         no_data=NO_USAGE,
     )
     return replace(panel, max_points=_FEW_POINTS)
@@ -364,16 +365,17 @@ def _jobs(title: str, description: str, chosen: str, column: Column) -> Panel:
 
 
 def _nodes() -> Panel:
-    worst = f"topk(60, {owned.wasted(['node'], at='end()')})"
+    worst = f"topk(60, {owned.wasted(['node'], at='end()', coarse=True)})"
+    mean = owned.mean(["node"], over=_WINDOW, coarse=True)
     return heatmap(
         "Nodes over time",
         "Mean utilization of the allocated GPUs of each node: red is allocated and idle, a gap is nothing allocated or "
         "nothing measured. Of many nodes the 60 that wasted most in the range; filters narrow them. A red line that "
         "goes on is a job to talk about, a red column something that hit all, such as a file system.",
-        Target(f"{owned.mean(['node'], over=_WINDOW)} and on (node) {worst}", "{{node}}"),
+        Target(f"{mean} and on (node) {worst}", "{{node}}"),
         least=0,
         most=100,
-        interval="${res}",
+        interval=owned.COARSE,
         max_points=_FEW_POINTS,
         no_data=NO_USAGE,
         height=14,

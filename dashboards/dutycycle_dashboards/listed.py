@@ -26,7 +26,12 @@ OF_INCIDENTS = incidents.FILTERS
 NO_USAGE = "No recorded usage in the range: are the recording rules loaded, and do the filters leave anybody?"
 NO_SAMPLES = "Nothing was measured in the range: widen it, or look whether the exporters are scraped"
 
-TO_USER = Link("Show this user", USER, {"user": "User"}, keep=("datasource", "alerter"))
+TO_USER = Link(
+    "Show this user",
+    USER,
+    {"user": "User"},
+    keep=("datasource", *(name for name in FILTERS if name != "user"), "alerter"),
+)
 TO_JOB = Link("Show this job", JOB, {"workload": "Job"}, keep=("datasource", "alerter"))
 TO_NODE = Link("Show this node", NODE, {"node": "Node"}, keep=("datasource", "alerter"))
 TO_INCIDENT = Link("Open in the alerter's page", path="/incidents/{Incident}")

@@ -1,6 +1,7 @@
-"""PromQL for one job, GPU or node at a time: from copies of the counters, one sample a minute, that still know them.
+"""PromQL for one job, GPU or node at a time: from copies of the counters, which still know them.
 
 They cost what the GPUs of the range cost, not what its users do: for tables of few rows and for charts of few points.
+Copies have a sample a minute; what is `coarse` comes from the marks beside them, of which there is one in 5 minutes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from dutycycle_dashboards.promql import FILTERS, RANGE, Usage, allocations, of_d
 DEVICE = ("node", "gpu_uuid", "mig")
 """What tells devices apart, and what device series are joined by."""
 JOB = ("cluster", "workload", "user")
+
+COARSE = "15m"
+"""Has three marks."""
 
 IDLE_AFTER = 600
 """Seconds without a busy sample from which on an allocated GPU counts as idle."""
@@ -33,30 +37,42 @@ def grown(
     filters: Iterable[str] = FILTERS,
     more: Iterable[str] = (),
     at: str = "",
+    coarse: bool = False,
 ) -> str:
     """GPU-seconds (energy: joules) over a window by these labels, any of the copies'. `at` is a time to be asked at
-    whatever the step, such as `end()`.
+    whatever the step, such as `end()`. A window of what is coarse must be of `COARSE` at least.
     """
-    copy = selector(recording.copy_of(_COUNTERS[kind]), filters, *more)
+    name = recording.counted if coarse else recording.copy_of
+    copy = selector(name(_COUNTERS[kind]), filters, *more)
     return f"sum by ({', '.join(by)}) (increase({copy}[{over}]{f' @ {at}' if at else ''}))"
 
 
 def mean(
-    by: Iterable[str], *, over: str = RANGE, filters: Iterable[str] = FILTERS, more: Iterable[str] = (), at: str = ""
+    by: Iterable[str],
+    *,
+    over: str = RANGE,
+    filters: Iterable[str] = FILTERS,
+    more: Iterable[str] = (),
+    at: str = "",
+    coarse: bool = False,
 ) -> str:
     """Mean utilization in percent by these labels; absent where nothing was measured."""
-    by, filters, more = tuple(by), tuple(filters), tuple(more)
-    busy = grown("busy", by, over=over, filters=filters, more=more, at=at)
-    return f"100 * {busy} / ({grown('observed', by, over=over, filters=filters, more=more, at=at)} > 0)"
+    busy, observed = _busy_and_observed(by, over, filters, more, at, coarse)
+    return f"100 * {busy} / ({observed} > 0)"
 
 
 def wasted(
-    by: Iterable[str], *, over: str = RANGE, filters: Iterable[str] = FILTERS, more: Iterable[str] = (), at: str = ""
+    by: Iterable[str],
+    *,
+    over: str = RANGE,
+    filters: Iterable[str] = FILTERS,
+    more: Iterable[str] = (),
+    at: str = "",
+    coarse: bool = False,
 ) -> str:
     """GPU-seconds that were measured and not busy, by these labels."""
-    by, filters, more = tuple(by), tuple(filters), tuple(more)
-    observed = grown("observed", by, over=over, filters=filters, more=more, at=at)
-    return f"({observed} - {grown('busy', by, over=over, filters=filters, more=more, at=at)})"
+    busy, observed = _busy_and_observed(by, over, filters, more, at, coarse)
+    return f"({observed} - {busy})"
 
 
 def idle_for(filters: Iterable[str] = FILTERS, *more: str) -> str:
@@ -75,3 +91,11 @@ def idle_for(filters: Iterable[str] = FILTERS, *more: str) -> str:
 def mean_of_gauge(metric: str, window: str = "15m") -> str:
     """A device's gauge averaged over the last minutes."""
     return f"max by ({', '.join(DEVICE)}) (avg_over_time({metric}[{window}]))"
+
+
+def _busy_and_observed(
+    by: Iterable[str], over: str, filters: Iterable[str], more: Iterable[str], at: str, coarse: bool
+) -> tuple[str, str]:
+    by, filters, more = tuple(by), tuple(filters), tuple(more)
+    busy = grown("busy", by, over=over, filters=filters, more=more, at=at, coarse=coarse)
+    return busy, grown("observed", by, over=over, filters=filters, more=more, at=at, coarse=coarse)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dutycycle_dashboards import listed, promql, variables
 from dutycycle_dashboards.board import Board, Section
-from dutycycle_dashboards.links import USER, USERS, Link
+from dutycycle_dashboards.links import USERS
 from dutycycle_dashboards.listed import NO_USAGE
 from dutycycle_dashboards.panels import (
     GPU_HOURS,
@@ -32,10 +32,9 @@ _COUNTED = (
     "no bin; of those who also held other GPUs only these count."
 )
 _BIAS = (
-    "Increments are of what the exporters counted, a sample a minute: a job that ends in less than a minute may be "
-    "missing, one of several minutes may lack its first or last seconds."
+    "Jobs under half an hour count as they are, to half a percent: increments are what the counters grew by, and no "
+    "estimates. What is not recorded yet is missing: up to 5 minutes, on ranges over two days up to an hour."
 )
-_TO_USER = Link("Show this user", USER, {"user": "User"}, keep=("datasource", "alerter"))
 
 
 def users() -> Board:
@@ -139,7 +138,7 @@ def _table() -> Panel:
         "of what they held was measured, and a mean of little coverage says little; incidents are those open now. "
         f"Users of whom nothing was measured have no mean. {_BIAS}",
         "user",
-        Column("User", label="user", link=_TO_USER),
+        Column("User", label="user", link=listed.TO_USER),
         Target(
             f"count by (user) ({listed.incidents_opened(listed.OF_INCIDENTS, HAS_USER)})",
             may_be_empty="no incident is open",
@@ -172,7 +171,7 @@ def _usage(title: str, description: str, by: str, first: Column, incidents: Targ
             Target(promql.hours("busy", [by])),
             Target(promql.wasted_hours([by])),
             Target(promql.utilization([by])),
-            Target(f"100 * {observed} / ({allocated} > 0)"),
+            Target(f"100 * ({observed} or 0 * {allocated}) / ({allocated} > 0)"),
             incidents,
         ),
         (
