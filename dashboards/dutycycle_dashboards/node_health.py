@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dutycycle_dashboards.links import JOB, Link
-from dutycycle_dashboards.node_queries import RANGE, RATE, here
-from dutycycle_dashboards.node_queries import exporter as of_exporter
+from dutycycle_dashboards.node_queries import RANGE, RATE, here, of_exporter
 from dutycycle_dashboards.panels import (
     ANY_IS_BAD,
     BAD,
@@ -266,7 +265,7 @@ def _versions() -> Panel:
 
 def _failures() -> Panel:
     def grown(metric: str, label: str) -> str:
-        return f"sum by ({label}) (increase({metric}{RATE}) and on (instance, job) ({_SCRAPED})) > 0"
+        return f"sum by ({label}) ({of_exporter(metric, RATE)}) > 0"
 
     return timeseries(
         "What failed",
@@ -283,6 +282,3 @@ def _failures() -> Panel:
         no_data="Nothing failed in the range",
         width=8,
     )
-
-
-_SCRAPED = f"{here('gpu_expected')} or {here('gpu_visible')}"

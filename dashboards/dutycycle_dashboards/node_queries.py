@@ -17,12 +17,14 @@ def here(metric: str, *more: str) -> str:
     return promql.selector(metric, (), 'node="$node"', *more)
 
 
-def exporter(metric: str, *more: str) -> str:
-    """A metric of the exporter on this node, which has no label of the node's: told by what Prometheus adds to all that
-    it scrapes.
+def of_exporter(metric: str, window: str = "") -> str:
+    """A metric of the exporter on this node (`window`: what it grew by in it), which has no label of the node's: told
+    by what Prometheus adds to all that it scrapes. Its instance is known beforehand: else all exporters would be read.
     """
+    series = promql.selector(metric, (), 'instance=~"$instances"')
+    grown = f"increase({series}{window})" if window else series
     scraped = f"{here('gpu_expected')} or {here('gpu_visible')}"
-    return f"{promql.selector(metric, (), *more)} and on ({', '.join(promql.TARGET_LABELS)}) ({scraped})"
+    return f"{grown} and on ({', '.join(promql.TARGET_LABELS)}) ({scraped})"
 
 
 def utilization(window: str, by: tuple[str, ...] = ()) -> str:
