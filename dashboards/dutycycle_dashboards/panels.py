@@ -137,7 +137,8 @@ class Panel:
             "datasource": DATASOURCE,
             "editorMode": "code",
             "expr": target.expr,
-            "legendFormat": target.legend or "__auto",
+            # Grafana puts a histogram's buckets in order by their names.
+            "legendFormat": target.legend or ("{{le}}" if self.form == "heatmap" else "__auto"),
             "format": self.form,
             "instant": self.instant,
             "range": not self.instant,
