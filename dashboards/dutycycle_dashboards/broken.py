@@ -41,7 +41,12 @@ def broken() -> Panel:
         (Target(" or ".join(_faults()), may_be_empty="nothing is broken"),),
         (
             Column("What", label="fault", width=220, texts=FAULTS),
-            Column("Node", label="node", width=220, link=Link("Show this node", NODE, {"node": "Node"})),
+            Column(
+                "Node",
+                label="node",
+                width=220,
+                link=Link("Show this node", NODE, {"node": "Node"}, keep=("datasource", "alerter")),
+            ),
             Column("Where", label="where"),
             Column(
                 "For",

@@ -56,6 +56,14 @@ SEVERITY_COLORS = {"critical": BAD, "warning": "orange", "info": "blue"}
 STATES = {"open": "Open", "acknowledged": "Acknowledged", "snoozed": "Snoozed"}
 
 
+_KEPT = ("datasource", "alerter")
+_TO_PAGE = Link("Evidence and advice", path="/incidents/{Incident}")
+_TO_NODE = Link("Show this node", NODE, {"node": "Node"}, keep=_KEPT)
+_TO_USER = Link("Show this user", USER, {"user": "User"}, keep=_KEPT)
+# A Slurm job is its workload; one of Kubernetes is known by its owner, and the user's pods are listed for it.
+_TO_JOB = Link("Show this job", JOB, {"workload": "Subject", "user": "User"}, keep=_KEPT)
+
+
 def opened(*more: str) -> str:
     """When each incident that is not resolved was opened, by all its labels: once, however many alerters tell it."""
     return f"max by ({_LABELS}) ({selector('dutycycle_incident_opened_timestamp_seconds', FILTERS, *more)})"
@@ -169,7 +177,7 @@ def _now() -> tuple[Panel, ...]:
             unit=SECONDS,
             thresholds=(Threshold(None, GOOD), Threshold(300, FAIR), Threshold(900, BAD)),
             no_data=_NO_ALERTER,
-            link=Link("Is the alerter well?", OPERATIONS),
+            link=Link("Is the alerter well?", OPERATIONS, keep=_KEPT),
             width=3,
         ),
         _open_by_rule(),
@@ -218,7 +226,7 @@ def _open_over_time() -> Panel:
 
 def _columns(*middle: Column) -> tuple[Column, ...]:
     return (
-        Column("Incident", label="incident", width=90, link=Link("Open its page", path="/incidents/{Incident}")),
+        Column("Incident", label="incident", width=90, link=_TO_PAGE),
         Column("Severity", label="severity", width=90, colors=SEVERITY_COLORS),
         Column("Rule", label="rule", width=150),
         Column("Age", value=0, unit=SECONDS, width=110),
@@ -237,7 +245,7 @@ def _faults() -> Panel:
         (Target(f"time() - {opened(faults)}", may_be_empty="no GPU or node is at fault"),),
         _columns(
             Column("Subject", label="subject"),
-            Column("Node", label="node", link=Link("Show this node", NODE, {"node": "Node"})),
+            Column("Node", label="node", link=_TO_NODE),
             Column("Cause", label="cause", texts=CAUSES),
         ),
         sort="Age",
@@ -257,12 +265,12 @@ def _jobs() -> Panel:
             Target(wasted(job), may_be_empty="no job has an incident"),
         ),
         _columns(
-            Column("Subject", label="subject", link=Link("Show this job", JOB, {"workload": "Subject"})),
-            Column("User", label="user", width=140, link=Link("Show this user", USER, {"user": "User"})),
+            Column("Subject", label="subject", link=_TO_JOB),
+            Column("User", label="user", width=140, link=_TO_USER),
             Column("Account", label="account", width=120),
             Column("Cause", label="cause", texts=CAUSES),
             Column("Waste", value=1, unit=GPU_HOURS, decimals=1, width=130),
-            Column("Node", label="node", link=Link("Show this node", NODE, {"node": "Node"})),
+            Column("Node", label="node", link=_TO_NODE),
         ),
         sort="Waste",
         no_data="No incident of a job (or no alerter answers: see Judged)",
