@@ -116,7 +116,7 @@ def _totals() -> tuple[Panel, ...]:
             Target(f"({used['allocated']}) {cost}", "{{currency}} allocated", unpriced),
             Target(f"({promql.wasted_hours()}) {cost}", "{{currency}} wasted", unpriced),
             no_data="No price of a GPU-hour is configured in the alerter (costs.gpu_hour)",
-            width=6,
+            width=8,
         ),
         stat(
             "Energy",
@@ -124,12 +124,14 @@ def _totals() -> tuple[Panel, ...]:
             Target(promql.hours("energy"), may_be_empty="GPUs without energy counter"),
             unit=KWH,
             no_data="No energy was recorded in the range: these GPUs may have no energy counter",
+            width=8,
         ),
         stat(
             "Users",
             "Users who held a GPU in the range.",
             Target(f"count({promql.used('allocated', ['user'])} > 0)"),
             no_data=NO_USAGE,
+            width=8,
             link=Link("Show users", USERS, keep=("datasource", *promql.FILTERS, "alerter")),
         ),
     )
@@ -264,8 +266,8 @@ def _fault_series() -> str:
             "xid",
         ),
         (
-            'sum by (node, gpu) (increase(gpu_ecc_errors_total{type="volatile_uncorrected"}[$__range])) > 0',
-            "memory errors, uncorrected",
+            'gpu_ecc_errors_total{type="volatile_uncorrected"} > 0',
+            "memory errors, uncorrected, since the driver was loaded",
             "",
         ),
         ("gpu_row_remap_failed > 0", "row remap failed: replace the GPU", ""),
@@ -279,9 +281,10 @@ def _fault_series() -> str:
 def _faults() -> Panel:
     return table(
         "Faults",
-        "GPUs with an XID that is not the application's, or with uncorrected memory errors, in the range (how many); "
-        "and those that wait for a reset or a replacement now (the driver's code of what it asks for, else 1). The "
-        "node's dashboard has the rest. Filters do not apply: a broken GPU matters whoever holds it.",
+        "GPUs with an XID in the range that is not the application's (how many), with uncorrected memory errors since "
+        "their driver was loaded (how many), or that wait for a reset or a replacement now (the driver's code of what "
+        "it asks for, else 1). The node's dashboard has the rest. Filters do not apply: a broken GPU matters whoever "
+        "holds it.",
         (Target(f"topk(100, {_fault_series()})", may_be_empty="no GPU has a fault"),),
         (
             Column("Node", label="node", link=TO_NODE),
