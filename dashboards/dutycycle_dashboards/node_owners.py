@@ -37,6 +37,7 @@ def gpus() -> Panel:
         f"sum by ({', '.join(name for name in node_queries.ROW if name != 'mig_profile')}) ({here('gpu_allocation')})"
     )
     of_rows = "on (node, gpu_uuid, mig, user, workload) group_left ()"
+    free = f"{node_queries.rows()} and on (node, gpu_uuid, mig) {node_queries.free()}"
     used = f"100 * {here('gpu_memory_used_bytes')} / {here('gpu_memory_total_bytes')}"
     recent = node_queries.utilization("[5m]", ("node", "gpu_uuid", "mig"))
     no_mig = "a MIG instance has none of its own"
@@ -46,7 +47,7 @@ def gpus() -> Panel:
         "is cut into instances is held through these. Utilization is of the last 5 minutes; SM active of the last "
         "sample. Held and not busy for long is waste: write to the owner.",
         (
-            Target(f"0 * {node_queries.rows()} + {of_rows} {held} or 0 * {node_queries.rows()}"),
+            Target(f"0 * {node_queries.rows()} + {of_rows} {held} or 0 * {free}"),
             Target(node_queries.in_rows(recent), may_be_empty=_NO_UTILIZATION),
             Target(
                 node_queries.in_rows(f"100 * {here('gpu_sm_active_ratio')}"),
