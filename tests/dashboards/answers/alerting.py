@@ -8,7 +8,6 @@ from dutycycle_alerter.web.families import SECTIONS, Family
 from tests.dashboards.answers.exposition import RECENT, Series, written
 from tests.dashboards.answers.fleet import END, MIDNIGHT, SCRAPE
 
-EVERY = 4 * SCRAPE
 RULES = ("idle", "stalled", "underused")
 BOUNDS = ("300", "3600", "14400", "86400", "604800", "+Inf")
 _TARGET = {"job": "dutycycle-alerter", "instance": "alerter:9837"}
@@ -44,8 +43,9 @@ INCIDENTS = (
     _incident(
         4, "gpu_fault", "", "", "a1", kind="gpu", subject="a1:3", severity="critical", cause="fault", partition=""
     ),
+    _incident(5, "memory_underused", "kay", "maths", "b1", severity="info", cause="over_request"),
 )
-"""One of each state, of several owners; the last is a GPU's."""
+"""Of each state and severity, of several owners; one is a GPU's."""
 
 VALUES: dict[str, tuple[Labels, ...]] = {
     "rule": tuple({"rule": rule} for rule in RULES),
@@ -111,7 +111,7 @@ def _made(labels: Labels, samples: list[tuple[float, float]]) -> Series:
 
 
 def _times(since: float = 0.0) -> range:
-    return range(int(max(since, END - RECENT)) // EVERY * EVERY, END + 1, EVERY)
+    return range(int(max(since, END - RECENT)) // SCRAPE * SCRAPE, END + 1, SCRAPE)
 
 
 def _growing(rate: float) -> list[tuple[float, float]]:

@@ -1,7 +1,8 @@
 """The fleet's exporters as OpenMetrics text: what scrapes of a day would have seen.
 
-The four counters that are recorded, and what is counted of GPUs, are there at every scrape of the day; every other
-family of the exporter's contract for the last hours, at half the rate, with values that are plausible.
+The four counters that are recorded, and what is counted of GPUs, are there at every scrape of the day, utilization's
+samples at every second one; every other family of the exporter's contract for the last hours, with values that are
+plausible.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from dutycycle_exporter import contract
 from tests.dashboards.answers.fleet import DOWN, END, HOLD, MIDNIGHT, NODES, SCRAPE, Fleet, Gpu, Job, Node
 
-RECENT = 4 * 3600
+RECENT = 3 * 3600
 """Seconds before the end from which on everything is there."""
 SLOW = 2 * SCRAPE
 RECORDED = {"allocated": "seconds", "observed": "seconds", "busy": "seconds", "energy": "joules"}
@@ -112,6 +113,18 @@ SIZES = {
 RATIO = 0.4
 EVERYWHERE = {"gpu_expected", "gpu_visible"} | {f"workload_gpu_{kind}_{unit}_total" for kind, unit in RECORDED.items()}
 XID = {"xid": "79", "class": "critical"}
+HOT = Gpu("a1", 0)
+"""Held down by its temperature a fifth of the time."""
+HOLLOW = Gpu("a1", 3)
+"""Has an XID, and looks busy while its multiprocessors are not."""
+OF_INSTANCES = ("gpu_info", "gpu_memory_used_bytes", "gpu_memory_total_bytes", "gpu_processes")
+"""What there is of MIG instances without GPM; of their GPU there is no utilization."""
+_MEASURED = (
+    "gpu_utilization_ratio",
+    "gpu_busy_seconds_total",
+    "gpu_observed_seconds_total",
+    "gpu_last_busy_timestamp_seconds",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +169,11 @@ def _family(fleet: Fleet, family: contract.Family) -> Iterator[Series]:
             for more in VALUES.get(name, ({},)):
                 yield Series(_target(job.node, {"node": job.node.name, **owner, **more}), _of_job(family, job))
     elif set(contract.DEVICE) <= set(family.labels):
-        for node, gpu in _devices():
+        for node, gpu in _devices(fleet, name):
             for more in _device_values(fleet, name, family, gpu):
-                yield Series(_target(node, {**gpu.labels, **more}), _of_device(fleet, family, node, gpu))
+                hot = gpu == HOT and more.get("reason") == "hw_thermal"
+                samples = _of_device(fleet, family, node, gpu, rate=0.2 if hot else None)
+                yield Series(_target(node, {**gpu.labels, **more}), samples)
     else:
         for node in NODES:
             here = {"node": node.name} if "node" in family.labels else {}
@@ -170,15 +185,21 @@ def _target(node: Node, labels: Mapping[str, str]) -> dict[str, str]:
     return {**labels, "job": "dutycycle", "instance": f"{node.name}:9836"}
 
 
-def _devices() -> Iterator[tuple[Node, Gpu]]:
+def _devices(fleet: Fleet, family: str) -> Iterator[tuple[Node, Gpu]]:
+    instances = {gpu: job.node for job in fleet.jobs for gpu in job.gpus if gpu.mig}
+    divided = {gpu.uuid for gpu in instances}
     for node in NODES:
-        for index in range(node.gpus):
-            yield node, Gpu(node.name, index)
+        for gpu in (Gpu(node.name, index) for index in range(node.gpus)):
+            if family not in _MEASURED or gpu.uuid not in divided:
+                yield node, gpu
+    if family in OF_INSTANCES:
+        for gpu, node in instances.items():
+            yield node, gpu
 
 
 def _device_values(fleet: Fleet, name: str, family: contract.Family, gpu: Gpu) -> Iterable[dict[str, str]]:
     if "xid" in family.labels:
-        return [XID] if (gpu.node, gpu.index) == ("a1", 3) else []
+        return [XID] if gpu == HOLLOW else []
     holder = next((job for job in fleet.running() if gpu in job.gpus), None)
     if "pid" in family.labels:
         if holder is None:
@@ -187,7 +208,8 @@ def _device_values(fleet: Fleet, name: str, family: contract.Family, gpu: Gpu) -
         return [who]
     if "model" in family.labels:
         model = next(node.model for node in NODES if node.name == gpu.node)
-        return [{"model": model, **more} for more in VALUES[name]]
+        of_instance = {"mig_mode": "1", "mig_profile": "3g.40gb"} if gpu.mig else {}
+        return [{"model": model, **more, **of_instance} for more in VALUES[name]]
     return VALUES.get(name, ({},))
 
 
@@ -227,12 +249,12 @@ def _of_job(family: contract.Family, job: Job) -> Iterator[tuple[float, float]]:
     since = END - RECENT
     if family.kind == "counter":
         rate = SIZES.get(family.name, 0.1) if not family.name.startswith("workload_gpu_active") else RATIO
-        yield from _counter(job, rate, SLOW, since)
+        yield from _counter(job, rate, since=since)
         return
     value = SIZES.get(family.name, job.share)
     if family.name.endswith("_timestamp_seconds"):
         value = MIDNIGHT + job.start
-    for t in _scrapes(job.node, max(job.start, since), job.until, SLOW):
+    for t in _scrapes(job.node, max(job.start, since), job.until):
         yield t, value
 
 
@@ -251,25 +273,31 @@ def _histogram(fleet: Fleet) -> Iterator[Series]:
             yield Series({**labels, "__part": "_count"}, _counter(job, job.share, SLOW))
 
 
-def _of_device(fleet: Fleet, family: contract.Family, node: Node, gpu: Gpu) -> Iterator[tuple[float, float]]:
+def _of_device(
+    fleet: Fleet, family: contract.Family, node: Node, gpu: Gpu, rate: float | None
+) -> Iterator[tuple[float, float]]:
     holders = [job for job in fleet.jobs if gpu in job.gpus]
-    for t in _scrapes(node, END - RECENT, END, SLOW):
-        busy = sum(job.share * (job.utilization or 0.0) for job in holders if job.start <= t < job.until)
+    known = {"gpu_observed_seconds_total": 1.0, "gpu_busy_seconds_total": 0.5}
+    growth = rate or known.get(family.name, SIZES.get(family.name, 0.01))
+    for t in _scrapes(node, END - RECENT, END):
+        busy = sum(job.share * (job.utilization or 0.0) for job in holders if job.start <= t <= job.until)
         if family.kind == "counter":
-            known = {"gpu_observed_seconds_total": 1.0, "gpu_busy_seconds_total": 0.5}
-            rate = known.get(family.name, SIZES.get(family.name, 0.01))
-            yield t, rate * (t - _born(node, 0.0, t))
+            yield t, growth * (t - _born(node, 0.0, t))
+        elif family.name == "gpu_last_busy_timestamp_seconds":
+            yield t, MIDNIGHT + (t - 2.0 if busy else float(END - RECENT))
         elif family.name.endswith("_timestamp_seconds"):
             yield t, MIDNIGHT + t - 600.0
         elif family.name == "gpu_utilization_ratio":
             yield t, busy
+        elif family.name == "gpu_sm_active_ratio":
+            yield t, 0.03 if gpu == HOLLOW else 0.6 * busy
         else:
             yield t, SIZES.get(family.name, RATIO)
 
 
 def _of_node(family: contract.Family, node: Node) -> Iterator[tuple[float, float]]:
     whole = family.name in EVERYWHERE
-    for t in _scrapes(node, 0.0 if whole else END - RECENT, END, SCRAPE if whole else SLOW):
+    for t in _scrapes(node, 0.0 if whole else END - RECENT, END):
         if whole:
             yield t, float(node.gpus)
         elif family.kind == "counter":

@@ -17,8 +17,8 @@ Model = Mapping[str, Any]
 Row = dict[str, Any]
 
 ALL = "$__all"
-SCRAPE_MS = 15_000
-"""The data source's scrape interval, which Grafana takes to be 15 s unless it is told."""
+SCRAPE_MS = 30_000
+"""The scrape interval that the data source is set to: the fleet's. Grafana takes it to be 15 s unless it is told."""
 COLUMN = 60
 """Pixels of a column of the grid: a panel asks for a point each."""
 MOST_POINTS = 11_000

@@ -9,15 +9,21 @@ from typing import Any
 
 import pytest
 
-from dutycycle_dashboards import board, render
+from dutycycle_dashboards import board, links, render
 from tests.dashboards.answers.contract import metrics
-from tests.dashboards.answers.fleet import END, HOUR, MIDNIGHT
+from tests.dashboards.answers.fleet import END, HOUR, MIDNIGHT, Fleet
 from tests.dashboards.answers.interpolation import Dashboard
 from tests.dashboards.answers.names import names
 from tests.prometheus.server import PrometheusServer
 
 NOW = MIDNIGHT + END
 BOARDS = {made.uid: made for made in render.BOARDS}
+CHOSEN = {
+    links.USER: {"user": ["kay"]},
+    links.JOB: {"workload": [next(job.owner["workload"] for job in Fleet().jobs if job.user == "late")]},
+    links.NODE: {"node": ["b2"]},
+}
+"""What is looked at where something must be chosen: who has most of what there is."""
 
 
 def asked() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
@@ -33,7 +39,7 @@ ASKED = [pytest.param(*one, id=f"{one[0]}-{one[1]['title']}-{one[2]['refId']}") 
 
 @cache
 def opened(url: str, uid: str, hours: float) -> Dashboard:
-    return Dashboard(url, render.dashboards()[uid], NOW - hours * HOUR, NOW)
+    return Dashboard(url, render.dashboards()[uid], NOW - hours * HOUR, NOW, CHOSEN.get(uid))
 
 
 @pytest.mark.parametrize(("uid", "panel", "target"), ASKED)
