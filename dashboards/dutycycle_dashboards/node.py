@@ -6,7 +6,7 @@ from dutycycle_dashboards import node_health, node_owners, node_queries, variabl
 from dutycycle_dashboards.annotations import built_in, tagged
 from dutycycle_dashboards.board import Board, Section
 from dutycycle_dashboards.links import NODE
-from dutycycle_dashboards.node_queries import RANGE, RATE, here
+from dutycycle_dashboards.node_queries import NO_UTILIZATION, RANGE, RATE, UNREAD, here
 from dutycycle_dashboards.panels import (
     ANY_IS_BAD,
     BYTES,
@@ -22,8 +22,6 @@ from dutycycle_dashboards.panels import (
     timeseries,
 )
 
-_UNREAD = "NVML cannot be read: see the exporter's health"
-_NO_UTILIZATION = "MIG without GPM has no utilization"
 _GPU = "GPU {{gpu}} {{mig}}"
 
 
@@ -67,35 +65,35 @@ def _numbers() -> tuple[Panel, ...]:
         stat(
             "GPUs",
             "GPUs that NVML shows.",
-            Target(f"sum({here('gpu_visible')})", may_be_empty=_UNREAD),
+            Target(f"sum({here('gpu_visible')})", may_be_empty=UNREAD),
             unit=GPUS,
-            no_data=_UNREAD,
+            no_data=UNREAD,
         ),
         stat(
             "Lost GPUs",
             "GPUs that PCI shows and NVML does not: fallen off the bus, or not initialized. Any is a fault: drain the "
             "node, look at the XIDs below and at dmesg, reset or reboot.",
-            Target(f"sum({here('gpu_expected')}) - sum({here('gpu_visible')})", may_be_empty=_UNREAD),
+            Target(f"sum({here('gpu_expected')}) - sum({here('gpu_visible')})", may_be_empty=UNREAD),
             unit=GPUS,
             thresholds=ANY_IS_BAD,
-            no_data=_UNREAD,
+            no_data=UNREAD,
         ),
         stat(
             "Allocated",
             "Share of its GPUs that jobs hold now. A MIG instance counts as its part of the GPU.",
-            Target(f"100 * ({held} or 0 * sum({here('gpu_visible')})) / (sum({here('gpu_visible')}) > 0)", "", _UNREAD),
+            Target(f"100 * ({held} or 0 * sum({here('gpu_visible')})) / (sum({here('gpu_visible')}) > 0)", "", UNREAD),
             unit=PERCENT,
             decimals=0,
-            no_data=_UNREAD,
+            no_data=UNREAD,
         ),
         stat(
             "Mean utilization",
             "Busy over measured time of all its GPUs in the range, allocated or not.",
-            Target(node_queries.utilization(RANGE), may_be_empty=_NO_UTILIZATION),
+            Target(node_queries.utilization(RANGE), may_be_empty=NO_UTILIZATION),
             unit=PERCENT,
             decimals=1,
             thresholds=UTILIZATION,
-            no_data=_NO_UTILIZATION,
+            no_data=NO_UTILIZATION,
         ),
         stat(
             "Action",
@@ -110,11 +108,11 @@ def _numbers() -> tuple[Panel, ...]:
             "XIDs of the critical class in the range, of all GPUs: the GPU or its node must be looked after.",
             Target(
                 f"sum(increase({critical}{RANGE})) or 0 * sum({here('gpu_visible')})",
-                may_be_empty=_UNREAD,
+                may_be_empty=UNREAD,
             ),
             decimals=0,
             thresholds=ANY_IS_BAD,
-            no_data=_UNREAD,
+            no_data=UNREAD,
         ),
     )
 
@@ -124,10 +122,10 @@ def _utilization() -> Panel:
         "Utilization per GPU",
         "Busy over measured time of each GPU and MIG instance, whoever held it. Compare with Owners above: held and "
         "flat at 0 is waste, busy and free is a process outside any allocation.",
-        Target(node_queries.utilization(RATE, ("gpu", "mig")), _GPU, may_be_empty=_NO_UTILIZATION),
+        Target(node_queries.utilization(RATE, ("gpu", "mig")), _GPU, may_be_empty=NO_UTILIZATION),
         unit=PERCENT,
         most=100,
-        no_data=_NO_UTILIZATION,
+        no_data=NO_UTILIZATION,
     )
 
 
@@ -136,9 +134,9 @@ def _memory() -> Panel:
         "Memory used",
         "Memory in use on each GPU and MIG instance. Memory in use while a GPU is free was leaked: a process that "
         "outlived its job; look at Processes.",
-        Target(f"max by (gpu, mig) ({here('gpu_memory_used_bytes')})", _GPU, may_be_empty=_UNREAD),
+        Target(f"max by (gpu, mig) ({here('gpu_memory_used_bytes')})", _GPU, may_be_empty=UNREAD),
         unit=BYTES,
-        no_data=_UNREAD,
+        no_data=UNREAD,
     )
 
 
@@ -148,11 +146,11 @@ def _temperature() -> Panel:
         "Temperature by sensor. GPUs slow down from about 85 to 90 C, memory from about 95. One far over its "
         "neighbours: cooling of that slot.",
         Target(
-            f"max by (gpu, sensor) ({here('gpu_temperature_celsius')})", "GPU {{gpu}} {{sensor}}", may_be_empty=_UNREAD
+            f"max by (gpu, sensor) ({here('gpu_temperature_celsius')})", "GPU {{gpu}} {{sensor}}", may_be_empty=UNREAD
         ),
         unit=CELSIUS,
         least=None,
-        no_data=_UNREAD,
+        no_data=UNREAD,
     )
 
 
@@ -160,11 +158,11 @@ def _power() -> Panel:
     return timeseries(
         "Power",
         "Mean power of each GPU between samples, and the highest limit. At the limit the clocks fall: see Throttling.",
-        Target(f"max by (gpu) ({here('gpu_power_watts')})", "GPU {{gpu}}", may_be_empty=_UNREAD),
+        Target(f"max by (gpu) ({here('gpu_power_watts')})", "GPU {{gpu}}", may_be_empty=UNREAD),
         Target(f"max({here('gpu_power_limit_watts')})", "limit (highest)", may_be_empty="the driver tells no limit"),
         unit=WATTS,
         colors={"limit (highest)": "red"},
-        no_data=_UNREAD,
+        no_data=UNREAD,
     )
 
 
@@ -177,8 +175,8 @@ def _clocks() -> Panel:
         Target(
             f"max by (gpu, domain) ({shown})",
             "GPU {{gpu}} {{domain}}",
-            may_be_empty=_UNREAD,
+            may_be_empty=UNREAD,
         ),
         unit=HERTZ,
-        no_data=_UNREAD,
+        no_data=UNREAD,
     )

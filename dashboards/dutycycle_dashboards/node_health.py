@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dutycycle_dashboards.links import JOB, Link
-from dutycycle_dashboards.node_queries import RANGE, RATE, here, of_exporter
+from dutycycle_dashboards.node_queries import RANGE, RATE, UNREAD, here, of_exporter
 from dutycycle_dashboards.panels import (
     ANY_IS_BAD,
     BAD,
@@ -24,7 +24,6 @@ from dutycycle_dashboards.panels import (
 _TO_JOB = Link("Show this job", JOB, {"workload": "Job"}, keep=("datasource", "alerter"))
 _ANSWERS = (Threshold(None, BAD), Threshold(1, GOOD))
 _NO_EXPORTER = "no exporter answered on this node"
-_UNREAD = "NVML cannot be read: see the exporter's health"
 
 
 def faults() -> tuple[Panel, ...]:
@@ -78,7 +77,7 @@ def _errors() -> Panel:
             Target(f"max by (gpu) ({here('gpu_row_remap_pending')})", may_be_empty=no_remap),
             Target(f"max by (gpu) ({here('gpu_row_remap_failed')})", may_be_empty=no_remap),
             Target(f"sum by (gpu) ({here('gpu_retired_pages')})", may_be_empty="pages are retired before Ampere only"),
-            Target(f"sum by (gpu) (increase({here('gpu_pcie_replays_total')}{RANGE}))", may_be_empty=_UNREAD),
+            Target(f"sum by (gpu) (increase({here('gpu_pcie_replays_total')}{RANGE}))", may_be_empty=UNREAD),
         ),
         (
             Column("GPU", label="gpu", width=60),
@@ -93,7 +92,7 @@ def _errors() -> Panel:
         ),
         sort="GPU",
         ascending=True,
-        no_data=_UNREAD,
+        no_data=UNREAD,
         width=14,
         height=8,
     )
@@ -105,7 +104,7 @@ def _lost() -> Panel:
         "GPUs that PCI shows and that NVML shows. A gap between the lines is lost GPUs; visible that ends while "
         "expected goes on is NVML that cannot be read; both ending is a node or an exporter that is away.",
         Target(f"max({here('gpu_expected')})", "expected"),
-        Target(f"max({here('gpu_visible')})", "visible", may_be_empty=_UNREAD),
+        Target(f"max({here('gpu_visible')})", "visible", may_be_empty=UNREAD),
         unit=GPUS,
         colors={"expected": "red", "visible": "green"},
         no_data="No exporter answered on this node",
@@ -178,8 +177,8 @@ def processes() -> tuple[Panel, ...]:
             "Compute contexts",
             "Processes with a compute context on each GPU. Some on a GPU that nobody holds were left behind, or run "
             "outside the scheduler.",
-            Target(f"max by (gpu, mig) ({here('gpu_processes')})", "GPU {{gpu}} {{mig}}", may_be_empty=_UNREAD),
-            no_data=_UNREAD,
+            Target(f"max by (gpu, mig) ({here('gpu_processes')})", "GPU {{gpu}} {{mig}}", may_be_empty=UNREAD),
+            no_data=UNREAD,
             width=10,
         ),
         table(
@@ -248,7 +247,7 @@ def _versions() -> Panel:
             Target(
                 f"group by (driver_version, cuda_version, nvml_version) ({here('gpu_driver_info')}) "
                 f"* on () group_left () (1000 * max({started}))",
-                may_be_empty=_UNREAD,
+                may_be_empty=UNREAD,
             ),
         ),
         (
@@ -257,7 +256,7 @@ def _versions() -> Panel:
             Column("NVML", label="nvml_version"),
             Column("Exporter since", value=0, unit=WHEN, width=180),
         ),
-        no_data=_UNREAD,
+        no_data=UNREAD,
         width=8,
         height=8,
     )

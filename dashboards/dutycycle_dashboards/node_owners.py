@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dutycycle_dashboards import node_queries
 from dutycycle_dashboards.links import JOB, USER, Link
-from dutycycle_dashboards.node_queries import here
+from dutycycle_dashboards.node_queries import NO_UTILIZATION, UNREAD, here
 from dutycycle_dashboards.panels import (
     BAD,
     BYTES,
@@ -24,8 +24,6 @@ from dutycycle_dashboards.panels import (
 )
 from dutycycle_dashboards.variables import Model
 
-_UNREAD = "NVML cannot be read: see the exporter's health"
-_NO_UTILIZATION = "MIG without GPM has no utilization"
 _TO_JOB = Link("Show this job", JOB, {"workload": "Job"}, keep=("datasource", "alerter"))
 _TO_USER = Link("Show this user", USER, {"user": "User"})
 _HOT = (Threshold(None, GOOD), Threshold(80, FAIR), Threshold(88, BAD))
@@ -48,12 +46,12 @@ def gpus() -> Panel:
         "sample. Held and not busy for long is waste: write to the owner.",
         (
             Target(f"0 * {node_queries.rows()} + {of_rows} {held} or 0 * {free}"),
-            Target(node_queries.in_rows(recent), may_be_empty=_NO_UTILIZATION),
+            Target(node_queries.in_rows(recent), may_be_empty=NO_UTILIZATION),
             Target(
                 node_queries.in_rows(f"100 * {here('gpu_sm_active_ratio')}"),
                 may_be_empty="no GPM on these GPUs: Hopper and later",
             ),
-            Target(node_queries.in_rows(used), may_be_empty=_UNREAD),
+            Target(node_queries.in_rows(used), may_be_empty=UNREAD),
             Target(node_queries.in_rows(here("gpu_power_watts")), may_be_empty=no_mig),
             Target(
                 node_queries.in_rows(f"max by (node, gpu_uuid, mig) ({here('gpu_temperature_celsius')})"),
@@ -83,7 +81,7 @@ def gpus() -> Panel:
         ),
         sort="GPU",
         ascending=True,
-        no_data=_UNREAD,
+        no_data=UNREAD,
         height=10,
     )
 
@@ -95,7 +93,7 @@ def owners() -> Panel:
         "Who held each GPU and MIG instance: user and job. Grey is free, purple is shared by several jobs (see the "
         "table above), nothing is not known: no exporter answered. The colour comes from the last character of the "
         "job's id, so that jobs that follow each other differ.",
-        Target(node_queries.owners(), may_be_empty=_UNREAD),
+        Target(node_queries.owners(), may_be_empty=UNREAD),
         form="table",
         transformations=_MATRIX,
         mappings=_owner_colors(),

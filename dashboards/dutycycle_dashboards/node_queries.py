@@ -9,6 +9,9 @@ RANGE = "[$__range]"
 ROW = ("node", "gpu", "gpu_uuid", "mig", "mig_profile", "model", "workload", "user")
 """A row of the table of GPUs: a GPU or MIG instance and one that holds it, or nobody."""
 
+UNREAD = "NVML cannot be read: see the exporter's health"
+NO_UTILIZATION = "MIG without GPM has no utilization"
+
 _ON = "on (node, gpu_uuid, mig)"
 
 
