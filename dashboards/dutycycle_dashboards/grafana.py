@@ -88,11 +88,6 @@ class Grafana:
             # Nor does a proxy have a place between this machine and itself.
             self._api.client.s.trust_env = False
 
-    def version(self) -> str:
-        """Grafana's version; empty where it does not say."""
-        answer = self._object(self._asked("reading its health", self._api.health.check))
-        return inert(str(answer.get("version") or ""), 40)
-
     def folder(self, uid: str) -> Model | None:
         """A folder, None where there is none."""
         try:

@@ -10,6 +10,7 @@ from typing import Any
 from dutycycle_dashboards.comparing import difference
 from dutycycle_dashboards.errors import ConflictError, GrafanaError
 from dutycycle_dashboards.grafana import Grafana, Stored
+from dutycycle_dashboards.inert import inert
 
 Model = dict[str, Any]
 
@@ -76,5 +77,5 @@ def _pushed(grafana: Grafana, uid: str, model: Model, *, dry_run: bool, overwrit
 
 
 def _differs(stored: Stored, model: Model) -> str:
-    moved = f"folder: {stored.folder or '(none)'} -> {FOLDER}" if stored.folder != FOLDER else ""
+    moved = f"folder: {inert(stored.folder, 60) or '(none)'} -> {FOLDER}" if stored.folder != FOLDER else ""
     return "\n".join(part for part in (moved, difference(stored.model, model)) if part)

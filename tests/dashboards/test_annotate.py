@@ -16,7 +16,7 @@ from dutycycle_alerter.incidents.model import Incident, Resolution, State
 from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.settings.web import Auth
 from dutycycle_alerter.views import IncidentFilter
-from dutycycle_dashboards.marks import Mark, key_of, mark
+from dutycycle_dashboards.marks import key_of
 from tests.alerter.conftest import simulated as simulated  # noqa: PLC0414 - fixtures
 from tests.alerter.conftest import store_file as store_file  # noqa: PLC0414
 from tests.alerter.web.conftest import Client, Live
@@ -290,38 +290,6 @@ def test_a_token_that_may_only_read(grafana: GrafanaServer, annotate: Annotate, 
     done = annotate(serve(FixedReader(found=incidents())).url, token=path)
     assert done.code == 1
     assert "writing an annotation: 403, the token may not" in done.err
-
-
-def shown(**changes: object) -> Mark:
-    """The mark of an incident as the API shows it."""
-    return mark({"id": 7, "started_at": "2026-11-20T08:00:00.000Z", "title": "Idle", **changes})
-
-
-@pytest.mark.parametrize(
-    ("changes", "tags"),
-    [
-        ({"subject": "slurm/1"}, ["workload:slurm/1"]),
-        ({"subject": "job/ns/train", "gpus": [{"workload": "k8s/ns/p/u"}]}, ["workload:k8s/ns/p/u"]),
-        (
-            {"gpus": [{"workload": f"k8s/ns/p{n}/u", "node": "a"} for n in range(3)]},
-            ["workload:k8s/ns/p0/u", "workload:k8s/ns/p1/u", "node:a", "workload:k8s/ns/p2/u"],
-        ),
-        ({"gpus": [{"workload": "k8s/" + "n" * 100}]}, []),
-        ({"gpus": [{"node": "b"}, {"node": "a"}, {"node": "a"}]}, ["node:a", "node:b"]),
-        ({"user": "a:b"}, ["user:a_b"]),
-        ({"user": "u" * 101}, ["user:" + "u" * 99 + "…"]),
-        ({"user": None, "cluster": "", "gpus": None}, []),
-    ],
-)
-def test_tags_are_such_as_grafana_keeps(changes: dict[str, object], tags: list[str]) -> None:
-    assert list(shown(**changes).tags) == ["dutycycle", "incident:7", *tags]
-
-
-def test_tags_have_room_for_what_identifies_first() -> None:
-    found = shown(cluster="c" * 90, user="u" * 90, rule="idle", gpus=[{"node": f"node-{n:040}"} for n in range(50)])
-    assert sum(len(tag) + 3 for tag in found.tags) + 2 <= 500
-    assert found.tags[:2] == ("dutycycle", "incident:7")
-    assert key_of(list(found.tags)) == found.key
 
 
 def test_a_time_that_is_none_is_left_out(grafana: GrafanaServer, annotate: Annotate) -> None:
