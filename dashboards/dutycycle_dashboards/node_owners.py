@@ -45,7 +45,7 @@ def gpus() -> Panel:
         "is cut into instances is held through these. Utilization is of the last 5 minutes; SM active of the last "
         "sample. Held and not busy for long is waste: write to the owner.",
         (
-            Target(f"0 * {node_queries.rows()} + {of_rows} {held} or 0 * {free}"),
+            Target(node_queries.placed(f"0 * {node_queries.rows()} + {of_rows} {held} or 0 * {free}")),
             Target(node_queries.in_rows(recent), may_be_empty=NO_UTILIZATION),
             Target(
                 node_queries.in_rows(f"100 * {here('gpu_sm_active_ratio')}"),
@@ -66,7 +66,7 @@ def gpus() -> Panel:
             Column("GPU", label="gpu", width=60),
             Column("Model", label="model"),
             Column("MIG", label="mig_profile", width=100),
-            Column("Instance", label="mig", width=120),
+            Column("Instance", label="mig", width=120, texts={"whole": "-"}),
             Column("Job", label="workload", width=220, link=_TO_JOB),
             Column("User", label="user", link=_TO_USER),
             Column("Held", value=0, decimals=2, width=70, texts={"0": "free"}),

@@ -59,7 +59,14 @@ def rows() -> str:
 
 def in_rows(value: str) -> str:
     """A device series on every row of its device."""
-    return f"0 * {rows()} + {_ON} group_left () ({value})"
+    return placed(f"0 * {rows()} + {_ON} group_left () ({value})")
+
+
+def placed(expr: str) -> str:
+    """Rows that a table can merge: a GPU says that it is `whole`. Where all of a query's rows had an empty label, its
+    answer would have no such column, and Grafana would put a GPU's power on its instances' rows.
+    """
+    return f'label_replace({expr}, "mig", "whole", "mig", "")'
 
 
 def devices(expr: str) -> str:

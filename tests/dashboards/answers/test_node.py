@@ -94,16 +94,16 @@ def test_the_timeline_has_one_owner_at_a_time_for_every_gpu_and_instance(board: 
 
 def test_the_table_has_every_gpu_with_each_that_holds_it(board: Dashboard) -> None:
     rows = {
-        (row["metric"]["gpu"], row["metric"].get("mig", ""), row["metric"].get("user", "")): float(row["value"][1])
+        (row["metric"]["gpu"], row["metric"]["mig"], row["metric"].get("user", "")): float(row["value"][1])
         for row in asked(board, "GPUs")
     }
     assert rows == {
-        ("0", "", "bob"): 1,
-        ("1", "", "ann"): 0.5,
-        ("1", "", "cyd"): 0.5,
+        ("0", "whole", "bob"): 1,
+        ("1", "whole", "ann"): 0.5,
+        ("1", "whole", "cyd"): 0.5,
         ("2", FIRST, "dan"): pytest.approx(3 / 7),
         ("2", SECOND, ""): 0,
-        ("3", "", ""): 0,
+        ("3", "whole", ""): 0,
     }
 
 
