@@ -304,7 +304,7 @@ def _faults() -> Panel:
 def _throttled() -> Panel:
     rate = 'max by (node, gpu, reason) (rate(gpu_throttle_seconds_total{reason!="power_cap"}[15m]))'
     return table(
-        "Held down",
+        "Throttled now",
         "GPUs whose clocks were held down for more than 5 % of the last 15 minutes, by reason: heat and power brakes "
         "are the hardware's, and slow every job on it. The power cap, at which a GPU that works hard always is, is "
         "left out; reasons overlap. Filters do not apply.",

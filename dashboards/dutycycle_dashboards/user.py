@@ -64,7 +64,9 @@ def user() -> Board:
             Section("Jobs", (_jobs(), listed.idle_gpus(OTHERS, *ONE, user=False))),
             Section("Waste over time", (_gpus(), _mean())),
             Section("Incidents and advice", (_incidents(), advice())),
-            Section("Distribution", (_samples(), _gaps(), _time_by_utilization())),
+            Section("Distribution", (_samples(), _time_by_utilization())),
+            # Asks the exporters' own series, each sample of them.
+            Section("Kinds of waste", (_gaps(),), collapsed=True),
         ),
     )
 
@@ -231,6 +233,8 @@ def _time_by_utilization() -> Panel:
         scheme="Oranges",
         interval="${res}",
         no_data=NO_USAGE,
+        width=16,
+        height=9,
     )
 
 
@@ -244,6 +248,7 @@ def _samples() -> Panel:
         series="GPU-hours",
         unit=GPU_HOURS,
         no_data="Nothing of this user's was measured in the range",
+        width=8,
     )
 
 
@@ -280,4 +285,5 @@ def _gaps() -> Panel:
         series="GPU-hours",
         unit=GPU_HOURS,
         no_data="Nothing of this user's was measured in the range",
+        width=24,
     )
