@@ -70,7 +70,7 @@ def operations() -> Board:
             Section("Exporters: what is lost", losses(), collapsed=True),
             Section("Alerter", alerter()),
             Section("Alerter: tasks and schedulers", tasks(), collapsed=True),
-            Section("Rules that cannot be judged", _rules()),
+            Section("Rules that cannot be judged", _rules(), collapsed=True),
         ),
     )
 
