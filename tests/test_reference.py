@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from dutycycle_alerter.cli import cli as alerter
 from dutycycle_alerter.config_file import load
 from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.web.families import FAMILIES as ALERTERS
 from dutycycle_dashboards.cli import cli as dashboards
 from dutycycle_exporter.cli import cli as exporter
 from dutycycle_exporter.contract import FAMILIES
@@ -66,12 +67,13 @@ def test_every_metric_is_documented_with_its_labels() -> None:
     page = reference_metrics.document().decode()
     sets = {name: set(re.findall(r"`(\w+)`", line)) for name, line in re.findall(r"- \*\*(.*?)\*\*: (.*)", page)}
     rows = dict(re.findall(r"^\| `(\w+)` \| \w+ \| (.*?) \| .* \|$", page, re.MULTILINE))
-    assert set(rows) == set(FAMILIES)
+    labels_of = {family.name: set(family.labels) for family in (*FAMILIES.values(), *ALERTERS.values())}
+    assert set(rows) == set(labels_of)
     for name, cell in rows.items():
         labels = set(re.findall(r"`(\w+)`", cell))
         for set_name, members in sets.items():
             labels |= members if set_name in cell else set()
-        assert labels == set(FAMILIES[name].labels), name
+        assert labels == labels_of[name], name
 
 
 @pytest.mark.parametrize(
