@@ -67,7 +67,8 @@ def test_every_metric_is_documented_with_its_labels() -> None:
     page = reference_metrics.document().decode()
     sets = {name: set(re.findall(r"`(\w+)`", line)) for name, line in re.findall(r"- \*\*(.*?)\*\*: (.*)", page)}
     rows = dict(re.findall(r"^\| `(\w+)` \| \w+ \| (.*?) \| .* \|$", page, re.MULTILINE))
-    labels_of = {family.name: set(family.labels) for family in (*FAMILIES.values(), *ALERTERS.values())}
+    labels_of = {name: set(family.labels) for name, family in FAMILIES.items()}
+    labels_of |= {name: set(family.labels) for name, family in ALERTERS.items()}
     assert set(rows) == set(labels_of)
     for name, cell in rows.items():
         labels = set(re.findall(r"`(\w+)`", cell))
