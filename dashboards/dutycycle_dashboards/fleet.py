@@ -28,7 +28,7 @@ from dutycycle_dashboards.panels import (
 LOOKS_BUSY, IS_BUSY = 0.5, 0.2
 """From which utilization on a GPU looks busy, and under which share of SMs active it is not."""
 _FEW_POINTS = 120
-_FEWER_POINTS = 50
+_FEWER_POINTS = 30
 """Where every GPU is divided by itself in every step, which is what costs."""
 _WINDOW = promql.INTERVAL
 _PER_STEP = "* 1000 / $__interval_ms"
