@@ -39,10 +39,13 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="100 GPUs, and 10 days in place of 90")
     parser.add_argument("--gpus", type=int, help="2,000")
     parser.add_argument("--all", action="store_true", help="print every query, not the slowest alone")
+    parser.add_argument("--only", choices=("day", "days"))
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        a_day(Path(folder) / "day", asked.gpus or (100 if asked.quick else 2000), every=asked.all)
-        many_days(Path(folder) / "days", 10 if asked.quick else 90, every=asked.all)
+        if asked.only != "days":
+            a_day(Path(folder) / "day", asked.gpus or (100 if asked.quick else 2000), every=asked.all)
+        if asked.only != "day":
+            many_days(Path(folder) / "days", 10 if asked.quick else 90, every=asked.all)
 
 
 def a_day(folder: Path, gpus: int, *, every: bool) -> None:
@@ -76,7 +79,7 @@ def many_days(folder: Path, days: int, *, every: bool) -> None:
     with text.open("w") as file:
         file.writelines(increments(owners, times, "1h"))
         file.write("# EOF\n")
-    server = PrometheusServer(folder, openmetrics=text)
+    server = PrometheusServer(folder, openmetrics=text, block="5000h")
     text.unlink()
     print(f"{days} days of recorded hours of {USERS} users", flush=True)
     with server:

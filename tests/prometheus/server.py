@@ -118,6 +118,7 @@ class PrometheusServer(Server):
     duration), as job "dutycycle" with `scrape` (lines of YAML) added to the job's configuration and `more` at the
     top level; `rules` are files.
     `openmetrics` is text or a file to begin with (`# EOF` at its end): real samples are only accepted later than those.
+    It is read once for every `block` of its time, which cannot be much shorter for many samples.
     `web_config` is a file for --web.config.file; with TLS in it give `scheme="https"`.
     """
 
@@ -131,6 +132,7 @@ class PrometheusServer(Server):
         scrape: str = "honor_labels: true",
         more: str = "",
         openmetrics: str | Path | None = None,
+        block: str = "24h",
         web_config: Path | None = None,
         scheme: str = "http",
         flags: Sequence[str] = (),
@@ -147,7 +149,7 @@ class PrometheusServer(Server):
         self._port = 0
         self.configure(targets)
         if openmetrics is not None:
-            self._backfill(openmetrics)
+            self._backfill(openmetrics, block)
 
     def configure(self, targets: Iterable[str]) -> None:
         """Scrape these from now on; a Prometheus that runs reads it at once."""
@@ -187,12 +189,12 @@ class PrometheusServer(Server):
         self._port = int(listening.findall(self.log)[-1])
         self.url = f"{self._scheme}://127.0.0.1:{self._port}"
 
-    def _backfill(self, openmetrics: str | Path) -> None:
+    def _backfill(self, openmetrics: str | Path, block: str) -> None:
         path = openmetrics
         if isinstance(path, str):
             path = self.directory / "backfill.om"
             path.write_text(str(openmetrics))
-        command = ["tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=24h", "-q", path, self.data]
+        command = ["tsdb", "create-blocks-from", "openmetrics", f"--max-block-duration={block}", "-q", path, self.data]
         done = subprocess.run(
             [program("promtool"), *map(str, command)], capture_output=True, text=True, check=False, timeout=600
         )
