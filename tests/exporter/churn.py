@@ -5,7 +5,7 @@
 Runs in a process of its own, whose memory is the exporter's parts' alone: the real service, attribution and collector
 in this one process, snapshots made up, and a fake /proc, prolog and job mapping files and a kubelet's answers by which
 at every turn a Slurm job, a pod and a login's process group end and others begin, each by another user. A MIG instance
-is another one each time, too. For each thousand scrapes it writes a line, and another when all owners have ended and
+is another one each time, too. For each hundred scrapes it writes a line, and another when all owners have ended and
 their series with them: scrapes, resident bytes, blocks of memory that Python objects have, workloads with series of
 their own on the last page.
 """
@@ -197,7 +197,7 @@ def main(scrapes: int) -> None:
         churn = Churn(Path(folder))
         for scrape in range(1, scrapes + 1):
             page = churn.turn()
-            if scrape % 1000 == 0:
+            if scrape % 100 == 0:
                 _report(scrape, page)
         _report(scrapes, churn.end())
     finally:
