@@ -37,7 +37,7 @@ TIME_SCALE = 3600.0
 PHASE = 1.0
 """Seconds for which the one job idles, and then works."""
 
-KILLED, STOPPED, PASSES = 0.008, 0.03, 0.2
+KILLED, STOPPED, PASSES = 0.025, 0.08, 0.3
 """How many of the terms have a pass that is killed at one of its steps, is stopped there, or is a pass at all."""
 
 ABANDONED, RENEWED, AGAIN = 0.03, 0.1, 0.5

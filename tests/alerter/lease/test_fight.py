@@ -17,7 +17,7 @@ from tests.alerter.lease.fighting import TIME_SCALE, Ring, commits, metadata
 from tests.alerter.test_engine_killed import check_history
 
 
-@pytest.mark.parametrize("turns", [1000, pytest.param(10_000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("turns", [300, pytest.param(10_000, marks=pytest.mark.soak)])
 def test_terms_never_overlap_however_they_end(postgres_url: str, turns: int) -> None:
     database = open_database(postgres_url, time_scale=TIME_SCALE)
     with database.write() as connection:
