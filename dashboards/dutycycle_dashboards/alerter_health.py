@@ -15,7 +15,7 @@ from dutycycle_dashboards.panels import (
 from dutycycle_dashboards.promql import grown
 from dutycycle_dashboards.telling import outbox, receivers
 
-NO_ALERTER = "No alerter is scraped, or none answers"
+NO_ALERTER = "No alerter answers"
 STORED = "no alerter is scraped, or its store does not answer"
 """Why what the store knows may be missing."""
 

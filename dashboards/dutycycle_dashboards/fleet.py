@@ -7,7 +7,7 @@ from dataclasses import replace
 from dutycycle_dashboards import listed, owned, promql, variables
 from dutycycle_dashboards.board import Board, Section
 from dutycycle_dashboards.links import FLEET, USERS, Link
-from dutycycle_dashboards.listed import NO_USAGE, TO_JOB, TO_NODE, TO_USER
+from dutycycle_dashboards.listed import NO_USAGE, NOTHING, TO_JOB, TO_NODE, TO_USER
 from dutycycle_dashboards.panels import (
     ANY_IS_BAD,
     GPU_HOURS,
@@ -70,7 +70,7 @@ def _totals() -> tuple[Panel, ...]:
             unit=PERCENT,
             decimals=1,
             thresholds=UTILIZATION,
-            no_data=NO_USAGE,
+            no_data=NOTHING,
             link=Link("Show by user", USERS, keep=("datasource", *promql.FILTERS, "alerter")),
         ),
         stat(
@@ -78,7 +78,7 @@ def _totals() -> tuple[Panel, ...]:
             "GPU-hours that jobs held GPUs, used or not; a shared GPU and a MIG instance count by their share.",
             Target(used["allocated"]),
             unit=GPU_HOURS,
-            no_data=NO_USAGE,
+            no_data=NOTHING,
         ),
         stat(
             "Observed",
@@ -86,14 +86,14 @@ def _totals() -> tuple[Panel, ...]:
             "utilization, or exporters that could not read.",
             Target(used["observed"]),
             unit=GPU_HOURS,
-            no_data=NO_USAGE,
+            no_data=NOTHING,
         ),
         stat(
             "Busy",
             "GPU-hours in which a kernel was running: the integral of the duty cycle.",
             Target(used["busy"]),
             unit=GPU_HOURS,
-            no_data=NO_USAGE,
+            no_data=NOTHING,
         ),
         stat(
             "Wasted",
@@ -101,7 +101,7 @@ def _totals() -> tuple[Panel, ...]:
             Target(promql.wasted_hours()),
             unit=GPU_HOURS,
             thresholds=_ALWAYS_BAD,
-            no_data=NO_USAGE,
+            no_data=NOTHING,
         ),
         stat(
             "Unallocated",
@@ -109,7 +109,7 @@ def _totals() -> tuple[Panel, ...]:
             "what nobody holds is nobody's. GPUs that NVML does not show are not in it.",
             Target(f"clamp_min({capacity} - ({everybody} or vector(0)), 0) / 3600"),
             unit=GPU_HOURS,
-            no_data="No recorded capacity in the range: are the recording rules loaded?",
+            no_data="No recorded capacity in the range",
         ),
         stat(
             "Cost",
@@ -125,14 +125,14 @@ def _totals() -> tuple[Panel, ...]:
             "Of the allocated GPUs alone, by their energy counters; neither hosts nor cooling.",
             Target(promql.hours("energy"), may_be_empty="GPUs without energy counter"),
             unit=KWH,
-            no_data="No energy was recorded in the range: these GPUs may have no energy counter",
+            no_data="No energy was recorded: these GPUs may have no energy counter",
             width=8,
         ),
         stat(
             "Users",
             "Users who held a GPU in the range.",
             Target(f"count({promql.used('allocated', ['user'])} > 0)"),
-            no_data=NO_USAGE,
+            no_data=NOTHING,
             width=8,
             link=Link("Show users", USERS, keep=("datasource", *promql.FILTERS, "alerter")),
         ),
@@ -248,8 +248,8 @@ def _looks_busy() -> Panel:
             Column("GPU", label="gpu", width=70),
             Column("User", label="user", link=TO_USER),
             Column("Job", label="workload", link=TO_JOB),
-            Column("Utilization", value=1, unit=PERCENT, decimals=0, width=100),
-            Column("SM active", value=0, unit=PERCENT, decimals=0, width=100, thresholds=UTILIZATION),
+            Column("Utilization", value=1, unit=PERCENT, decimals=0, width=110),
+            Column("SM active", value=0, unit=PERCENT, decimals=0, width=125, thresholds=UTILIZATION),
         ),
         sort="SM active",
         ascending=True,
@@ -289,7 +289,7 @@ def _faults() -> Panel:
         "holds it.",
         (Target(f"topk(100, {_fault_series()})", may_be_empty="no GPU has a fault"),),
         (
-            Column("Node", label="node", link=TO_NODE),
+            Column("Node", label="node", width=150, link=TO_NODE),
             Column("GPU", label="gpu", width=70),
             Column("Fault", label="fault"),
             Column("Count", value=0, decimals=0, width=100),
@@ -313,7 +313,7 @@ def _throttled() -> Panel:
             Column("Node", label="node", link=TO_NODE),
             Column("GPU", label="gpu", width=70),
             Column("Reason", label="reason"),
-            Column("Of the time", value=0, unit=PERCENT, decimals=0, width=120, thresholds=_HELD),
+            Column("Of the time", value=0, unit=PERCENT, decimals=0, width=135, thresholds=_HELD),
         ),
         sort="Of the time",
         no_data="No GPU's clocks are held down, but by its power cap",
@@ -329,7 +329,7 @@ def _jobs_wasting() -> Panel:
         "The 20 jobs with the most GPU-hours measured and not busy in the range. Begin here: few large jobs are most "
         "of the waste.",
         chosen,
-        Column("Wasted", value=0, unit=GPU_HOURS, decimals=1, width=130),
+        Column("Wasted", value=0, unit=GPU_HOURS, decimals=1, width=120),
     )
 
 
@@ -339,7 +339,7 @@ def _jobs_working() -> Panel:
         "Jobs that do most",
         "The 20 jobs with the most busy GPU-hours in the range: what the fleet works for.",
         chosen,
-        Column("Busy", value=0, unit=GPU_HOURS, decimals=1, width=130),
+        Column("Busy", value=0, unit=GPU_HOURS, decimals=1, width=120),
     )
 
 
@@ -356,9 +356,9 @@ def _jobs(title: str, description: str, chosen: str, column: Column) -> Panel:
         ),
         (
             Column("Job", label="workload", link=TO_JOB),
-            Column("Cluster", label="cluster", width=110),
-            Column("User", label="user", width=130, link=TO_USER),
-            Column("Measured", value=2, unit=GPU_HOURS, decimals=1, width=130),
+            Column("Cluster", label="cluster", width=100),
+            Column("User", label="user", width=110, link=TO_USER),
+            Column("Measured", value=2, unit=GPU_HOURS, decimals=1, width=120),
             column,
             listed.mean_column(1, 140),
         ),

@@ -30,7 +30,7 @@ FILTERS = ("cluster", "scheduler", "account", "partition", "namespace", "user")
 _LABELS = ", ".join(
     ("incident", "rule", "severity", "state", "cause", *FILTERS, "subject", "kind", "node"),
 )
-_NO_ALERTER = "No alerter answers, or its store does not: see Operations"
+_NO_ALERTER = "No alerter, or no store"
 _ANSWERS = "0 * max(dutycycle_alerter_store_up == 1)"
 """0 where an alerter answers and its store does: silence is not good news."""
 _OPEN_BUT_NONE = "there is no such incident"
@@ -142,7 +142,7 @@ def _now() -> tuple[Panel, ...]:
             Target(f"time() - min({opened()})", may_be_empty=_OPEN_BUT_NONE),
             unit=SECONDS,
             thresholds=(Threshold(None, GOOD), Threshold(86400, FAIR), Threshold(604800, BAD)),
-            no_data="No incident, or no alerter answers",
+            no_data="No incident, or no alerter",
             width=3,
         ),
         stat(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dutycycle_dashboards import job_device, job_glance, job_queries, variables
 from dutycycle_dashboards.annotations import built_in, tagged
 from dutycycle_dashboards.board import Board, Section
+from dutycycle_dashboards.incidents import CAUSES, SEVERITY_COLORS, STATES
 from dutycycle_dashboards.job_queries import GPU, MEASURED, RANGE, RATE
 from dutycycle_dashboards.links import JOB, NODE, Link
 from dutycycle_dashboards.panels import (
@@ -211,11 +212,11 @@ def _incidents() -> Panel:
             ),
             Column("Subject", label="subject"),
             Column("Node", label="node"),
-            Column("Rule", label="rule"),
-            Column("Severity", label="severity", width=100),
-            Column("State", label="state", width=120),
-            Column("Likely cause", label="cause"),
-            Column("Opened", value=0, unit=WHEN, width=180),
+            Column("Rule", label="rule", width=160),
+            Column("Severity", label="severity", width=100, colors=SEVERITY_COLORS),
+            Column("State", label="state", width=130, texts=STATES),
+            Column("Likely cause", label="cause", width=250, texts=CAUSES),
+            Column("Opened", value=0, unit=WHEN, width=170),
         ),
         sort="Opened",
         no_data="No open incident, or the alerter's metrics are not scraped",

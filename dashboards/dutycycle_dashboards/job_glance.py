@@ -49,19 +49,19 @@ def jobs() -> Panel:
             Target(job_queries.last_over(15), may_be_empty="it has not been over 15 % in the range"),
         ),
         (
-            Column("Job", label="workload", width=220),
+            Column("Job", label="workload", width=200),
             Column("User", label="user", link=Link("Show this user", USER, {"user": "User"})),
             Column("Account", label="account"),
             Column("Partition", label="partition"),
             Column("Namespace", label="namespace"),
             Column("Cluster", label="cluster"),
-            Column("Model", label="model"),
-            Column("GPUs", value=0, decimals=1, width=70),
-            Column("Nodes", value=1, width=70),
-            Column("State", value=2, width=80, texts={"0": "ended", "1": "runs"}),
-            Column("Started", value=3, unit=WHEN, width=170),
-            Column("Last busy", value=4, unit=WHEN, width=170),
-            Column("Last over 15 %", value=5, unit=WHEN, width=170),
+            Column("Model", label="model", width=185),
+            Column("GPUs", value=0, decimals=1, width=80),
+            Column("Nodes", value=1, width=85),
+            Column("State", value=2, width=75, texts={"0": "ended", "1": "runs"}),
+            Column("Started", value=3, unit=WHEN, width=165),
+            Column("Last busy", value=4, unit=WHEN, width=165),
+            Column("Last over 15 %", value=5, unit=WHEN, width=165),
         ),
         sort="Job",
         ascending=True,
@@ -83,7 +83,7 @@ def numbers() -> tuple[Panel, ...]:
             Target(f"{allocated} / 3600"),
             unit=GPU_HOURS,
             decimals=1,
-            no_data="No GPU of this job in the range",
+            no_data="No GPU in the range",
             width=3,
         ),
         stat(
@@ -95,7 +95,7 @@ def numbers() -> tuple[Panel, ...]:
             unit=PERCENT,
             decimals=1,
             thresholds=UTILIZATION,
-            no_data="Not measured: MIG without GPM?",
+            no_data="Not measured (on MIG?)",
             width=3,
         ),
         stat(
@@ -125,7 +125,7 @@ def numbers() -> tuple[Panel, ...]:
             "placement, world size and CUDA_VISIBLE_DEVICES.",
             Target(job_queries.idle_gpus(), may_be_empty="nothing was measured in the last 30 minutes: it has ended?"),
             thresholds=ANY_IS_BAD,
-            no_data="Not measured in the last 30 min",
+            no_data="Not measured lately",
             width=3,
         ),
         stat(
@@ -152,7 +152,7 @@ def numbers() -> tuple[Panel, ...]:
             width=3,
         ),
         stat(
-            "SM active when busy",
+            "SM when busy",
             "Of its busy time, the share in which multiprocessors had work, over all of them. Under 25 % it only looks "
             "busy: tiny kernels, small batches, or waiting inside a kernel (communication). Try larger batches, CUDA "
             "graphs, torch.compile.",

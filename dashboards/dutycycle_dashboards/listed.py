@@ -23,6 +23,7 @@ from dutycycle_dashboards.promql import FILTERS, allocations, selector
 
 OF_INCIDENTS = incidents.FILTERS
 
+NOTHING = "No recorded usage in the range"
 NO_USAGE = "No recorded usage in the range: are the recording rules loaded, and do the filters leave anybody?"
 NO_SAMPLES = "Nothing was measured in the range: widen it, or look whether the exporters are scraped"
 
@@ -85,8 +86,8 @@ def open_incidents(filters: Iterable[str] = OF_INCIDENTS, *more: str, user: bool
         (
             Column("Incident", label="incident", width=90, link=TO_INCIDENT),
             Column("Severity", label="severity", width=90, colors=SEVERITY_COLORS),
-            Column("Rule", label="rule", width=140),
-            Column("Cause", label="cause", width=220, texts=CAUSES),
+            Column("Rule", label="rule", width=160),
+            Column("Cause", label="cause", width=250, texts=CAUSES),
             Column("Subject", label="subject"),
             Column("Node", label="node", width=130, link=TO_NODE),
             *((Column("User", label="user", width=120, link=TO_USER),) if user else ()),

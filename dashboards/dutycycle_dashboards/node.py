@@ -67,7 +67,7 @@ def _numbers() -> tuple[Panel, ...]:
             "GPUs that NVML shows.",
             Target(f"sum({here('gpu_visible')})", may_be_empty=UNREAD),
             unit=GPUS,
-            no_data=UNREAD,
+            no_data="NVML cannot be read",
         ),
         stat(
             "Lost GPUs",
@@ -76,7 +76,7 @@ def _numbers() -> tuple[Panel, ...]:
             Target(f"sum({here('gpu_expected')}) - sum({here('gpu_visible')})", may_be_empty=UNREAD),
             unit=GPUS,
             thresholds=ANY_IS_BAD,
-            no_data=UNREAD,
+            no_data="NVML cannot be read",
         ),
         stat(
             "Allocated",
@@ -84,7 +84,7 @@ def _numbers() -> tuple[Panel, ...]:
             Target(f"100 * ({held} or 0 * sum({here('gpu_visible')})) / (sum({here('gpu_visible')}) > 0)", "", UNREAD),
             unit=PERCENT,
             decimals=0,
-            no_data=UNREAD,
+            no_data="NVML cannot be read",
         ),
         stat(
             "Mean utilization",
@@ -112,7 +112,7 @@ def _numbers() -> tuple[Panel, ...]:
             ),
             decimals=0,
             thresholds=ANY_IS_BAD,
-            no_data=UNREAD,
+            no_data="NVML cannot be read",
         ),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dutycycle_dashboards.incidents import CAUSES, SEVERITY_COLORS, STATES
 from dutycycle_dashboards.links import JOB, Link
 from dutycycle_dashboards.node_queries import RANGE, RATE, UNREAD, here, of_exporter
 from dutycycle_dashboards.panels import (
@@ -81,14 +82,14 @@ def _errors() -> Panel:
         ),
         (
             Column("GPU", label="gpu", width=60),
-            Column("Corrected", value=0),
-            Column("Uncorrected", value=1, thresholds=ANY_IS_BAD),
+            Column("Corrected", value=0, decimals=0),
+            Column("Uncorrected", value=1, decimals=0, width=115, thresholds=ANY_IS_BAD),
             Column("Remapped", value=2),
-            Column("Remapped, uncorr.", value=3, thresholds=ANY_IS_BAD),
+            Column("Unc. remapped", value=3, width=128, thresholds=ANY_IS_BAD),
             Column("Pending", value=4, thresholds=ANY_IS_BAD),
             Column("Failed", value=5, thresholds=ANY_IS_BAD),
             Column("Retired", value=6),
-            Column("PCIe replays", value=7, decimals=0),
+            Column("PCIe replays", value=7, decimals=0, width=115),
         ),
         sort="GPU",
         ascending=True,
@@ -108,7 +109,7 @@ def _lost() -> Panel:
         unit=GPUS,
         colors={"expected": "red", "visible": "green"},
         no_data="No exporter answered on this node",
-        width=10,
+        width=8,
     )
 
 
@@ -129,16 +130,16 @@ def _incidents() -> Panel:
                 "Incident", label="incident", width=90, link=Link("Evidence and advice", path="/incidents/{Incident}")
             ),
             Column("Subject", label="subject"),
-            Column("Rule", label="rule"),
-            Column("Severity", label="severity", width=100),
-            Column("State", label="state", width=120),
+            Column("Rule", label="rule", width=150),
+            Column("Severity", label="severity", width=100, colors=SEVERITY_COLORS),
+            Column("State", label="state", width=130, texts=STATES),
             Column("User", label="user"),
-            Column("Likely cause", label="cause"),
-            Column("Opened", value=0, unit=WHEN, width=180),
+            Column("Likely cause", label="cause", texts=CAUSES),
+            Column("Opened", value=0, unit=WHEN, width=170),
         ),
         sort="Opened",
         no_data="No open incident, or the alerter's metrics are not scraped",
-        width=14,
+        width=16,
         height=8,
     )
 
@@ -227,7 +228,7 @@ def _collectors() -> Panel:
         (
             Column("Collector", label="collector"),
             Column("Last run", value=0, thresholds=_ANSWERS, texts={"0": "failed", "1": "succeeded"}, width=110),
-            Column("Last success, ago", value=1, unit=SECONDS, width=140),
+            Column("Succeeded", value=1, unit=SECONDS, width=125),
             Column("Duration", value=2, unit=SECONDS, width=110),
         ),
         sort="Collector",
@@ -254,7 +255,7 @@ def _versions() -> Panel:
             Column("Driver", label="driver_version"),
             Column("CUDA", label="cuda_version"),
             Column("NVML", label="nvml_version"),
-            Column("Exporter since", value=0, unit=WHEN, width=180),
+            Column("Exporter since", value=0, unit=WHEN, width=170),
         ),
         no_data=UNREAD,
         width=8,

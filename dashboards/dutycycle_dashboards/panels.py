@@ -19,8 +19,8 @@ GOOD, FAIR, BAD, QUIET = "green", "yellow", "red", "text"
 
 PERCENT = "percent"
 RATIO = "percentunit"
-GPU_HOURS = "suffix: GPU-h"
-GPUS = "suffix: GPUs"
+GPU_HOURS = "suffix:GPU-h"
+GPUS = "suffix:GPUs"
 KWH = "kwatth"
 SECONDS = "s"
 COUNT = "short"
@@ -31,7 +31,9 @@ CELSIUS = "celsius"
 HERTZ = "hertz"
 WHEN = "dateTimeAsIso"
 """Of milliseconds since 1970: multiply Prometheus' seconds by 1000."""
-CORES = "suffix: cores"
+CORES = "suffix:cores"
+AS_IT_IS = "string"
+"""Of labels: with any other unit Grafana shows those that are digits as numbers, the process 4711 as 4.71 K."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,10 @@ UTILIZATION = (Threshold(None, BAD), Threshold(15, "orange"), Threshold(25, FAIR
 """Colours of a mean utilization in percent."""
 ANY_IS_BAD = (Threshold(None, GOOD), Threshold(1, BAD))
 PLAIN = (Threshold(None, "blue"),)
+LINE = 9
+"""Characters of a number's text that can be read, by column of the grid."""
+_NARROW = 90
+"""Pixels of a table's narrowest column: with Grafana's 150 the last columns are out of sight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +169,9 @@ def stat(
     width: int = 4,
     height: int = 4,
 ) -> Panel:
-    """Single numbers, one per series, at the range's end."""
+    """Single numbers, one per series, at the range's end. `no_data` is written in one line however small it becomes:
+    of more than `LINE` characters a column nobody can read it.
+    """
     return Panel(
         kind="stat",
         title=title,
@@ -182,7 +190,7 @@ def stat(
             "wideLayout": True,
             "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
         },
-        defaults=_defaults(unit, thresholds, no_data, decimals=decimals, link=link, texts=texts),
+        defaults=_defaults(unit, _from_zero(thresholds), no_data, decimals=decimals, link=link, texts=texts),
         instant=True,
     )
 
@@ -256,12 +264,13 @@ def barchart(
     series: str = "",
     most: float | None = None,
     thresholds: tuple[Threshold, ...] = (),
+    texts: Mapping[str, str] | None = None,
     no_data: str = NO_DATA,
     width: int = 12,
     height: int = 9,
 ) -> Panel:
-    """Bars over the values of the label `x`, sorted by it; asked at the range's end. `series` names the bars, which
-    have the colours of the thresholds where there are any.
+    """Bars over the values of the label `x`, sorted by it and shown as `texts` have them; asked at the range's end.
+    `series` names the bars, which have the colours of the thresholds where there are any.
     """
     name = series or title
     return Panel(
@@ -297,6 +306,7 @@ def barchart(
             custom={"fillOpacity": 80, "lineWidth": 0},
             palette=not thresholds,
         ),
+        overrides=(_as_it_is(x, texts),),
         transformations=(
             {"id": "sortBy", "options": {"sort": [{"field": x, "desc": False}]}},
             {
@@ -322,7 +332,6 @@ def heatmap(
     least: float | None = None,
     most: float | None = None,
     scheme: str = "RdYlGn",
-    reverse: bool = False,
     no_data: str = NO_DATA,
     interval: str = "",
     max_points: int = 200,
@@ -339,7 +348,8 @@ def heatmap(
         "scale": "exponential",
         "exponent": 0.5 if buckets else 1,
         "steps": 64,
-        "reverse": reverse,
+        # Grafana turns schemes of two colours about: unless they are turned again, low is green.
+        "reverse": scheme == "RdYlGn",
     }
     color |= {key: value for key, value in (("min", least), ("max", most)) if value is not None}
     return Panel(
@@ -469,7 +479,8 @@ def table(
             "sortBy": [{"displayName": sort, "desc": not ascending}] if sort else [],
         },
         defaults={
-            "custom": {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": True, "inspect": False},
+            "custom": {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": True, "inspect": False}
+            | {"minWidth": _NARROW},
             "noValue": no_data,
             "unit": COUNT,
         },
@@ -525,6 +536,12 @@ def _thresholds(thresholds: tuple[Threshold, ...]) -> Model:
     return {"mode": "absolute", "steps": [{"color": step.color, "value": step.value} for step in thresholds]}
 
 
+def _from_zero(thresholds: tuple[Threshold, ...]) -> tuple[Threshold, ...]:
+    """The lowest colour begins at 0. Below is what is missing: "-" is neither good nor bad."""
+    lowest, *others = thresholds
+    return (Threshold(None, QUIET), Threshold(0, lowest.color), *others)
+
+
 def _mapping(texts: Mapping[str, str], colors: Mapping[str, str] | None = None) -> Model:
     colors = colors or {}
     options: Model = {}
@@ -542,6 +559,13 @@ def _color(name: str, color: str) -> Model:
     }
 
 
+def _as_it_is(name: str, texts: Mapping[str, str] | None) -> Model:
+    properties: list[Model] = [{"id": "unit", "value": AS_IT_IS}]
+    if texts:
+        properties.append({"id": "mappings", "value": [_mapping(texts)]})
+    return {"matcher": {"id": "byName", "options": name}, "properties": properties}
+
+
 def _field(column: Column, targets: int) -> str:
     if column.value is None:
         return column.label
@@ -551,8 +575,7 @@ def _field(column: Column, targets: int) -> str:
 def _column(column: Column) -> Model:
     # Without it a cell that is empty shows the text of an empty table.
     properties: list[Model] = [{"id": "noValue", "value": "-"}]
-    if column.value is not None:
-        properties.append({"id": "unit", "value": column.unit})
+    properties.append({"id": "unit", "value": AS_IT_IS if column.value is None else column.unit})
     for key, value in (
         ("decimals", column.decimals),
         ("min", column.least),
@@ -563,7 +586,7 @@ def _column(column: Column) -> Model:
             properties.append({"id": key, "value": value})
     if column.thresholds:
         properties.append({"id": "color", "value": {"mode": "thresholds"}})
-        properties.append({"id": "thresholds", "value": _thresholds(column.thresholds)})
+        properties.append({"id": "thresholds", "value": _thresholds(_from_zero(column.thresholds))})
     if column.gauge:
         properties.append({"id": "custom.cellOptions", "value": {"type": "gauge", "mode": "basic"}})
     elif column.thresholds or column.colors:

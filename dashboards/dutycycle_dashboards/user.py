@@ -36,10 +36,10 @@ _JOB = ("cluster", "workload", "account", "partition", "namespace")
 _EDGES = ((0.0, 0.05), (0.05, 0.15), (0.15, 0.25), (0.25, 0.5), (0.5, 0.79), (0.79, 0.95), (0.95, 1.0))
 """Of the exporter's histogram of samples."""
 _GAPS = {
-    "lt2": "1 under 2 s",
-    "2to30": "2 from 2 to 30 s",
-    "30to600": "3 from 30 s to 10 min",
-    "ge600": "4 10 min and more",
+    "lt2": "under 2 s",
+    "2to30": "2 to 30 s",
+    "30to600": "30 s to 10 min",
+    "ge600": "10 min and more",
 }
 
 
@@ -86,7 +86,7 @@ def _numbers() -> tuple[Panel, ...]:
             unit=PERCENT,
             decimals=1,
             thresholds=UTILIZATION,
-            no_data="Nothing of this user's was measured in the range (on MIG, utilization may not be)",
+            no_data="Nothing was measured (on MIG?)",
         ),
         stat(
             "Users below",
@@ -97,14 +97,14 @@ def _numbers() -> tuple[Panel, ...]:
             ),
             unit=RATIO,
             decimals=0,
-            no_data="Nothing of this user's was measured in the range",
+            no_data="Nothing was measured",
         ),
         stat(
             "Allocated",
             "GPU-hours that this user's jobs held GPUs, used or not; shared GPUs and MIG instances by their share.",
             Target(hours["allocated"]),
             unit=GPU_HOURS,
-            no_data=NO_USAGE,
+            no_data="No GPU held in the range",
         ),
         stat(
             "Wasted",
@@ -112,7 +112,7 @@ def _numbers() -> tuple[Panel, ...]:
             Target(promql.wasted_hours(filters=OTHERS, more=ONE), may_be_empty="a user on MIG without utilization"),
             unit=GPU_HOURS,
             thresholds=(Threshold(None, "red"),),
-            no_data="Nothing of this user's was measured in the range",
+            no_data="Nothing was measured",
         ),
         stat(
             "Coverage",
@@ -122,7 +122,7 @@ def _numbers() -> tuple[Panel, ...]:
             unit=RATIO,
             decimals=0,
             thresholds=(Threshold(None, "red"), Threshold(0.5, "yellow"), Threshold(0.9, "green")),
-            no_data=NO_USAGE,
+            no_data="No GPU held in the range",
         ),
         stat(
             "Open incidents",
@@ -165,7 +165,7 @@ def _jobs() -> Panel:
             Column("Partition", label="partition", width=110),
             Column("Namespace", label="namespace", width=120),
             Column("GPUs", value=3, decimals=0, width=80),
-            Column("Now", value=4, width=80),
+            Column("Now", value=4, decimals=1, width=80),
             Column("Allocated", value=0, unit=GPU_HOURS, decimals=1, width=130),
             Column("Wasted", value=1, unit=GPU_HOURS, decimals=1, width=130),
             listed.mean_column(2, 200),
@@ -233,7 +233,7 @@ def _time_by_utilization() -> Panel:
         scheme="Oranges",
         interval="${res}",
         no_data=NO_USAGE,
-        width=16,
+        width=14,
         height=9,
     )
 
@@ -247,8 +247,9 @@ def _samples() -> Panel:
         x="utilization",
         series="GPU-hours",
         unit=GPU_HOURS,
+        texts={f"{100 * low:02.0f}": f"{100 * low:.0f}-{100 * high:.0f} %" for low, high in _EDGES},
         no_data="Nothing of this user's was measured in the range",
-        width=8,
+        width=10,
     )
 
 
@@ -257,8 +258,7 @@ def _per_bucket() -> str:
     found = []
     for low, high in _EDGES:
         inside = _up_to(high) if low == 0 else f"clamp_min({_up_to(high)} - {_up_to(low)}, 0)"
-        name = f"{100 * low:02.0f} to {100 * high:.0f} %"
-        found.append(f'label_replace({inside} / 3600, "utilization", "{name}", "", "")')
+        found.append(f'label_replace({inside} / 3600, "utilization", "{100 * low:02.0f}", "", "")')
     return " or ".join(found)
 
 
@@ -273,8 +273,8 @@ def _up_to(edge: float) -> str:
 def _gaps() -> Panel:
     series = promql.selector("workload_gpu_idle_gap_seconds_total", OTHERS, *ONE)
     kinds = f"sum by (length) (increase({series}[$__range])) / 3600"
-    for length, name in _GAPS.items():
-        kinds = f'label_replace({kinds}, "gap", "{name}", "length", "{length}")'
+    for place, length in enumerate(_GAPS):
+        kinds = f'label_replace({kinds}, "gap", "{place}", "length", "{length}")'
     return barchart(
         "Idle time by the length of its gaps",
         "GPU-hours in gaps, in which no sample was over 5 %, by how long each lasted. Under 2 s: between steps, often "
@@ -284,6 +284,7 @@ def _gaps() -> Panel:
         x="gap",
         series="GPU-hours",
         unit=GPU_HOURS,
+        texts={str(place): name for place, name in enumerate(_GAPS.values())},
         no_data="Nothing of this user's was measured in the range",
         width=24,
     )

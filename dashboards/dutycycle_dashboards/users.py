@@ -5,7 +5,7 @@ from __future__ import annotations
 from dutycycle_dashboards import listed, promql, variables
 from dutycycle_dashboards.board import Board, Section
 from dutycycle_dashboards.links import USERS
-from dutycycle_dashboards.listed import NO_USAGE
+from dutycycle_dashboards.listed import NO_USAGE, NOTHING
 from dutycycle_dashboards.panels import (
     GPU_HOURS,
     PERCENT,
@@ -24,6 +24,7 @@ from dutycycle_dashboards.panels import (
 HAS_USER, HAS_ACCOUNT = 'user!=""', 'account!=""'
 _MANY = 60
 """Rows of a heatmap that can still be told apart."""
+_BINS = {f"{edge:02d}": f"{edge}" for edge in promql.BINS}
 _SHARE_LOW = (Threshold(None, "green"), Threshold(0.1, "yellow"), Threshold(0.25, "orange"), Threshold(0.5, "red"))
 _COVERED = (Threshold(None, "red"), Threshold(50, "yellow"), Threshold(90, "green"))
 _COUNTED = (
@@ -67,7 +68,7 @@ def _numbers() -> tuple[Panel, ...]:
             unit=RATIO,
             decimals=1,
             thresholds=_SHARE_LOW,
-            no_data=NO_USAGE,
+            no_data=NOTHING,
         ),
         stat(
             "Median user",
@@ -76,7 +77,7 @@ def _numbers() -> tuple[Panel, ...]:
             unit=PERCENT,
             decimals=1,
             thresholds=UTILIZATION,
-            no_data=NO_USAGE,
+            no_data=NOTHING,
         ),
         stat(
             "Mean of GPU time",
@@ -86,7 +87,7 @@ def _numbers() -> tuple[Panel, ...]:
             unit=PERCENT,
             decimals=1,
             thresholds=UTILIZATION,
-            no_data=NO_USAGE,
+            no_data=NOTHING,
         ),
         stat(
             "Wasted",
@@ -94,15 +95,15 @@ def _numbers() -> tuple[Panel, ...]:
             Target(promql.wasted_hours()),
             unit=GPU_HOURS,
             thresholds=(Threshold(None, "red"),),
-            no_data=NO_USAGE,
+            no_data=NOTHING,
         ),
-        stat("Users measured", "Users in the histogram.", Target(f"count({mean})"), no_data=NO_USAGE),
+        stat("Users measured", "Users in the histogram.", Target(f"count({mean})"), no_data=NOTHING),
         stat(
             "Users not measured",
             "Users who held GPUs on which utilization could not be measured at all: MIG without utilization, or "
             "exporters that could not read. They are in no bin, and are in the table without a mean.",
             Target(f"count({held} > 0 unless on (user) {mean}) or 0 * count({held})"),
-            no_data=NO_USAGE,
+            no_data=NOTHING,
         ),
     )
 
@@ -115,6 +116,7 @@ def _histograms() -> tuple[Panel, ...]:
             f"last. {_COUNTED} {_BIAS}",
             Target(promql.users_per_bin()),
             x="bin",
+            texts=_BINS,
             series="Users",
             no_data=NO_USAGE,
         ),
@@ -124,6 +126,7 @@ def _histograms() -> tuple[Panel, ...]:
             f"than many users there. {_BIAS}",
             Target(promql.hours_per_bin()),
             x="bin",
+            texts=_BINS,
             series="GPU-hours",
             unit=GPU_HOURS,
             no_data=NO_USAGE,

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from dutycycle_dashboards.panels import AS_IT_IS, LINE, QUIET
 from dutycycle_dashboards.render import dashboards
 
 Model = dict[str, Any]
@@ -249,3 +250,50 @@ def test_every_dashboard_leads_to_the_others(uid: str) -> None:
     links = [link for link in MODELS[uid]["links"] if link["type"] == "dashboards"]
     assert [link for link in links if set(link["tags"]) <= set(MODELS[uid]["tags"])], "no link to the others"
     assert all(link["keepTime"] and link["includeVars"] for link in links)
+
+
+@BOARDS
+def test_what_a_number_says_without_data_can_be_read(uid: str) -> None:
+    """It is one line, made as small as it takes."""
+    for panel in shown(MODELS[uid]):
+        if panel["type"] == "stat":
+            assert len(panel["fieldConfig"]["defaults"]["noValue"]) <= LINE * panel["gridPos"]["w"], panel["title"]
+
+
+@BOARDS
+def test_what_is_missing_is_neither_good_nor_bad(uid: str) -> None:
+    """Grafana shows what has no value in the colour of the lowest threshold."""
+    for panel in shown(MODELS[uid]):
+        config = panel["fieldConfig"]
+        shades = [config["defaults"]["thresholds"]] if panel["type"] == "stat" else []
+        if panel["type"] == "table":
+            settings = [one for override in config["overrides"] for one in override["properties"]]
+            shades += [one["value"] for one in settings if one["id"] == "thresholds"]
+        assert all(shade["steps"][0]["color"] == QUIET for shade in shades), panel["title"]
+
+
+@BOARDS
+def test_labels_are_no_numbers(uid: str) -> None:
+    """Of a process 4711 Grafana makes 4.71 K in a column of numbers, and of a bin 5 GPU-h."""
+    for panel in shown(MODELS[uid]):
+        units = {
+            override["matcher"]["options"]: one["value"]
+            for override in panel["fieldConfig"]["overrides"]
+            for one in override["properties"]
+            if one["id"] == "unit"
+        }
+        if panel["type"] == "barchart":
+            assert units[panel["options"]["xField"]] == AS_IT_IS
+        if panel["type"] == "table":
+            names = next(one for one in panel["transformations"] if one["id"] == "organize")["options"]["renameByName"]
+            labels = [title for name, title in names.items() if not name.startswith("Value")]
+            assert all(units[title] == AS_IT_IS for title in labels), panel["title"]
+
+
+@BOARDS
+def test_low_is_red_in_heatmaps_of_utilization(uid: str) -> None:
+    """As they are, Grafana shows schemes of two colours from green to red."""
+    for panel in shown(MODELS[uid]):
+        if panel["type"] == "heatmap":
+            color = panel["options"]["color"]
+            assert color["reverse"] == (color["scheme"] == "RdYlGn"), panel["title"]

@@ -22,7 +22,7 @@ def _incident(number: int, rule: str, user: str, account: str, node: str, **more
         "rule": rule,
         "severity": "warning",
         "state": "open",
-        "cause": "data_loading",
+        "cause": "data loading",
         "cluster": cluster,
         "scheduler": scheduler,
         "user": user,
@@ -37,13 +37,13 @@ def _incident(number: int, rule: str, user: str, account: str, node: str, **more
 
 
 INCIDENTS = (
-    _incident(1, "idle", "edge", "vision", "a1", severity="critical", cause="no_process"),
+    _incident(1, "idle", "edge", "vision", "a1", severity="critical", cause="no process"),
     _incident(2, "stalled", "late", "nlp", "a1", state="acknowledged"),
-    _incident(3, "underused", "kay", "maths", "b1", cause="small_work", state="snoozed"),
+    _incident(3, "underused", "kay", "maths", "b1", cause="small work per step", state="snoozed"),
     _incident(
         4, "gpu_fault", "", "", "a1", kind="gpu", subject="a1:3", severity="critical", cause="fault", partition=""
     ),
-    _incident(5, "memory_underused", "kay", "maths", "b1", severity="info", cause="over_request"),
+    _incident(5, "memory_underused", "kay", "maths", "b1", severity="info", cause="over-request"),
 )
 """Of each state and severity, of several owners; one is a GPU's."""
 
