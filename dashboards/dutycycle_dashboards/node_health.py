@@ -129,11 +129,11 @@ def _incidents() -> Panel:
             Column(
                 "Incident", label="incident", width=90, link=Link("Evidence and advice", path="/incidents/{Incident}")
             ),
-            Column("Subject", label="subject"),
+            Column("Subject", label="subject", width=110),
             Column("Rule", label="rule", width=150),
             Column("Severity", label="severity", width=100, colors=SEVERITY_COLORS),
             Column("State", label="state", width=130, texts=STATES),
-            Column("User", label="user"),
+            Column("User", label="user", width=110),
             Column("Likely cause", label="cause", texts=CAUSES),
             Column("Opened", value=0, unit=WHEN, width=170),
         ),
