@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from prometheus_client.parser import text_string_to_metric_families
+from tests.exporter.published import samples
 
 _T = TypeVar("_T")
 PATIENCE = 120.0
@@ -97,12 +97,7 @@ class Daemon:
     def values(self, name: str, *, patience: float = PATIENCE, **labels: str) -> list[float]:
         status, text = self.get("/metrics", patience)
         assert status == 200
-        return [
-            sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-            if sample.name == name and labels.items() <= sample.labels.items()
-        ]
+        return [sample.value for sample in samples(text, name, **labels)]
 
     def total(self, name: str, **labels: str) -> float:
         return sum(self.values(name, **labels))
@@ -111,8 +106,7 @@ class Daemon:
         """Totals of several metrics at one instant: they are of one page."""
         status, text = self.get("/metrics")
         assert status == 200
-        samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
-        return [sum(sample.value for sample in samples if sample.name == name) for name in names]
+        return [sum(sample.value for sample in samples(text, name)) for name in names]
 
     def child(self) -> int | None:
         """The pid of the NVML child, None while there is none."""

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 
 class Published(Collector):
@@ -18,6 +19,19 @@ class Published(Collector):
 
     def collect(self) -> Iterable[Metric]:
         return text_string_to_metric_families(self._text())
+
+
+def samples(text: str, name: str, **labels: str) -> list[Sample]:
+    """The samples of that name with those labels, whatever their others are. Other lines are not read: tests ask for a
+    value thousands of times.
+    """
+    lines = [line for line in text.split("\n") if line.startswith((f"{name}{{", f"{name} "))]
+    return [
+        sample
+        for family in text_string_to_metric_families("\n".join(lines) + "\n")
+        for sample in family.samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    ]
 
 
 def registry_of(text: Callable[[], str]) -> CollectorRegistry:

@@ -11,7 +11,7 @@ from dutycycle_exporter.collected import DEFAULT
 from dutycycle_exporter.collector import ExporterCollector, Operation
 from dutycycle_exporter.nvml import NvmlReader
 from dutycycle_exporter.service import Service
-from tests.exporter.published import registry_of
+from tests.exporter.published import registry_of, samples
 from tests.fakes.clock import FakeClock
 from tests.fakes.node import FakeNode
 
@@ -81,12 +81,7 @@ class Rig:
         return values[0] if values else None
 
     def values(self, name: str, **labels: str) -> list[float]:
-        return [
-            sample.value
-            for family in self.registry.collect()
-            for sample in family.samples
-            if sample.name == name and labels.items() <= sample.labels.items()
-        ]
+        return [sample.value for sample in samples(self.text(), name, **labels)]
 
     def allocate(self, gpu: int | str, job_id: int, *, user: str = "ada", uid: int = 1000, **fields: object) -> Path:
         """What the Slurm prolog does; `gpu` is an index, or the UUID of a MIG instance."""
