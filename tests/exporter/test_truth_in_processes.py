@@ -54,12 +54,12 @@ class Scraped:
                     seen.append(found)
         return seen
 
-    def _phase(self):
+    def _phase(self, at):
         """Which part of the interval has passed; the GPU is idle from 0.5 on."""
-        return (time.time() - self.started) / self.period % 1
+        return (at - self.started) / self.period % 1
 
     def _wait_for(self, phase):
-        threading.Event().wait((phase - self._phase()) % 1 * self.period)
+        threading.Event().wait((phase - self._phase(time.time())) % 1 * self.period)
 
     def _scrape_once(self):
         """None where it shows something else than this interval's idle half."""
@@ -69,7 +69,8 @@ class Scraped:
         families = text_string_to_metric_families(self.daemon.get("/metrics")[1])
         values = {sample.name: sample.value for family in families for sample in family.samples}
         at = time.time()
-        if at - values["dutycycle_exporter_collector_age_seconds"] < shown or at - shown > 0.35 * self.period:
+        stale = at - values["dutycycle_exporter_collector_age_seconds"] < shown
+        if stale or at - shown > 0.35 * self.period or self._phase(at) < 0.5:
             return None
         return Seen(at, values["gpu_busy_seconds_total"], values["gpu_utilization_ratio"])
 
