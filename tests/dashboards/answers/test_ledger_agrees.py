@@ -76,9 +76,11 @@ def ledger(server: PrometheusServer, store: Path, start: float, end: float, *, s
     now[0] = start + 2 * scrape
     engine.run_pass()
     now[0] = start + 40 * MINUTE
-    while now[0] <= end:
+    while now[0] < end:
         engine.run_pass()
         now[0] += 30 * MINUTE
+    now[0] = end
+    engine.run_pass()
     source.close()
     database.close()
     reader = open_reader(f"sqlite:///{store}")
