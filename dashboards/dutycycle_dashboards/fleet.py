@@ -130,8 +130,8 @@ def _totals() -> tuple[Panel, ...]:
         ),
         stat(
             "Users",
-            "Users who held a GPU in the range.",
-            Target(f"count({promql.used('allocated', ['user'])} > 0)"),
+            "Users who held a GPU in the range, of those who are known.",
+            Target(f"count({promql.used('allocated', ['user'], more=(promql.KNOWN,))} > 0)"),
             no_data=NOTHING,
             width=8,
             link=Link("Show users", USERS, keep=("datasource", *promql.FILTERS, "alerter")),
@@ -228,8 +228,10 @@ def _looks_busy() -> Panel:
     busy = owned.mean_of_gauge("gpu_utilization_ratio")
     active = owned.mean_of_gauge("gpu_sm_active_ratio")
     on = f"on ({', '.join(owned.DEVICE)})"
-    # The device's condition is found before the join, which then has few devices to look for.
-    chosen = f"bottomk(100, {active} < {IS_BUSY} and {on} {busy} > {LOOKS_BUSY})"
+    # The device's condition is found before the join, which then has few devices to look for; and of those that the
+    # filters leave, else others' GPUs take the places.
+    hollow = f"{active} < {IS_BUSY} and {on} {busy} > {LOOKS_BUSY}"
+    chosen = f"bottomk(100, {hollow} and {on} {promql.allocations()})"
     return table(
         "Looks busy, is not",
         "Allocated GPUs whose utilization was over 50 % in the last 15 minutes while less than 20 % of their "

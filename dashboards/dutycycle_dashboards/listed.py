@@ -108,8 +108,9 @@ def idle_gpus(filters: Iterable[str] = FILTERS, *more: str, user: bool = True, w
     return table(
         "Idle GPUs now",
         "Allocated GPUs of which no sample has been over 5 % for 10 minutes and more while their job held them, now: "
-        "whose, in which job, and for how long. The 100 longest. GPUs on which utilization cannot be measured are "
-        "left out.",
+        "whose, in which job, and since when there was no busy sample. The 100 longest. GPUs that were measured for "
+        "less than 8 of the last 10 minutes are left out: they may be busy. What was not measured before that counts "
+        "into the time.",
         (Target(idle, may_be_empty="no allocated GPU is idle"),),
         (
             Column("Node", label="node", link=TO_NODE),

@@ -20,6 +20,8 @@ COARSE = "15m"
 
 IDLE_AFTER = 600
 """Seconds without a busy sample from which on an allocated GPU counts as idle."""
+_MEASURED = 480
+"""Of the last `IDLE_AFTER` seconds, so many must have been measured."""
 
 _COUNTERS = {
     "allocated": "workload_gpu_allocated_seconds_total",
@@ -78,11 +80,14 @@ def wasted(
 def idle_for(filters: Iterable[str] = FILTERS, *more: str) -> str:
     """Seconds for which an allocated GPU has had no busy sample while its workload held it, if they are many.
 
-    A GPU that has never been busy since its exporter began has been idle for as long as it was measured.
+    A GPU that has never been busy since its exporter began has been idle for as long as it was measured. One that was
+    not measured for most of the last `IDLE_AFTER` seconds may be busy: it is not idle.
     """
     filters = tuple(filters)
     device = "time() - gpu_last_busy_timestamp_seconds or gpu_observed_seconds_total"
-    idle = of_devices(f"max by ({', '.join(DEVICE)}) ({device})", allocations(filters, *more))
+    # No `increase`, which makes minutes of measurement into more.
+    measured = f"gpu_observed_seconds_total - gpu_observed_seconds_total offset {IDLE_AFTER}s > {_MEASURED}"
+    idle = of_devices(f"({device}) and on ({', '.join(DEVICE)}) ({measured})", allocations(filters, *more))
     held = f"(time() - {selector('gpu_allocation_start_timestamp_seconds', filters, *more)})"
     # The lesser of the two: what was idle before the allocation is not the workload's.
     return f"({idle} < {held} or {held} <= {idle} or {idle}) > {IDLE_AFTER}"

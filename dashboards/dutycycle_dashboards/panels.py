@@ -84,6 +84,8 @@ class Column:
     """What is shown in place of these values."""
     colors: Mapping[str, str] = field(default_factory=dict)
     """The colours of these values."""
+    missing: str = "-"
+    """What an empty cell says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -574,7 +576,7 @@ def _field(column: Column, targets: int) -> str:
 
 def _column(column: Column) -> Model:
     # Without it a cell that is empty shows the text of an empty table.
-    properties: list[Model] = [{"id": "noValue", "value": "-"}]
+    properties: list[Model] = [{"id": "noValue", "value": column.missing}]
     properties.append({"id": "unit", "value": AS_IT_IS if column.value is None else column.unit})
     for key, value in (
         ("decimals", column.decimals),

@@ -22,6 +22,8 @@ RANGE = "$__range"
 INTERVAL = "$__interval"
 BINS = tuple(range(0, 100, 5))
 """Lower edges of the bins of mean utilization, in percent; 100 % belongs to the last."""
+KNOWN = 'user!=""'
+"""Matches what is somebody's: GPU time of which nobody knows whose it is makes no user."""
 LOW = 15
 """Percent of mean utilization under which a user counts as low."""
 
@@ -90,6 +92,11 @@ def wasted_hours(
     return f"clamp_min({observed} - {busy}, 0) / 3600"
 
 
+def mean_of_users() -> str:
+    """Mean utilization by user, of those who are known and of whom anything was measured."""
+    return utilization(["user"], more=(KNOWN,))
+
+
 def users_per_bin() -> str:
     """Number of users by `bin`, the lower edge of 5 points of mean utilization as two digits; bins of nobody are 0."""
     return _filled(_padded(f'count_values("bin", {_bin()})'))
@@ -98,7 +105,8 @@ def users_per_bin() -> str:
 def hours_per_bin() -> str:
     """Measured GPU-hours of the users in each `bin`; the bins of `users_per_bin`."""
     bins = _padded(f'count_values by (user) ("bin", {_bin()})')
-    return _filled(f"sum by (bin) ({hours('observed', ['user'])} * on (user) group_left (bin) {bins})")
+    observed = hours("observed", ["user"], more=(KNOWN,))
+    return _filled(f"sum by (bin) ({observed} * on (user) group_left (bin) {bins})")
 
 
 def samples(*, over: str = RANGE, filters: Iterable[str] = FILTERS, more: Iterable[str] = ()) -> str:
@@ -108,13 +116,13 @@ def samples(*, over: str = RANGE, filters: Iterable[str] = FILTERS, more: Iterab
 
 def share_of_low_users() -> str:
     """Share (0..1) of the users whose GPUs were measured that are under `LOW` percent."""
-    mean = utilization(["user"])
+    mean = mean_of_users()
     return f"(count({mean} < {LOW}) or vector(0)) / count({mean})"
 
 
 def median_user() -> str:
     """The median of users' mean utilization, in percent."""
-    return f"quantile(0.5, {utilization(['user'])})"
+    return f"quantile(0.5, {mean_of_users()})"
 
 
 def allocations(filters: Iterable[str] = FILTERS, *more: str) -> str:
@@ -124,9 +132,10 @@ def allocations(filters: Iterable[str] = FILTERS, *more: str) -> str:
 
 def of_devices(metric: str, owners: str = "") -> str:
     """A device metric for every workload on the device, with the owner's labels; `owners` is `allocations()` unless
-    given.
+    given. An exporter that is scraped twice tells of each device twice.
     """
-    return f"(0 * {owners or allocations()} + on (node, gpu_uuid, mig) group_left () {metric})"
+    device = "(node, gpu_uuid, mig)"
+    return f"(0 * {owners or allocations()} + on {device} group_left () max by {device} ({metric}))"
 
 
 def grown(counter: str, by: str) -> str:
@@ -137,7 +146,7 @@ def grown(counter: str, by: str) -> str:
 
 def _bin() -> str:
     # A mean that lies on an edge but for rounding belongs to the upper bin, as in the alerter's own histogram.
-    return f"clamp_max(floor({utilization(['user'])} / 5 + 1e-9) * 5, {BINS[-1]})"
+    return f"clamp_max(floor({mean_of_users()} / 5 + 1e-9) * 5, {BINS[-1]})"
 
 
 def _padded(expr: str) -> str:
@@ -146,7 +155,8 @@ def _padded(expr: str) -> str:
 
 def _filled(expr: str) -> str:
     zeros = " or ".join(f'label_replace(vector(0), "bin", "{edge:02d}", "", "")' for edge in BINS)
-    return f"{expr} or on (bin) ({zeros})"
+    # Of nobody nothing is known: then there are no zeros, either.
+    return f"({expr} or on (bin) ({zeros})) and on () count({mean_of_users()})"
 
 
 def _sum(by: Iterable[str]) -> str:

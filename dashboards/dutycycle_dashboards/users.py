@@ -21,7 +21,7 @@ from dutycycle_dashboards.panels import (
     table,
 )
 
-HAS_USER, HAS_ACCOUNT = 'user!=""', 'account!=""'
+HAS_ACCOUNT = 'account!=""'
 _MANY = 60
 """Rows of a heatmap that can still be told apart."""
 _BINS = {f"{edge:02d}": f"{edge}" for edge in promql.BINS}
@@ -30,7 +30,7 @@ _COVERED = (Threshold(None, "red"), Threshold(50, "yellow"), Threshold(90, "gree
 _COUNTED = (
     "A user's mean is busy by observed GPU-hours, of all their GPUs over the range: an hour of eight GPUs weighs eight "
     "times an hour of one. Users of whom nothing was measured, such as those on MIG without utilization alone, are in "
-    "no bin; of those who also held other GPUs only these count."
+    "no bin; of those who also held other GPUs only these count. What nobody knows the user of is no user's."
 )
 _BIAS = (
     "Jobs under half an hour count as they are, to half a percent: increments are what the counters grew by, and no "
@@ -57,8 +57,8 @@ def users() -> Board:
 
 
 def _numbers() -> tuple[Panel, ...]:
-    mean = promql.utilization(["user"])
-    held = promql.used("allocated", ["user"])
+    mean = promql.mean_of_users()
+    held = promql.used("allocated", ["user"], more=(promql.KNOWN,))
     return (
         stat(
             "Users under 15 %",
@@ -81,8 +81,8 @@ def _numbers() -> tuple[Panel, ...]:
         ),
         stat(
             "Mean of GPU time",
-            "Busy by observed GPU-hours of all these users together. Far over the median: those who use much use it "
-            "well.",
+            "Busy by observed GPU-hours of all these users together, and of GPU time whose user is not known. Far over "
+            "the median: those who use much use it well.",
             Target(promql.utilization()),
             unit=PERCENT,
             decimals=1,
@@ -91,7 +91,7 @@ def _numbers() -> tuple[Panel, ...]:
         ),
         stat(
             "Wasted",
-            "GPU-hours of these users that were measured and not busy.",
+            "GPU-hours of these users, and of users not known, that were measured and not busy.",
             Target(promql.wasted_hours()),
             unit=GPU_HOURS,
             thresholds=(Threshold(None, "red"),),
@@ -139,11 +139,11 @@ def _table() -> Panel:
         "Users",
         "Each user's GPU-hours in the range, the wasteful first. Wasted is measured and not busy; coverage is how much "
         "of what they held was measured, and a mean of little coverage says little; incidents are those open now. "
-        f"Users of whom nothing was measured have no mean. {_BIAS}",
+        f"Users of whom nothing was measured have no mean. What nobody knows the user of is one row. {_BIAS}",
         "user",
-        Column("User", label="user", link=listed.TO_USER),
+        Column("User", label="user", link=listed.TO_USER, missing="unknown user"),
         Target(
-            f"count by (user) ({listed.incidents_opened(listed.OF_INCIDENTS, HAS_USER)})",
+            f"count by (user) ({listed.incidents_opened(listed.OF_INCIDENTS, promql.KNOWN)})",
             may_be_empty="no incident is open",
         ),
         height=14,

@@ -20,11 +20,17 @@ CASES: dict[str, tuple[dict[str, str], list[tuple[str, float]]]] = {
     "not longer than it has been allocated": ({"start": "8000", "last": "7000"}, [("one", 2000)]),
     "not while it is busy": ({"start": "1000", "last": "9990"}, []),
     "not after a short pause": ({"start": "1000", "last": "9500"}, []),
-    "never busy since its exporter began": ({"start": "1000", "observed": "4000"}, [("one", 4000)]),
-    "never busy, and allocated later than that": ({"start": "7000", "observed": "9000"}, [("one", 3000)]),
-    "not where nothing can be measured": ({"start": "1000", "observed": "0"}, []),
+    "never busy since its exporter began": ({"start": "1000", "measured": "_x60 0+100x40"}, [("one", 4000)]),
+    "never busy, and allocated later than that": ({"start": "7000", "measured": "_x10 0+100x90"}, [("one", 3000)]),
+    "not where nothing can be measured": ({"start": "1000", "measured": "0+0x100"}, []),
     "not where nothing is known": ({"start": "1000"}, []),
     "not where nobody holds it": ({"last": "1000"}, []),
+    "not once its samples cannot be read any more": ({"start": "1000", "last": "7000", "measured": "7000+0x100"}, []),
+    "not just after it was away": ({"start": "1000", "last": "7000", "measured": "7000+100x75 _x20 100+100x10"}, []),
+    "since its last busy sample, once it was back for long enough": (
+        {"start": "1000", "last": "7000", "measured": "7000+100x70 _x15 100+100x20"},
+        [("one", 3000)],
+    ),
     "of two on a GPU each from when it came": (
         {"start": "1000", "other": "9000", "last": "7000"},
         [("one", 3000), ("two", 1000)],
@@ -33,7 +39,7 @@ CASES: dict[str, tuple[dict[str, str], list[tuple[str, float]]]] = {
 
 
 def given(values: dict[str, str]) -> list[dict[str, str]]:
-    """Series of one GPU; `other` is when a second workload came."""
+    """Series of one GPU, which is measured all the time unless said; `other` is when a second workload came."""
     device = 'node="n", gpu="0", gpu_uuid="G", mig=""'
     found = {}
     for workload, start in (("one", values.get("start")), ("two", values.get("other"))):
@@ -43,8 +49,9 @@ def given(values: dict[str, str]) -> list[dict[str, str]]:
             found[f"gpu_allocation_start_timestamp_seconds{labels}"] = f"{start}+0x100"
     if "last" in values:
         found[f"gpu_last_busy_timestamp_seconds{{{device}}}"] = f"{values['last']}+0x100"
-    # What the GPU was measured for must not count once it has been busy.
-    found |= {f"gpu_observed_seconds_total{{{device}}}": f"{values['observed']}+0x100"} if "observed" in values else {}
+    if "last" in values or "measured" in values:
+        # What the GPU was measured for must not count once it has been busy.
+        found[f"gpu_observed_seconds_total{{{device}}}"] = values.get("measured", "1000+100x100")
     return [{"series": series, "values": samples} for series, samples in found.items()]
 
 
