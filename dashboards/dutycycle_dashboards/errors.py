@@ -19,9 +19,16 @@ class UsageError(DashboardsError):
 class GrafanaError(DashboardsError):
     """Grafana did not do what it was asked to."""
 
+    status: int | None = None
+    """What it answered with, where it answered."""
+
 
 class ConflictError(GrafanaError):
     """Somebody else changed it since it was read."""
+
+
+class TakenError(GrafanaError):
+    """Something else already has that uid or name."""
 
 
 class MissingError(GrafanaError):

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dutycycle_dashboards.address import is_loopback
-from dutycycle_dashboards.errors import ConflictError, GrafanaError, MissingError, UsageError
+from dutycycle_dashboards.errors import ConflictError, GrafanaError, MissingError, TakenError, UsageError
 from dutycycle_dashboards.inert import inert
 
 Model = dict[str, Any]
@@ -21,13 +21,16 @@ Model = dict[str, Any]
 _WAITS = (1.0, 3.0, 9.0)
 """Seconds before it is asked again what it was too busy for."""
 
+_TAKEN = "something else already has that uid or name"
+
 _REMEDIES = {
     400: "it refused what was sent",
     401: "the token is unknown or expired: make one of a service account (Administration, Users and access)",
     403: "the token may not: its service account needs the role Editor, or the permissions for folders, dashboards and "
     "annotations",
     404: "it has no such thing: look whether the address is Grafana's, with the path that it is served under",
-    409: "something else already has that uid or name",
+    406: "somebody saved it in a form of Grafana 13's that it does not translate",
+    409: _TAKEN,
     412: "it was changed by somebody else meanwhile",
     429: "it has had too many requests: try again later",
 }
@@ -42,6 +45,8 @@ class Stored:
     folder: str
     """Its folder's uid, empty for none."""
     provisioned: bool
+    newer: bool = False
+    """Somebody saved it in Grafana 13's own form, which has nothing in common with the model that we write."""
 
 
 class Grafana:
@@ -88,16 +93,30 @@ class Grafana:
             # Nor does a proxy have a place between this machine and itself.
             self._api.client.s.trust_env = False
 
-    def folder(self, uid: str) -> Model | None:
-        """A folder, None where there is none."""
+    def has_folder(self, uid: str) -> bool | None:
+        """Whether there is a folder; None where the token is not let see it, as newer Grafana answers an Editor about
+        a folder that is not there.
+        """
         try:
-            return self._object(self._asked(f"reading the folder {uid}", lambda: self._api.folder.get_folder(uid)))
+            self._object(self._asked(f"reading the folder {uid}", lambda: self._api.folder.get_folder(uid)))
         except MissingError:
+            return False
+        except GrafanaError as error:
+            if error.status not in (403, 500):
+                raise
             return None
+        return True
 
-    def make_folder(self, uid: str, title: str) -> None:
-        """Make a folder at the top."""
-        self._asked(f"making the folder {uid}", lambda: self._api.folder.create_folder(title, uid=uid))
+    def make_folder(self, uid: str, title: str) -> bool:
+        """Make a folder at the top; False where it is there already. Raises TakenError where another has its title."""
+        try:
+            self._asked(f"making the folder {uid}", lambda: self._api.folder.create_folder(title, uid=uid))
+        except (ConflictError, TakenError) as error:
+            # 409 before Grafana 12, 412 since.
+            if self.has_folder(uid) is False:
+                raise TakenError(f"{error}. Choose another title: --folder") from error
+            return False
+        return True
 
     def dashboard(self, uid: str) -> Stored | None:
         """A dashboard, None where there is none."""
@@ -106,20 +125,26 @@ class Grafana:
             answer = self._object(self._asked(what, lambda: self._api.dashboard.get_dashboard(uid)))
         except MissingError:
             return None
+        except GrafanaError as error:
+            if error.status != 406:
+                raise
+            return Stored({}, 0, "", provisioned=False, newer=True)
         model, meta = answer.get("dashboard"), answer.get("meta")
         if not isinstance(model, dict) or not isinstance(meta, dict):
             raise self._no_grafana()
-        version = model.get("version")
+        # What is in the newer form has no version in the model.
+        versions = [one for one in (meta.get("version"), model.get("version")) if isinstance(one, int)]
         return Stored(
             model,
-            version if isinstance(version, int) else 0,
+            versions[0] if versions else 0,
             str(meta.get("folderUid") or ""),
             meta.get("provisioned") is True,
+            newer="apiVersion" in model and "spec" in model,
         )
 
     def save(self, model: Model, *, folder: str, overwrite: bool, message: str) -> int | None:
         """Make or change a dashboard; returns its new version, where Grafana says it. Raises ConflictError where
-        `model["version"]` is no longer the newest.
+        `model["version"]` is no longer the newest, TakenError where another dashboard in the folder has its title.
         """
         sent = {"dashboard": model, "folderUid": folder, "overwrite": overwrite, "message": message}
         what = f"writing the dashboard {model['uid']}"
@@ -166,13 +191,20 @@ class Grafana:
 
     def _refusal(self, what: str, status: int, response: object) -> GrafanaError:
         said = response.get("message") if isinstance(response, dict) else None
-        kind = {404: MissingError, 412: ConflictError}.get(status, GrafanaError)
+        kind = {404: MissingError, 409: TakenError, 412: ConflictError}.get(status, GrafanaError)
+        taken = isinstance(response, dict) and response.get("status") == "name-exists"
+        if taken:
+            kind = TakenError
         if status == 404 and not isinstance(response, dict):
             # Not even Grafana's own "not found".
             kind = GrafanaError
-        remedy = _REMEDIES.get(status, "it failed: its log says why" if status >= 500 else "it refused")
+        remedy = (
+            _TAKEN if taken else _REMEDIES.get(status, "it failed: its log says why" if status >= 500 else "it refused")
+        )
         quoted = f' ("{inert(str(said), 300)}")' if said else ""
-        return self._error(what, f"{status}, {remedy}{quoted}", kind)
+        error = self._error(what, f"{status}, {remedy}{quoted}", kind)
+        error.status = status
+        return error
 
     def _error(self, what: str, why: str, kind: type[GrafanaError] = GrafanaError) -> GrafanaError:
         return kind(f"Grafana at {self._url}, {what}: {why}".replace(self._token, "(the token)"))

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from dutycycle_dashboards.comparing import difference
-from dutycycle_dashboards.errors import ConflictError, GrafanaError
+from dutycycle_dashboards.errors import ConflictError, GrafanaError, TakenError
 from dutycycle_dashboards.grafana import Grafana, Stored
 from dutycycle_dashboards.inert import inert
 
@@ -42,10 +42,13 @@ def push(
     grafana: Grafana, models: Mapping[str, Model], *, title: str, dry_run: bool, overwrite: bool
 ) -> Iterator[Pushed]:
     """One dashboard after the other, each said as soon as it is done. An interrupted push is finished by the next."""
-    folder = grafana.folder(FOLDER)
-    if folder is None and not dry_run:
-        grafana.make_folder(FOLDER, title)
-    yield Pushed(FOLDER, title, Change.CREATED if folder is None else Change.UNCHANGED, "the folder")
+    there = grafana.has_folder(FOLDER)
+    detail = "the folder"
+    if there is None and dry_run:
+        detail += ", unless it is there and the token does not see it"
+    elif not there and not dry_run:
+        there = not grafana.make_folder(FOLDER, title)
+    yield Pushed(FOLDER, title, Change.UNCHANGED if there else Change.CREATED, detail)
     for uid, model in models.items():
         yield _pushed(grafana, uid, model, dry_run=dry_run, overwrite=overwrite)
 
@@ -67,8 +70,19 @@ def _pushed(grafana: Grafana, uid: str, model: Model, *, dry_run: bool, overwrit
     # Without an id Grafana finds it by its uid; the version says on what this is based.
     sent = {**model, "id": None, "version": 0 if stored is None else stored.version}
     try:
-        version = grafana.save(sent, folder=FOLDER, overwrite=overwrite, message=_MESSAGE)
+        # Grafana before 11 takes `overwrite` for another dashboard of the same title, too: not before it is needed.
+        version = grafana.save(sent, folder=FOLDER, overwrite=False, message=_MESSAGE)
+    except TakenError as error:
+        raise TakenError(
+            f"{error}. Where it is another dashboard of the folder that is called {name!r}, rename or move that one "
+            "and push again"
+        ) from error
     except ConflictError as error:
+        if overwrite:
+            version = grafana.save(sent, folder=FOLDER, overwrite=True, message=_MESSAGE)
+            return Pushed(uid, name, change, "" if version is None else f"version {version}")
+        if _is_as_wanted(grafana, uid, model):
+            return Pushed(uid, name, Change.UNCHANGED)
         raise ConflictError(
             f"{error}. Push again to see and replace what was written meanwhile (--dry-run shows it), or push with "
             "--overwrite; Grafana keeps the replaced version"
@@ -76,6 +90,14 @@ def _pushed(grafana: Grafana, uid: str, model: Model, *, dry_run: bool, overwrit
     return Pushed(uid, name, change, "" if version is None else f"version {version}")
 
 
+def _is_as_wanted(grafana: Grafana, uid: str, model: Model) -> bool:
+    """Whether what somebody else wrote meanwhile, such as another push, is the same."""
+    stored = grafana.dashboard(uid)
+    return stored is not None and not _differs(stored, model)
+
+
 def _differs(stored: Stored, model: Model) -> str:
     moved = f"folder: {inert(stored.folder, 60) or '(none)'} -> {FOLDER}" if stored.folder != FOLDER else ""
-    return "\n".join(part for part in (moved, difference(stored.model, model)) if part)
+    newer = "it is in a form of Grafana 13's own, and is replaced"
+    changed = newer if stored.newer else difference(stored.model, model)
+    return "\n".join(part for part in (moved, changed) if part)

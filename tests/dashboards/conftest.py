@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -10,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.dashboards.command import Done, dutycycle_dashboards
-from tests.fakes.grafana.server import GrafanaServer
+from tests.fakes.grafana.server import Answer, Cut, GrafanaServer
 
 
 @pytest.fixture
-def grafana() -> Iterator[GrafanaServer]:
-    with GrafanaServer() as server:
+def grafana(request: pytest.FixtureRequest) -> Iterator[GrafanaServer]:
+    """Of release 12, or of the one that a test is parametrized with."""
+    with GrafanaServer(version=getattr(request, "param", "12.1.0")) as server:
         yield server
 
 
@@ -35,6 +37,21 @@ def push(grafana: GrafanaServer, token_file: Path) -> Callable[..., Done]:
         return dutycycle_dashboards("push", "--url", address, "--token-file", file, *arguments, **variables)
 
     return run
+
+
+def together(grafana: GrafanaServer, read: str, count: int) -> None:
+    """The first `count` requests whose path begins with `read` get their answers at the same time: nobody has written
+    before everybody has read.
+    """
+    barrier, respond, left = threading.Barrier(count), grafana.respond, iter(range(count))
+
+    def held(method: str, path: str, token: str, body: bytes) -> Answer | Cut:
+        answer = respond(method, path, token, body)
+        if method == "GET" and path.startswith(f"/api{read}") and next(left, None) is not None:
+            barrier.wait(60)
+        return answer
+
+    grafana.respond = held  # type: ignore[method-assign]
 
 
 def reached(grafana: GrafanaServer, writes: int) -> None:

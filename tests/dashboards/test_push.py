@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 from dutycycle_dashboards.comparing import difference
 from dutycycle_dashboards.render import dashboards
 from tests.dashboards.command import Done, dutycycle_dashboards, environment, program
-from tests.dashboards.conftest import reached
+from tests.dashboards.conftest import reached, together
 from tests.fakes.grafana.rules import Dashboard
 from tests.fakes.grafana.server import Answer, Call, Cut, GrafanaServer
 
@@ -26,6 +27,11 @@ EVERY_WRITE = ["POST /folders", *["POST /dashboards/db"] * len(UIDS)]
 FIRST = UIDS[0]
 
 
+RELEASES = pytest.mark.parametrize("grafana", ["10.4.0", "12.1.0", "13.0.0"], indirect=True)
+"""What an Editor is told about a folder that is not there, and who may have which title, differs."""
+
+
+@RELEASES
 def test_the_first_push_makes_folder_and_dashboards(grafana: GrafanaServer, push: Push) -> None:
     done = push()
     assert (done.code, done.err) == (0, "")
@@ -38,6 +44,7 @@ def test_the_first_push_makes_folder_and_dashboards(grafana: GrafanaServer, push
     assert done.out.endswith(f"{len(UIDS) + 1} created, 0 changed, 0 unchanged\n")
 
 
+@RELEASES
 def test_the_second_push_writes_nothing(grafana: GrafanaServer, push: Push) -> None:
     push()
     grafana.calls.clear()
@@ -119,6 +126,69 @@ def test_what_somebody_saves_meanwhile_is_not_overwritten(grafana: GrafanaServer
     assert stored.versions[-1]["refresh"] == "10s"
     assert push("--overwrite").code == 0
     assert difference(stored.model(), dashboards()[FIRST]) == ""
+
+
+@RELEASES
+def test_two_first_pushes_at_once_both_end_well(grafana: GrafanaServer, push: Push) -> None:
+    together(grafana, "/folders/", 2)
+    with ThreadPoolExecutor(2) as pool:
+        done = [one.result() for one in [pool.submit(push), pool.submit(push)]]
+    assert [(one.code, one.err) for one in done] == [(0, ""), (0, "")]
+    assert [len(one.versions) for one in grafana.content.dashboards.values()] == [1] * len(UIDS)
+
+
+@pytest.mark.parametrize("grafana", ["13.0.0"], indirect=True)
+def test_a_dry_run_owns_that_it_cannot_see_whether_the_folder_is_there(grafana: GrafanaServer, push: Push) -> None:
+    done = push("--dry-run")
+    assert (done.code, done.err, grafana.writes()) == (0, "", [])
+    assert "unless it is there and the token does not see it" in done.out
+
+
+def test_a_folder_of_the_same_title_is_not_taken_for_ours(grafana: GrafanaServer, push: Push) -> None:
+    grafana.fail("POST /folders", Answer(409, b'{"message": "a folder with the same name already exists"}'))
+    done = push()
+    assert done.code == 1
+    assert "Choose another title: --folder" in done.err
+
+
+@pytest.mark.parametrize("grafana", ["10.4.0"], indirect=True)
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_persons_copy_of_the_same_title_is_never_overwritten(
+    grafana: GrafanaServer, push: Push, overwrite: bool
+) -> None:
+    push()
+    mine, theirs = grafana.content.dashboards[FIRST], Dashboard(99, "dutycycle", [{"uid": "copy", "title": "x"}])
+    theirs.versions[0]["title"] = dashboards()[FIRST]["title"]
+    mine.versions.append({**mine.versions[-1], "title": "Renamed"})
+    grafana.content.dashboards["copy"] = theirs
+    done = push(*["--overwrite"] * overwrite)
+    assert done.code == 1
+    assert "412, something else already has that uid or name" in done.err
+    assert "rename or move that one" in done.err
+    assert len(theirs.versions) == 1
+
+
+@pytest.mark.parametrize("grafana", ["13.0.0"], indirect=True)
+def test_what_was_saved_in_grafanas_newer_form_is_replaced(grafana: GrafanaServer, push: Push) -> None:
+    """The older API answers with that form as it is: neither a title nor a version in it."""
+    push()
+    newer = {"apiVersion": "dashboard.grafana.app/v2beta1", "kind": "Dashboard", "spec": {"title": "x", "elements": {}}}
+    stored = grafana.content.dashboards[FIRST]
+    stored.versions.append(newer)
+    shown = push("--dry-run")
+    assert f"changed   {FIRST}" in shown.out
+    assert "a form of Grafana 13's own, and is replaced" in shown.out
+    assert "+  " not in shown.out
+    assert push().code == 0
+    assert difference(stored.model(), dashboards()[FIRST]) == ""
+
+
+def test_a_newer_form_that_is_not_even_shown_is_replaced_when_asked(grafana: GrafanaServer, push: Push) -> None:
+    push()
+    grafana.fail(f"GET /dashboards/uid/{FIRST}", Answer(406, b'{"message": "dashboard is v2"}'), times=None)
+    refused = push()
+    assert (refused.code, "--overwrite" in refused.err) == (1, True)
+    assert push("--overwrite").code == 0
 
 
 def test_a_dashboard_from_a_provisioning_file_is_left_alone(grafana: GrafanaServer, push: Push) -> None:

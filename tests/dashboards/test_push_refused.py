@@ -40,13 +40,13 @@ Push = Callable[..., Done]
 def test_what_goes_wrong_is_said_in_one_line(
     grafana: GrafanaServer, push: Push, answer: Answer | Cut, said: str
 ) -> None:
-    grafana.fail("GET /folders/*", answer, times=None)
+    grafana.fail("GET *", answer, times=None)
     done = push()
     assert done.code == 1
     assert re.search(said, done.err), done.err
     assert done.err.startswith("dutycycle-dashboards: ")
     assert done.err.count("\n") == 1
-    assert grafana.writes() == []
+    assert grafana.content.dashboards == {}
 
 
 def test_a_grafana_that_does_not_answer_is_not_waited_for(grafana: GrafanaServer, push: Push) -> None:
@@ -74,7 +74,7 @@ def test_tokens_that_may_not(grafana: GrafanaServer, push: Push, tmp_path: Path)
 
 def test_the_token_is_never_said(grafana: GrafanaServer, push: Push) -> None:
     echo = json.dumps({"message": f"no {grafana.token} here"}).encode()
-    grafana.fail("GET /folders/*", Answer(500, echo), times=1)
+    grafana.fail("POST /folders", Answer(500, echo), times=1)
     said = [push(), push(), push("--dry-run")]
     assert said[0].code == 1
     assert "no (the token) here" in said[0].err

@@ -1,7 +1,9 @@
 """What Grafana does with dashboards, folders and annotations: its rules and its words, without the network.
 
 After the handlers of Grafana 10 to 13: a save by uid needs the newest version or `overwrite`; identifiers have 40
-characters at most; annotations come back with an end, their tags in the form in which they are kept.
+characters at most; annotations come back with an end, their tags in the form in which they are kept. Before 11 no two
+dashboards of a folder had one title. Grafana 13 answers an Editor who asks about a folder that is not there with 403,
+and with 412 where a folder is made that is there.
 """
 
 from __future__ import annotations
@@ -40,19 +42,25 @@ class Dashboard:
 
     def model(self) -> Model:
         """As it is answered: Grafana's own number and version in it."""
-        return copy.deepcopy(self.versions[-1]) | {"id": self.number, "version": len(self.versions)}
+        newest = copy.deepcopy(self.versions[-1])
+        # What is in the newer form is answered as it is.
+        return newest if "apiVersion" in newest else newest | {"id": self.number, "version": len(self.versions)}
 
 
 class Content:
     """What one organization has."""
 
-    def __init__(self) -> None:
+    def __init__(self, release: int = 12) -> None:
+        self.release = release
         self.folders: dict[str, Model] = {}
         self.dashboards: dict[str, Dashboard] = {}
         self.annotations: dict[int, Model] = {}
 
     def folder(self, uid: str) -> Model:
         if uid not in self.folders:
+            if self.release >= 13:
+                message = "You'll need additional permissions to perform this action. Permissions needed: folders:read"
+                raise RefusedError(403, message)
             raise RefusedError(404, "folder not found", "not-found")
         return self.folders[uid]
 
@@ -61,6 +69,8 @@ class Content:
         if not title:
             raise RefusedError(400, "folder title cannot be empty")
         if uid in self.folders or uid in self.dashboards:
+            if self.release >= 13:
+                raise RefusedError(412, "the folder has been changed by someone else", "version-mismatch")
             raise RefusedError(409, "a folder/dashboard with the same uid already exists")
         made = {"id": 1000 + len(self.folders), "uid": uid, "title": title, "url": f"/dashboards/f/{uid}", "version": 1}
         self.folders[uid] = made
@@ -92,14 +102,22 @@ class Content:
         if folder and folder not in self.folders:
             raise RefusedError(400, "folder not found")
         found = self.dashboards.get(uid)
+        careful = not said.get("overwrite")
+        if found and careful and not found.provisioned and model.get("version") != len(found.versions):
+            raise RefusedError(412, "The dashboard has been changed by someone else", "version-mismatch")
+        if self.release < 11:
+            named = self._named(folder, model["title"])
+            if named not in (None, uid):
+                if not said.get("overwrite"):
+                    message = "A dashboard with the same name in the folder already exists"
+                    raise RefusedError(412, message, "name-exists")
+                uid, found = named, self.dashboards[named]
         if found is None:
             if model.get("id"):
                 raise RefusedError(404, "Dashboard not found", "not-found")
             found = self.dashboards[uid] = Dashboard(len(self.dashboards) + 1, folder)
         elif found.provisioned:
             raise RefusedError(400, "Cannot save provisioned dashboard")
-        elif model.get("version") != len(found.versions) and not said.get("overwrite"):
-            raise RefusedError(412, "The dashboard has been changed by someone else", "version-mismatch")
         found.folder = folder
         found.versions.append(copy.deepcopy(model))
         return {
@@ -111,6 +129,12 @@ class Content:
             "slug": uid,
             "folderUid": folder,
         }
+
+    def _named(self, folder: str, title: str) -> str | None:
+        for uid, one in self.dashboards.items():
+            if one.folder == folder and one.versions[-1].get("title") == title:
+                return uid
+        return None
 
     def search(self, query: Mapping[str, Sequence[str]]) -> list[Model]:
         tags = query.get("tag", ())

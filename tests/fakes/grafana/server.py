@@ -82,7 +82,7 @@ class GrafanaServer:
     """One organization. `prefix` is the path that it is served under. Thread-safe."""
 
     def __init__(self, *, prefix: str = "", certificate: Path | None = None, version: str = "12.1.0") -> None:
-        self.content = Content()
+        self.content = Content(int(version.partition(".")[0]))
         self.token, self.viewer, self.version = TOKEN, VIEWER, version
         self.calls: list[Call] = []
         self.before: Callable[[Call], None] = lambda call: None
