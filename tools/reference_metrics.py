@@ -44,7 +44,8 @@ def _lines() -> Iterator[str]:
     yield "## The alerter"
     yield ""
     yield from paragraph(f"""
-        At `/metrics` on port 9837, for whoever reaches it. Labels that come from outside, as names of users and jobs,
+        At `/metrics` on port 9837, for whoever reaches it; single incidents for who may see all of them. Labels that
+        come from outside, as names of users and jobs,
         are cut to 120 characters, and what is invisible in them is shown as U+FFFD. The bounds of the times to resolve
         are {", ".join(f"{bound:,}" for bound in BOUNDS)} seconds.
     """)

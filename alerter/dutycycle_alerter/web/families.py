@@ -55,7 +55,9 @@ class Section:
 SECTIONS = (
     Section(
         "Incidents that are not resolved",
-        "Read from the store at each scrape. Where several alerters share a database, each of them publishes all of "
+        "Read from the store at each scrape, at most once in a second. With `web.auth`, incidents have series of their "
+        "own for who logs in as `viewer` or `operator` only, else `dutycycle_incidents_not_shown` counts them all "
+        "([access.md](access.md)). Where several alerters share a database, each of them publishes all of "
         "these: aggregate them without `instance` by `max` before they are added up.",
         (
             Family(
@@ -83,7 +85,8 @@ SECTIONS = (
                 "dutycycle_incidents_not_shown",
                 "gauge",
                 (),
-                "Incidents that are not resolved and have no series of their own, since there are more than 5,000.",
+                "Incidents that are not resolved and have no series of their own, since there are more than 5,000, or "
+                "since who asks may not see them.",
             ),
             Family(
                 "dutycycle_gpu_hour_cost",

@@ -26,6 +26,7 @@ from dutycycle_alerter.web import forms
 from dutycycle_alerter.web.access.gate import Gate
 from dutycycle_alerter.web.access.seen import OwnReader
 from dutycycle_alerter.web.access.visitor import ForbiddenError, Means, Role, Visitor
+from dutycycle_alerter.web.shared import Shared
 from dutycycle_alerter.web.templating import Show, environment
 
 NOBODY = Visitor(Role.NONE)
@@ -39,7 +40,7 @@ class Site:
     `tasks` tells how the alerter's periodic work fares, by its name, `standing` whether it evaluates, and `watches`
     what it hears of schedulers; `outbox` what waits to be told, `deliveries` what became of messages, both by
     receiver; `tally` what became of incidents, `unresolved` the newest that are not resolved and how many there are in
-    all (`outbox` and `unresolved` may raise AlerterError).
+    all (`outbox` and `unresolved` may raise AlerterError). `scraped` is what scrapes share.
     `base` is the path of the site's public address, before every path of its own; `limits`
     is what may be said to be intended. `visitor` is who asks; `reader` shows what they may see, `unchecked` does what
     anybody may: routes come to it by `acting` and its like.
@@ -64,6 +65,7 @@ class Site:
     deliveries: Callable[[], Mapping[str, DeliveryCounts]] = dict
     tally: Callable[[], Tally] = Tally
     unresolved: Callable[[int], tuple[Sequence[Listed], int]] = lambda _limit: ((), 0)
+    scraped: Shared = field(default_factory=Shared)
     templates: Environment = field(default_factory=environment)
 
     def seen_by(self, visitor: Visitor) -> Site:

@@ -17,6 +17,7 @@ from dutycycle_alerter.web.access.attempts import AT_ONCE
 from dutycycle_alerter.web.access.gate import default_auth
 from tests.alerter.web.conftest import Client, Live
 from tests.alerter.web.people import AUTH, SECRETS, TOKENS, Browser, bearer, logged_in
+from tests.alerter.web.test_metrics import values
 
 Site = Callable[..., Live]
 
@@ -74,6 +75,50 @@ def test_what_is_open_names_nobody(guarded: Live) -> None:
         assert answer.status == 200, path
         for name in ("alice", "erin", "heidi", "slurm/", *SECRETS.values()):
             assert name not in answer.data.decode(), path
+
+
+@pytest.mark.parametrize("means", ["bearer", "session"])
+@pytest.mark.parametrize("name", ["olga", "vic", "alice", "bob", ""])
+def test_metrics_name_people_to_who_sees_everything_alone(guarded: Live, name: str, means: str) -> None:
+    browser = logged_in(guarded.client, name) if name and means == "session" else Browser(guarded.client)
+    # Not who sees everything first, and then not what they were given.
+    for asked in ("vic", name, "vic", name):
+        headers = bearer(asked) if asked and (asked != name or means == "bearer") else {}
+        answer = browser.send("GET", "/metrics", headers=headers)
+        page, sees_all = answer.data.decode(), asked in ("olga", "vic")
+        assert answer.status == 200
+        series = values(page, "dutycycle_incident_opened_timestamp_seconds")
+        unresolved = sum(values(page, "dutycycle_incidents").values())
+        assert len(series) == (unresolved if sees_all else 0)
+        assert bool(values(page, "dutycycle_incident_wasted_gpu_seconds")) is sees_all
+        assert values(page, "dutycycle_incidents_not_shown") == {(): 0 if sees_all else unresolved}
+        assert unresolved > 0
+        assert ("alice" in page, "slurm/" in page) == (sees_all, sees_all)
+
+
+def test_a_scraper_with_a_wrong_token_is_told_so(guarded: Live) -> None:
+    answer = guarded.client.get("/metrics", Authorization="Bearer " + "x" * 24)
+    assert (answer.status, answer.headers["www-authenticate"][:6]) == (401, "Bearer")
+    assert "dutycycle_incidents" not in answer.data.decode()
+
+
+@pytest.mark.parametrize(
+    ("auth", "sees_all"),
+    [({"anonymous": "viewer"}, True), ({"anonymous": "operator"}, True), ({"tokens": TOKENS}, False)],
+)
+def test_metrics_name_people_to_everybody_where_everybody_sees_everything(
+    live_site: Site, auth: dict[str, object], sees_all: bool
+) -> None:
+    page = live_site(auth=Auth.model_validate(auth)).client.page("/metrics")
+    assert ("alice" in page) is sees_all
+
+
+@pytest.mark.parametrize(("user", "sees_all"), [("vic", True), ("alice", False)])
+def test_metrics_for_who_comes_by_a_proxy(live_site: Site, user: str, sees_all: bool) -> None:
+    auth = Auth.model_validate({"proxy": {"trusted": ["127.0.0.1"]}, "viewers": {"users": ["vic"]}})
+    page = live_site(auth=auth).client.get("/metrics", **{"X-Forwarded-User": user}).data.decode()
+    assert ("alice" in page) is sees_all
+    assert "dutycycle_incidents_not_shown" in page
 
 
 @pytest.mark.parametrize("means", ["bearer", "session"])

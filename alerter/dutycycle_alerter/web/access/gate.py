@@ -70,6 +70,11 @@ class Gate:
             raise NotLoggedInError("log in first")
         raise ForbiddenError(f"{found.name} is known, and may see nothing here: ask whoever runs it for a role")
 
+    def role(self, request: HTTPConnection) -> Role:
+        """What who asks may see of what is open to everybody. Raises NotLoggedInError for what is said and not true."""
+        found = self.known(request)
+        return Role(self._auth.anonymous) if found is None else found.role
+
     def known(self, request: HTTPConnection) -> Visitor | None:
         """Who asks, where they say so. Raises NotLoggedInError for what is said and not true."""
         by_token = self.known_by_token(request)

@@ -18,15 +18,15 @@ from dutycycle_alerter.web.site import Site
 _BOUNDS = (*(f"{float(bound)}" for bound in BOUNDS), "+Inf")
 
 
-def unresolved(site: Site) -> Iterator[Metric]:
-    """Those that are not resolved. Raises AlerterError."""
+def unresolved(site: Site, *, named: bool) -> Iterator[Metric]:
+    """Those that are not resolved; each by itself where they may be named. Raises AlerterError."""
     counts = gauge("dutycycle_incidents")
     for (rule, severity, state), number in sorted(site.reader.active_counts().items()):
         counts.add_metric([rule, severity.value, state.value], number)
     yield counts
     opened = gauge("dutycycle_incident_opened_timestamp_seconds")
     wasted = gauge("dutycycle_incident_wasted_gpu_seconds")
-    listed, total = site.unresolved(MOST_INCIDENTS)
+    listed, total = site.unresolved(MOST_INCIDENTS if named else 0)
     for one in listed:
         opened.add_metric(labels_of(one), one.opened_at)
         if one.about == "job":

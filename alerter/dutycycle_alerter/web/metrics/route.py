@@ -1,8 +1,10 @@
-"""`/metrics`: every family of the table, as known at the moment of the scrape."""
+"""`/metrics`: every family of the table, as known at the moment of the scrape, with names of people for who may see
+them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -12,27 +14,31 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from dutycycle_alerter.errors import AlerterError
+from dutycycle_alerter.web.access.visitor import Role
 from dutycycle_alerter.web.metrics import incidents, itself, messages
 from dutycycle_alerter.web.metrics.building import gauge
 from dutycycle_alerter.web.site import OpenSite, Site
 
 router = APIRouter()
 
+_SEE_ALL = (Role.OPERATOR, Role.VIEWER)
+
 
 @router.get("/metrics", include_in_schema=False)
 def metrics(request: Request, site: OpenSite) -> Response:
-    """In the text format, or OpenMetrics where the scraper asks for it."""
+    """In the text format, or OpenMetrics where the scraper asks for it. Open to everybody, but not all of it."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(site))
+    registry.register(_Collector(site, people=site.gate.role(request) in _SEE_ALL))
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
     return Response(encode(registry), headers={"Content-Type": content_type})
 
 
 class _Collector(Collector):
-    """While the store does not answer it says so, and what needs no store."""
+    """While the store does not answer it says so, and what needs no store. With `people`, incidents are named."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, *, people: bool) -> None:
         self._site = site
+        self._people = people
 
     def describe(self) -> list[Metric]:
         """Nothing: names are fixed, and collecting reads the store."""
@@ -46,10 +52,16 @@ class _Collector(Collector):
         yield from incidents.outcomes(site)
         yield from incidents.price(site)
         store = gauge("dutycycle_alerter_store_up")
+        stored: Sequence[Metric]
         try:
-            stored = [*itself.of_last_pass(site), *incidents.unresolved(site), *messages.waiting(site)]
+            stored = site.scraped.of(self._people, self._stored)
         except AlerterError:
-            stored = []
+            stored = ()
         store.add_metric([], 1 if stored else 0)
         yield store
         yield from stored
+
+    def _stored(self) -> list[Metric]:
+        site = self._site
+        unresolved = incidents.unresolved(site, named=self._people)
+        return [*itself.of_last_pass(site), *unresolved, *messages.waiting(site)]
