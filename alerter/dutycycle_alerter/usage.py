@@ -28,6 +28,15 @@ class Measured(Protocol):
         ...
 
 
+class Person(Measured, Protocol):
+    """Whose GPU-seconds these are."""
+
+    @property
+    def known(self) -> bool:
+        """Whether it is somebody: what nobody knows the user of makes no user."""
+        ...
+
+
 def mean_percent(used: Measured) -> float | None:
     """Utilization weighted by time: 100 x busy / observed; None where nothing was measured."""
     return 100.0 * used.busy / used.observed if used.observed > 0 else None
@@ -66,6 +75,11 @@ class UserUsage:
     incidents: int = 0
 
     @property
+    def known(self) -> bool:
+        """Whether it is somebody."""
+        return bool(self.user)
+
+    @property
     def mean_percent(self) -> float | None:
         """Utilization weighted by time; None for a user nothing was measured of."""
         return mean_percent(self)
@@ -99,6 +113,11 @@ class GroupUsage:
     down: float | None = None
 
     @property
+    def known(self) -> bool:
+        """Whether it has a name."""
+        return bool(self.name)
+
+    @property
     def mean_percent(self) -> float | None:
         """Utilization weighted by time; None where nothing was measured."""
         return mean_percent(self)
@@ -109,9 +128,9 @@ class GroupUsage:
         return wasted(self)
 
 
-def users_histogram(users: Iterable[Measured]) -> list[int]:
-    """Number of users per 5-point bin of mean utilization, 20 bins; 100 % falls into the last, unmeasured users into
-    none.
+def users_histogram(users: Iterable[Person]) -> list[int]:
+    """Number of users per 5-point bin of mean utilization, 20 bins; 100 % falls into the last, unmeasured and unknown
+    users into none.
     """
     bins = [0] * BINS
     for number, _ in _binned(users):
@@ -119,7 +138,7 @@ def users_histogram(users: Iterable[Measured]) -> list[int]:
     return bins
 
 
-def hours_histogram(users: Iterable[Measured]) -> list[float]:
+def hours_histogram(users: Iterable[Person]) -> list[float]:
     """Measured GPU-seconds of the users in each of these bins."""
     bins = [0.0] * BINS
     for number, user in _binned(users):
@@ -127,21 +146,21 @@ def hours_histogram(users: Iterable[Measured]) -> list[float]:
     return bins
 
 
-def users_under(users: Iterable[Measured], percent: float = LOW_UTILIZATION_PERCENT) -> int:
-    """Number of measured users whose mean utilization is below `percent`."""
-    means = [mean_percent(user) for user in users]
+def users_under(users: Iterable[Person], percent: float = LOW_UTILIZATION_PERCENT) -> int:
+    """Number of known, measured users whose mean utilization is below `percent`."""
+    means = [mean_percent(user) for user in users if user.known]
     return sum(1 for mean in means if mean is not None and mean < percent)
 
 
-def median_percent(users: Iterable[Measured]) -> float | None:
-    """The median of users' mean utilization; None where nothing was measured of anybody."""
-    means = [mean for user in users if (mean := mean_percent(user)) is not None]
+def median_percent(users: Iterable[Person]) -> float | None:
+    """The median of known users' mean utilization; None where nothing was measured of anybody."""
+    means = [mean for user in users if user.known and (mean := mean_percent(user)) is not None]
     return median(means) if means else None
 
 
-def _binned(users: Iterable[Measured]) -> Iterator[tuple[int, Measured]]:
+def _binned(users: Iterable[Person]) -> Iterator[tuple[int, Person]]:
     for user in users:
         mean = mean_percent(user)
-        if mean is not None:
+        if user.known and mean is not None:
             # The small term keeps a mean that is 5 up to rounding in the bin that starts at 5.
             yield min(int(mean / BIN_WIDTH + 1e-9), BINS - 1), user

@@ -13,7 +13,7 @@ from dutycycle_alerter.cli.tables import LOW, QUIET
 from dutycycle_alerter.usage import (
     BIN_WIDTH,
     LOW_UTILIZATION_PERCENT,
-    Measured,
+    Person,
     hours_histogram,
     median_percent,
     users_histogram,
@@ -24,7 +24,7 @@ _BAR = 24
 """Characters of the longest bar."""
 
 
-def users_histograms(users: Sequence[Measured]) -> Iterator[RenderableType]:
+def users_histograms(users: Sequence[Person]) -> Iterator[RenderableType]:
     """Users by mean utilization, and the same weighted by measured GPU-hours; nothing where nobody was measured."""
     bins, hours = users_histogram(users), hours_histogram(users)
     if not any(bins):
@@ -44,7 +44,7 @@ def users_histograms(users: Sequence[Measured]) -> Iterator[RenderableType]:
     yield grid
 
 
-def how_many_low(users: Sequence[Measured]) -> str:
+def how_many_low(users: Sequence[Person]) -> str:
     """A sentence on the share of users under the bound for low utilization, and on the median."""
     measured, median = sum(users_histogram(users)), median_percent(users)
     if median is None:

@@ -29,10 +29,10 @@ def test_a_week_stands_beside_the_one_before() -> None:
     assert found.before is not None
     assert (found.totals.allocated, found.before.allocated) == (1230 * HOUR, 400 * HOUR)
     assert {name: (now, before) for name, now, before in found.figures()}["GPU-hours wasted"] == ("761", "40.0")
-    assert (found.measured, found.under, found.open_incidents) == (3, 2, 4)
+    assert (found.measured, found.under, found.open_incidents) == (2, 1, 4)
     assert [user.name for user in found.top] == ["alice", "bob", "", "carol"]
     assert found.lines(UTC) == (
-        "2 of 3 measured users under 15 % utilization.",
+        "1 of 2 measured users under 15 % utilization.",
         "GPU-hours allocated and idle: 518 (39 % of all).",
         "GPU-hours free while jobs waited for GPUs: 40.0 (3.0 % of all).",
         "GPU-hours of jobs on more nodes than they need: 160 (13 % of those for which it is known).",
