@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import ssl
-import time
 from collections.abc import Iterator
 from http.client import HTTPException
 from pathlib import Path
@@ -21,6 +20,7 @@ from urllib.request import (
 )
 
 from dutycycle_dashboards.address import is_loopback
+from dutycycle_dashboards.deadline import within
 from dutycycle_dashboards.errors import AlerterError, UsageError
 from dutycycle_dashboards.inert import inert
 
@@ -93,10 +93,10 @@ class Alerter:
 
     def _asked(self, path: str) -> object:
         headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {self._token}"} if self._token else {})
-        deadline = time.monotonic() + self._timeout
+        asked = Request(self._url + path, headers=headers)  # noqa: S310 - http or https, checked before
         try:
-            with self._opener.open(Request(self._url + path, headers=headers), timeout=self._timeout) as answer:  # noqa: S310 - http or https, checked before
-                return json.loads(_whole(answer, deadline))
+            with within(self._timeout), self._opener.open(asked, timeout=self._timeout) as answer:
+                return json.loads(_whole(answer))
         except HTTPError as error:
             with error:
                 redirected = 300 <= error.code < 400
@@ -121,14 +121,12 @@ class Alerter:
         return AlerterError(said.replace(self._token, "(the token)") if self._token else said)
 
 
-def _whole(answer: IO[bytes], deadline: float) -> bytes:
+def _whole(answer: IO[bytes]) -> bytes:
     parts, size = [], 0
     while part := answer.read(2**16):
         size += len(part)
         if size > _BYTES:
             raise _TooLargeError
-        if time.monotonic() > deadline:
-            raise TimeoutError
         parts.append(part)
     return b"".join(parts)
 

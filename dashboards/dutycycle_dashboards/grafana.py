@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from dutycycle_dashboards.address import is_loopback
+from dutycycle_dashboards.deadline import within
 from dutycycle_dashboards.errors import ConflictError, GrafanaError, MissingError, TakenError, UsageError
 from dutycycle_dashboards.inert import inert
 
 Model = dict[str, Any]
 
+_BYTES = 32 * 2**20
+"""Of one answer."""
 _WAITS = (1.0, 3.0, 9.0)
 """Seconds before it is asked again what it was too busy for."""
 
@@ -49,6 +53,17 @@ class Stored:
     """Somebody saved it in Grafana 13's own form, which has nothing in common with the model that we write."""
 
 
+@dataclass(frozen=True)
+class Annotation:
+    """An annotation as Grafana has it. Times are in ms since 1970; one without an end has its beginning as its end."""
+
+    number: int
+    time: int
+    end: int
+    text: str
+    tags: tuple[str, ...]
+
+
 class Grafana:
     """One Grafana, with a token. Every method raises GrafanaError."""
 
@@ -72,9 +87,9 @@ class Grafana:
             ) from error
         self._url, self._token, self._sleep = url, token, sleep
         self._refused = client.GrafanaException
-        self._timeouts = (client.GrafanaTimeoutError, niquests.exceptions.Timeout)
+        self._timeouts = (client.GrafanaTimeoutError, niquests.exceptions.Timeout, TimeoutError)
         self._redirected = niquests.exceptions.TooManyRedirects
-        self._failures = (niquests.exceptions.RequestException, OSError, ValueError)
+        self._failures = (niquests.exceptions.RequestException, OSError, ValueError, RecursionError)
         parts = urlsplit(url)
         host = parts.hostname or ""
         self._api = grafana_client.GrafanaApi(
@@ -87,6 +102,7 @@ class Grafana:
             verify=True if ca_file is None else str(ca_file),
             timeout=timeout,
         )
+        self._api.client.s.request = _bounded(self._api.client.s.request, timeout)
         # A redirect would carry what is sent to where nobody sent it.
         self._api.client.s.max_redirects = 0
         if is_loopback(host):
@@ -152,15 +168,16 @@ class Grafana:
         version = answer.get("version")
         return version if isinstance(version, int) else None
 
-    def annotations(self, tags: Sequence[str], *, since: int, until: int, limit: int) -> list[Model]:
+    def annotations(self, tags: Sequence[str], *, since: int, until: int, limit: int) -> list[Annotation]:
         """Annotations of the organization that have all these tags and overlap a time range, in ms since 1970."""
         # The client's own method puts tags into the address as they are.
         listed: list[tuple[str, Any]] = [("type", "annotation"), ("limit", limit), ("from", since), ("to", until)]
         params = [*listed, *(("tags", tag) for tag in tags)]
         answer = self._asked("reading annotations", lambda: self._api.client.GET("/annotations", params=params))
-        if not isinstance(answer, list) or not all(isinstance(one, dict) for one in answer):
+        found = list(map(_annotation, answer)) if isinstance(answer, list) else [None]
+        if None in found:
             raise self._no_grafana()
-        return answer
+        return [one for one in found if one is not None]
 
     def add_annotation(self, fields: Mapping[str, Any]) -> None:
         """Add one to the organization, for every dashboard."""
@@ -172,14 +189,20 @@ class Grafana:
         path = f"/annotations/{number}"
         self._asked("changing an annotation", lambda: self._api.client.PATCH(path, json=dict(fields)))
 
+    def remove_annotation(self, number: int) -> None:
+        """Remove one, if it is still there."""
+        with suppress(MissingError):
+            self._asked("removing an annotation", lambda: self._api.client.DELETE(f"/annotations/{number}"))
+
     def _asked(self, what: str, call: Callable[[], Any]) -> Any:
-        for wait in (*_WAITS, None):
+        waits = iter(_WAITS)
+        while True:
             try:
                 return call()
             except self._timeouts as error:
                 raise self._error(what, "it did not answer in time; --timeout gives it longer") from error
             except self._refused as error:
-                if error.status_code == 429 and wait is not None:
+                if error.status_code == 429 and (wait := next(waits, None)) is not None:
                     self._sleep(wait)
                     continue
                 raise self._refusal(what, error.status_code, error.response) from error
@@ -187,7 +210,6 @@ class Grafana:
                 raise self._error(what, "it redirects to another address; give the address that it ends at") from error
             except self._failures as error:
                 raise self._error(what, inert(str(error), 300)) from error
-        raise AssertionError("the last attempt returns or raises")
 
     def _refusal(self, what: str, status: int, response: object) -> GrafanaError:
         said = response.get("message") if isinstance(response, dict) else None
@@ -219,3 +241,35 @@ class Grafana:
             f"{self._url} answers, but not as Grafana does: look whether the address is Grafana's, with the path that "
             "it is served under, and whether a log-in page stands before it"
         )
+
+
+def _bounded(request: Callable[..., Any], seconds: float) -> Callable[..., Any]:
+    """The session's method with an end in time and in bytes: its own limit of time is for each piece of an answer."""
+
+    def bounded(*arguments: Any, **options: Any) -> Any:
+        with within(seconds):
+            response = request(*arguments, **options, stream=True)
+            parts, size = [], 0
+            for part in response.iter_content(2**16):
+                size += len(part)
+                if size > _BYTES:
+                    response.close()
+                    raise ValueError(f"the answer is more than {_BYTES >> 20} MiB")
+                parts.append(part)
+            response._content, response._content_consumed = b"".join(parts), True  # noqa: SLF001 - it has no other way
+            return response
+
+    return bounded
+
+
+def _annotation(said: object) -> Annotation | None:
+    """None where it is none."""
+    if not isinstance(said, dict):
+        return None
+    number, time, end = (said.get(key) or 0 for key in ("id", "time", "timeEnd"))
+    text, tags = said.get("text") or "", said.get("tags") or []
+    if not all(isinstance(one, int) for one in (number, time, end)) or number <= 0 or not isinstance(text, str):
+        return None
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        return None
+    return Annotation(number, time, end or time, text, tuple(tags))

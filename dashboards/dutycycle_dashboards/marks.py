@@ -43,6 +43,8 @@ class Mark:
 def mark(incident: Mapping[str, Any]) -> Mark:
     """The annotation of an incident of the alerter's API. Raises ValueError where its times are none."""
     start = _milliseconds(incident["started_at"])
+    if start <= 0:
+        raise ValueError("Grafana has no time before 1970")
     resolved = incident.get("resolved_at")
     end = None if resolved is None else max(start, _milliseconds(resolved))
     cluster = _value(incident.get("cluster"))
@@ -51,7 +53,7 @@ def mark(incident: Mapping[str, Any]) -> Mark:
 
 def key_of(tags: object) -> tuple[str, str] | None:
     """Which incident an annotation with these tags is of; None where it is none of ours."""
-    if not isinstance(tags, list) or TAG not in tags:
+    if not isinstance(tags, list | tuple) or TAG not in tags:
         return None
     found: dict[str, str] = {}
     for tag in tags:

@@ -56,7 +56,9 @@ def together(grafana: GrafanaServer, read: str, count: int) -> None:
 
 def reached(grafana: GrafanaServer, writes: int) -> None:
     """Waits until so many requests that would change something have come."""
+    patience = time.monotonic() + 60
     while len(grafana.writes()) < writes:
+        assert time.monotonic() < patience, grafana.writes()
         time.sleep(0.01)
 
 

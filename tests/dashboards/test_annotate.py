@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from tests.alerter.web.conftest import live_site as live_site  # noqa: PLC0414
 from tests.alerter.web.conftest import serve as serve  # noqa: PLC0414
 from tests.alerter.web.doubles import FixedReader, incident
 from tests.dashboards.command import Done, dutycycle_dashboards, environment, program
-from tests.dashboards.conftest import reached
+from tests.dashboards.conftest import reached, together
 from tests.fakes.grafana.server import Answer, Cut, GrafanaServer
 
 Annotate = Callable[..., Done]
@@ -193,6 +194,76 @@ def test_a_run_that_is_killed_is_finished_by_the_next(
     assert len(grafana.content.annotations) == 5
 
 
+def test_two_runs_at_once_write_each_once(grafana: GrafanaServer, annotate: Annotate, serve: Serve) -> None:
+    url = serve(FixedReader(found=incidents(3))).url
+    together(grafana, "/annotations", 2)
+    with ThreadPoolExecutor(2) as pool:
+        done = [one.result() for one in [pool.submit(annotate, url), pool.submit(annotate, url)]]
+    assert [(one.code, one.err) for one in done] == [(0, ""), (0, "")]
+    assert sorted(key_of(one["tags"]) for one in written(grafana)) == [(str(n), "") for n in (1, 2, 3)]  # type: ignore[type-var]
+
+
+def test_copies_that_were_left_are_merged_by_the_next_run(
+    grafana: GrafanaServer, annotate: Annotate, serve: Serve
+) -> None:
+    reader = FixedReader(found=incidents())
+    url = serve(reader).url
+    annotate(url)
+    copy = {**written(grafana)[0], "tags": [*grafana.content.annotations[1]["tags"], "seen by olga"]}
+    grafana.content.annotate(copy)
+    grafana.content.annotate({"time": copy["time"], "text": "by hand", "tags": ["dutycycle"]})
+    reader.found = [resolved(reader.found[0])]
+    assert annotate(url, "--dry-run").out.endswith("would be: 0 created, 1 changed, 0 unchanged, 1 merged\n")
+    assert len(written(grafana)) == 3
+    assert annotate(url).out.endswith("0 created, 1 changed, 0 unchanged, 1 merged\n")
+    ours, theirs = written(grafana)
+    assert (ours["id"], theirs["text"]) == (1, "by hand")
+    assert "seen by olga" in grafana.content.annotations[1]["tags"]
+    assert "resolved" in str(ours["text"])
+    assert annotate(url).out == "0 created, 0 changed, 1 unchanged\n"
+
+
+@pytest.mark.parametrize("status", [400, 422, 500])
+def test_one_that_grafana_refuses_does_not_stop_the_others(
+    grafana: GrafanaServer, annotate: Annotate, serve: Serve, status: int
+) -> None:
+    grafana.fail("POST /annotations", Answer(status, b'{"message": "not this one"}'), skip=1)
+    done = annotate(serve(FixedReader(found=incidents(4))).url)
+    assert done.code == 1
+    assert done.out.endswith("3 created, 0 changed, 0 unchanged, 1 refused\n")
+    assert "not this one" in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_a_grafana_that_refuses_everything_is_not_asked_for_ever(
+    grafana: GrafanaServer, annotate: Annotate, serve: Serve
+) -> None:
+    grafana.fail("POST /annotations", Answer(500, b"{}"), times=None)
+    assert annotate(serve(FixedReader(found=incidents(40))).url).code == 1
+    assert len(grafana.writes()) == 5
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'[{"time": 1763596800000, "tags": ["dutycycle", "incident:1"]}]',
+        b'[{"id": 1, "time": [1], "tags": ["dutycycle", "incident:1"]}]',
+        b'[{"id": 1, "time": 1, "text": {"x": 1}, "tags": []}]',
+        b'[{"id": 1, "time": 1, "text": "", "tags": [["x"]]}]',
+        b"[null]",
+        b'{"x": 1}',
+        b"[" * 100_000,
+    ],
+)
+def test_annotations_that_are_none_are_said_in_one_line(
+    grafana: GrafanaServer, annotate: Annotate, serve: Serve, body: bytes
+) -> None:
+    grafana.fail("GET /annotations", Answer(200, body))
+    done = annotate(serve(FixedReader(found=incidents())).url)
+    assert (done.code, done.err.count("\n"), grafana.writes()) == (1, 1, [])
+    assert done.err.startswith("dutycycle-dashboards: ")
+
+
 HOSTILE = (
     "<script>alert(1)</script>",
     "\x1b[2J\x1b]0;title\x07\r\n\x00",
@@ -270,6 +341,8 @@ def test_what_is_no_alerter(grafana: GrafanaServer, annotate: Annotate, serve: S
         (Cut.CLOSE, "the alerter at"),
         (Cut.HALF, "the alerter at"),
         (Cut.HANG, "it did not answer in time"),
+        (Cut.DRIP, "it did not answer in time"),
+        (Cut.FLOOD, "one incident alone is more than 32 MiB"),
     ],
 )
 def test_answers_of_an_alerter_that_are_none(
@@ -277,7 +350,7 @@ def test_answers_of_an_alerter_that_are_none(
 ) -> None:
     """Here the double plays the part of whatever answers at the alerter's address."""
     grafana.fail("GET /v1/incidents", answer, times=None)
-    done = annotate(grafana.url, "--timeout", "1" if answer is Cut.HANG else "30")
+    done = annotate(grafana.url, "--timeout", "1" if answer in (Cut.HANG, Cut.DRIP) else "30")
     assert done.code == 1
     assert said in done.err
     assert done.err.count("\n") == 1
@@ -294,10 +367,11 @@ def test_a_token_that_may_only_read(grafana: GrafanaServer, annotate: Annotate, 
 
 def test_a_time_that_is_none_is_left_out(grafana: GrafanaServer, annotate: Annotate) -> None:
     body = (
-        b'{"incidents": [{"id": 1, "started_at": "soon"}, {"id": 2, "started_at": "2026-01-01T00:00:00Z"}], "total": 2}'
+        b'{"incidents": [{"id": 1, "started_at": "soon"}, {"id": 2, "started_at": "2026-01-01T00:00:00Z"},'
+        b'{"id": 3, "started_at": "1960-01-01T00:00:00Z"}], "total": 3}'
     )
     grafana.fail("GET /v1/incidents", Answer(200, body), times=None)
     done = annotate(grafana.url)
     assert done.code == 0
-    assert "1 incidents have no time that is one" in done.err
+    assert done.err == "left out for want of a time that Grafana takes: incident 1, 3\n"
     assert len(grafana.content.annotations) == 1

@@ -31,6 +31,8 @@ Push = Callable[..., Done]
         (Answer(200, b'{"x": ', (("Content-Type", "application/json"),)), "reading the folder"),
         (Answer(200, b"[]"), "answers, but not as Grafana does"),
         (Answer(200, b"null"), "answers, but not as Grafana does"),
+        (Answer(200, b"[" * 100_000), "reading the folder"),
+        (Cut.FLOOD, "the answer is more than 32 MiB"),
         (LOGIN_PAGE, "answers, but not as Grafana does.*log-in page"),
         (Answer(302, b"", (("Location", "https://elsewhere.example.org/login"),)), "it redirects to another address"),
         (Cut.CLOSE, "reading the folder dutycycle: "),
@@ -49,8 +51,9 @@ def test_what_goes_wrong_is_said_in_one_line(
     assert grafana.content.dashboards == {}
 
 
-def test_a_grafana_that_does_not_answer_is_not_waited_for(grafana: GrafanaServer, push: Push) -> None:
-    grafana.fail("GET *", Cut.HANG)
+@pytest.mark.parametrize("cut", [Cut.HANG, Cut.DRIP])
+def test_a_grafana_that_does_not_answer_is_not_waited_for(grafana: GrafanaServer, push: Push, cut: Cut) -> None:
+    grafana.fail("GET *", cut)
     done = push("--timeout", "0.5")
     assert done.code == 1
     assert "it did not answer in time; --timeout gives it longer" in done.err

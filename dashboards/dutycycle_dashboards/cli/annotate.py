@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from dutycycle_dashboards.annotating import annotate as annotated
 from dutycycle_dashboards.cli.options import connected, grafana_options
 from dutycycle_dashboards.marks import Mark, mark
 
+_SELDOM = (Change.MERGED, Change.REFUSED)
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -72,8 +74,8 @@ def annotate(
     """Write the alerter's incidents into Grafana as annotations.
 
     Each has the tags dutycycle, incident, cluster, rule, severity, user, workload and node. A second run writes only
-    what has changed; run it every few minutes from cron or a timer. Annotations of others are never touched, and
-    none is removed.
+    what has changed; run it every few minutes from a timer or cron. Annotations of others are never touched, and
+    none is removed but a second copy of the same. One that Grafana refuses does not stop the others.
 
     Exit codes: 0 fine, 1 Grafana or the alerter was not reached or refused, 2 wrong usage.
 
@@ -95,19 +97,27 @@ def annotate(
         counts[one.change] += 1
         if one.change is not Change.UNCHANGED:
             click.echo(f"{one.change:<9} {one.mark.text}")
-    summary = ", ".join(f"{counts[change]} {change}" for change in Change)
+        if one.change is Change.REFUSED:
+            click.echo(f"dutycycle-dashboards: {one.why}", err=True)
+    shown = [change for change in Change if change not in _SELDOM or counts[change]]
+    summary = ", ".join(f"{counts[change]} {change}" for change in shown)
     click.echo(f"would be: {summary}" if dry_run else summary)
+    if counts[Change.REFUSED]:
+        sys.exit(1)
 
 
 def _marks(source: Alerter, since: float) -> Iterator[Mark]:
-    skipped = 0
+    skipped: list[str] = []
     for incident in source.incidents():
         try:
             found = mark(incident)
         except (ValueError, OverflowError):
-            skipped += 1
+            skipped.append(str(incident["id"])[:20])
             continue
         if found.end is None or found.end >= since * 1000:
             yield found
     if skipped:
-        click.echo(f"{skipped} incidents have no time that is one; they are left out", err=True)
+        more = f" and {len(skipped) - 10} more" if len(skipped) > 10 else ""
+        click.echo(
+            f"left out for want of a time that Grafana takes: incident {', '.join(skipped[:10])}{more}", err=True
+        )

@@ -198,6 +198,11 @@ class Content:
         one.update(changed)
         return {"message": "Annotation patched"}
 
+    def remove(self, number: int) -> Model:
+        self.annotation(number)
+        del self.annotations[number]
+        return {"message": "Annotation deleted"}
+
 
 def _uid(uid: str) -> str:
     if len(uid) > 40:
@@ -242,4 +247,5 @@ def routes(content: Content) -> Iterator[tuple[str, str, Any]]:
     yield "GET", r"/search/?", lambda query, said: content.search(query)
     yield "GET", r"/annotations/?", lambda query, said: content.find(query)
     yield "POST", r"/annotations/?", lambda query, said: content.annotate(said)
+    yield "DELETE", r"/annotations/(\d+)", lambda number, query, said: content.remove(int(number))
     yield "PATCH", r"/annotations/(\d+)", lambda number, query, said: content.patch(int(number), said)

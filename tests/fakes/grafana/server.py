@@ -51,6 +51,10 @@ class Cut(Enum):
     """Says nothing until the server ends."""
     HALF = auto()
     """Closes in the middle of a body whose length it announced."""
+    DRIP = auto()
+    """Sends a byte now and then, without an end."""
+    FLOOD = auto()
+    """Sends without an end, as fast as it is read."""
 
 
 @dataclass
@@ -95,7 +99,8 @@ class GrafanaServer:
         if certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate)
-            self._http.socket = context.wrap_socket(self._http.socket, server_side=True)
+            # Who connects and says nothing holds up a thread of its own, not the one that accepts.
+            self._http.socket = context.wrap_socket(self._http.socket, server_side=True, do_handshake_on_connect=False)
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02})
 
     def __enter__(self) -> Self:
@@ -173,6 +178,11 @@ class GrafanaServer:
         with suppress(OSError):
             if how is Cut.HANG:
                 self._over.wait()
+            if how in (Cut.DRIP, Cut.FLOOD):
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
+                piece, pause = (b" ", 0.05) if how is Cut.DRIP else (b" " * 2**16, 0.0)
+                while not self._over.wait(pause):
+                    connection.sendall(piece)
             if how is Cut.HALF:
                 connection.sendall(
                     b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
