@@ -64,11 +64,7 @@ class Alerter:
         )
         self._leadership = Leadership(self._lease, self._begin, alone=alone)
         self.store = StoreReader(self._database, self.clock, settings.policies.expectations)
-        self._counting = Counting(
-            self._database,
-            lambda: self.standing().leads,
-            held=_HELD / settings.time_scale,
-        )
+        self._counting = Counting(self._database, held=_HELD / settings.time_scale)
 
     def __enter__(self) -> Self:
         try:
@@ -115,13 +111,15 @@ class Alerter:
         self._close()
 
     def _begin(self, term: Term) -> Evaluator:
-        self._counting.begin()
+        self._counting.begin(term)
         return Evaluator(
             self._settings,
             term,
             self.clock,
             self._scheduler,
             lost=lambda: self._scheduler.soon("lease"),
+            # What is not counted in a term is counted by nobody, and scrapers may be rare.
+            passed=self._counting.tally,
             replay=self._replay,
             contents=Contents(
                 series=lambda incident, until: self.store.series(incident, until=until),

@@ -38,8 +38,9 @@ def check(settings: Settings) -> None:
 class Evaluator:
     """Scrapes, judges, tells and keeps house from `start` to `close`. `settings` are scaled (wall seconds).
 
-    `store` is what the term may do to the database; `lost` is called where it says that the lease is lost. `replay`
-    tells that the exporters play a recording, so that the very first page says so. `contents` are for messages.
+    `store` is what the term may do to the database; `lost` is called where it says that the lease is lost, `passed`
+    after each pass. `replay` tells that the exporters play a recording, so that the very first page says so. `contents`
+    are for messages.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Evaluator:
         scheduler: Scheduler,
         *,
         lost: Callable[[], None],
+        passed: Callable[[], object] = lambda: None,
         replay: bool = False,
         contents: Contents = Contents(),  # noqa: B008 - frozen
     ) -> None:
@@ -59,6 +61,7 @@ class Evaluator:
         self._clock = clock
         self._scheduler = scheduler
         self._lost = lost
+        self._passed = passed
         self._tasks: list[Task] = []
         self._telling: list[Task] = []
         if replay:
@@ -105,7 +108,7 @@ class Evaluator:
             self._every(self._settings.source.interval, "scrape", self._source.scrape)
             # The first pass comes after the first scrape, so that it has something to say.
             first_pass = self._settings.source.interval
-        self._every(schedule.pass_interval, "pass", self._engine.run_pass, delay=first_pass)
+        self._every(schedule.pass_interval, "pass", self._pass, delay=first_pass)
         self._every(schedule.housekeeping_interval, "housekeeping", self._keep_house)
         often = max(_OFTEN, self._settings.notify.interval)
         for courier in self._couriers.all:
@@ -119,6 +122,10 @@ class Evaluator:
         # Last, since a receiver that hangs may keep its courier for as long as its time-outs are.
         self._scheduler.cancel(*self._telling)
         self._couriers.close()
+
+    def _pass(self) -> None:
+        self._engine.run_pass()
+        self._passed()
 
     def _keep_house(self) -> None:
         self._source.housekeeping()

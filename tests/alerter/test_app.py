@@ -13,6 +13,7 @@ from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.evaluator import Evaluator
 from dutycycle_alerter.settings import Settings
 from tests.alerter.exporters import FakeExporter, serving
+from tests.alerter.store.test_incidents import add, incident
 from tests.alerter.waiting import wait_until
 
 SCALE = 120.0
@@ -84,6 +85,13 @@ def test_what_was_scraped_last_is_kept_at_the_end(path: Path, target: str) -> No
     with closing(sqlite3.connect(path)) as connection:
         (kept,) = connection.execute("SELECT max(t) FROM gpu_counter").fetchone()
     assert kept == evaluator._source.targets()[0].last_success
+
+
+def test_what_became_of_incidents_is_counted_after_passes_also_where_nobody_scrapes(path: Path, target: str) -> None:
+    with Alerter(configured(path, target)) as alerter:
+        add(alerter._database, incident("slurm/2"))
+        wait_until(lambda: sum(alerter._counting._tally.opened.values()))
+        assert sum(alerter.tally().opened.values()) == 1
 
 
 def test_it_goes_on_while_nothing_answers(path: Path) -> None:

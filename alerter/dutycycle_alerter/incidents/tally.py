@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from dutycycle_alerter.incidents import reporting
@@ -22,7 +22,8 @@ BOUNDS = (300, 900, 1800, 3600, 7200, 14400, 28800, 86400, 172800, 345600, 60480
 """Upper bounds in seconds by which times to resolve are counted; those beyond are, too."""
 
 _MOST_REMEMBERED = 10_000
-_RULES = (*DEVICE_CLASSES, *Rules.ORDER)
+_OTHER = "other"
+_RULES = (*DEVICE_CLASSES, *Rules.ORDER, _OTHER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,8 @@ class Happened:
 @dataclass(frozen=True, slots=True)
 class Tally:
     """Sums since an alerter's start; `seconds` are the times to resolve by rule, as (how many up to each of `BOUNDS`
-    and beyond, their sum). Every rule that there is has its zeros. `known` is how much of the waste of incidents
-    that may reopen is in it already.
+    and beyond, their sum). Every rule that there is has its zeros; one that is not (of a former release) is `other`,
+    for what begins at 1 does not grow. `known` is how much of the waste of incidents that may reopen is in it already.
     """
 
     opened: Mapping[tuple[str, str], int] = field(
@@ -67,6 +68,10 @@ class Tally:
         nothing = ((0,) * (len(BOUNDS) + 1), 0.0)
         return dict.fromkeys(_RULES, nothing) | dict(self.seconds)
 
+    def forgetful(self) -> Tally:
+        """The sums for a new term: what others counted of an incident meanwhile is not known."""
+        return replace(self, known={})
+
     def with_(self, happened: Iterable[Happened]) -> Tally:
         """The sums with what happened since, oldest first. Reports are left out: they were never open."""
         opened, resolved, reopened = Counter(self.opened), Counter(self.resolved), Counter(self.reopened)
@@ -74,18 +79,19 @@ class Tally:
         for one in happened:
             if one.kind == reporting.KIND:
                 continue
+            rule = one.rule if one.rule in _RULES else _OTHER
             if one.event is EventKind.OPENED:
-                opened[one.rule, one.severity] += 1
+                opened[rule, one.severity] += 1
             elif one.event is EventKind.REOPENED:
-                reopened[one.rule] += 1
+                reopened[rule] += 1
                 # Of one that was resolved in a former term, what it wasted until then was counted in that.
                 known.setdefault(one.incident_id, one.wasted)
             else:
-                resolved[one.rule, one.resolution] += 1
-                wasted[one.rule] += max(0.0, one.wasted - known.pop(one.incident_id, 0.0))  # type: ignore[assignment]
+                resolved[rule, one.resolution] += 1
+                wasted[rule] += max(0.0, one.wasted - known.pop(one.incident_id, 0.0))  # type: ignore[assignment]
                 known[one.incident_id] = one.wasted
                 took = max(0.0, (one.at if one.resolved_at is None else one.resolved_at) - one.opened_at)
-                seconds[one.rule] = _longer(seconds.get(one.rule), took)
+                seconds[rule] = _longer(seconds.get(rule), took)
         newest = list(known.items())[-_MOST_REMEMBERED:]
         return Tally(opened, resolved, reopened, wasted, seconds, dict(newest))
 

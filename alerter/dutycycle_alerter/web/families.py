@@ -98,11 +98,13 @@ SECTIONS = (
     ),
     Section(
         "What became of incidents",
-        "Counted from the history of incidents, once it is committed, by the alerter that evaluates: so what people do "
-        "by page, API, links and command line is counted, too, and two alerters count nothing twice. Each series is "
-        "there at 0 from the start and stays so for two minutes, so that `increase` misses nothing. What happens while "
-        "no alerter evaluates is not counted. Reports of jobs that ended are no incidents that were ever open, and are "
-        "left out.",
+        "Counted from the history of incidents, once it is committed, by the alerter that evaluates: so what people "
+        "do by page, API, links and command line is counted, too, and two alerters count nothing twice. Each series "
+        "is there at 0 from the start and stays so for two minutes, so that `increase` misses nothing. Not counted is "
+        "what happens while no alerter evaluates, or after the last pass or scrape before another takes over. Of an "
+        "incident that was resolved before the alerter took over and reopens, what it wasted until its reopening is "
+        "counted is left out: it may be in already. `other` are rules that this release does not have. Reports of "
+        "jobs that ended are no incidents that were ever open, and are left out.",
         (
             Family(
                 "dutycycle_incidents_opened_total",

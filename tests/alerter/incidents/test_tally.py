@@ -65,6 +65,22 @@ def test_what_one_wasted_before_a_former_term_resolved_it_is_not_counted_again()
     assert tally.wasted["idle"] == 30.0
 
 
+def test_the_waste_of_one_incident_is_counted_once_by_all_together() -> None:
+    first = Tally().with_([ended(wasted=100.0)])
+    second = Tally().with_([happened(EventKind.REOPENED, wasted=100.0), ended(wasted=250.0)])
+    first = first.forgetful().with_([happened(EventKind.REOPENED, wasted=250.0), ended(wasted=300.0)])
+    assert first.wasted["idle"] + second.wasted["idle"] == 300.0
+
+
+def test_a_rule_of_a_former_release_is_counted_as_other() -> None:
+    tally = Tally()
+    assert tally.opened["other", "warning"] == tally.resolved["other", "ended"] == tally.reopened["other"] == 0
+    later = tally.with_([happened(EventKind.OPENED, rule="gone"), ended(rule="gone")])
+    assert (later.opened["other", "warning"], later.resolved["other", "ended"]) == (1, 1)
+    assert later.times()["other"][1] == 3600.0
+    assert later.opened.keys() == tally.opened.keys()
+
+
 def test_one_that_ends_twice_before_anybody_asks_is_counted_once_in_waste() -> None:
     tally = Tally().with_([ended(wasted=250.0), happened(EventKind.REOPENED, wasted=250.0), ended(wasted=250.0)])
     assert tally.wasted["idle"] == 250.0

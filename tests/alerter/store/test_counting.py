@@ -28,17 +28,34 @@ class Clock:
         return self.now
 
 
+class Term:
+    """It is over when it is told to be; with `after`, at that look at it."""
+
+    def __init__(self, after: int | None = None) -> None:
+        self.ended, self.after = False, after
+
+    @property
+    def over(self) -> bool:
+        if self.after is not None:
+            self.after -= 1
+            return self.after < 0
+        return self.ended
+
+
 class Alerter:
     """One that leads when it is told to."""
 
     def __init__(self, database: Database, *, held: float = 0.0) -> None:
-        self.leads = False
+        self.term = Term()
         self.clock = Clock()
-        self.counting = Counting(database, lambda: self.leads, held=held, monotonic=self.clock)
+        self.counting = Counting(database, held=held, monotonic=self.clock)
 
     def lead(self) -> None:
-        self.counting.begin()
-        self.leads = True
+        self.term = Term()
+        self.counting.begin(self.term)
+
+    def lose(self) -> None:
+        self.term.ended = True
 
     @property
     def opened(self) -> int:
@@ -74,20 +91,33 @@ def test_of_two_alerters_only_the_one_that_leads_counts(database: Database) -> N
     add(database, incident("a"))
     assert (first.opened, second.opened) == (1, 0)
     add(database, incident("while nobody asked"))
-    first.leads = False
+    first.lose()
     second.lead()
     add(database, incident("b"))
     assert (first.opened, second.opened) == (1, 1), "what the first has stays as it is"
-    second.leads = False
+    second.lose()
     first.lead()
     add(database, incident("c"))
     assert (first.opened, second.opened) == (2, 1), "it goes on where it was"
 
 
+def test_who_is_asked_while_its_new_term_is_yet_to_begin_counts_nothing_of_others(database: Database) -> None:
+    """The lease is taken first; only then is it read from where to count."""
+    first, second = Alerter(database), Alerter(database)
+    first.lead()
+    first.lose()
+    second.lead()
+    add(database, incident("a"))
+    assert second.opened == 1
+    second.lose()
+    assert first.opened == 0, "the lease is its own, and the term has not begun"
+    first.lead()
+    assert (first.opened, second.opened) == (0, 1)
+
+
 def test_one_whose_lease_ends_while_it_reads_counts_nothing(database: Database) -> None:
-    answers = iter([True, False, False])
-    counting = Counting(database, lambda: next(answers), held=0)
-    counting.begin()
+    counting = Counting(database, held=0)
+    counting.begin(Term(after=1))
     add(database, incident("a"))
     assert sum(counting.tally().opened.values()) == 0
 
