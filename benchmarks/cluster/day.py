@@ -133,6 +133,8 @@ class Day:
         yield from increments((dict(owner) for owner in owners), times, "5m")
         seconds = len(self.fleet.gpus) * 300.0
         yield self._lines(recording.capacity("5m"), {}, times, seconds, 0, False)
+        for share in recording.QUANTILES:
+            yield self._lines(recording.quantiles(), {"quantile": str(share)}, times, 100 * share, 0, False)
 
     def _alerter(self) -> Iterator[str]:
         times = range(self.midnight, self.end, MINUTE)

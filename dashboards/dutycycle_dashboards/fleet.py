@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dutycycle_dashboards import listed, owned, promql, variables
+from dutycycle_dashboards import listed, owned, promql, recording, variables
 from dutycycle_dashboards.board import Board, Section
 from dutycycle_dashboards.links import FLEET, USERS, Link
 from dutycycle_dashboards.listed import NO_USAGE, NOTHING, TO_JOB, TO_NODE, TO_USER
@@ -28,12 +28,12 @@ from dutycycle_dashboards.panels import (
 LOOKS_BUSY, IS_BUSY = 0.5, 0.2
 """From which utilization on a GPU looks busy, and under which share of SMs active it is not."""
 _FEW_POINTS = 120
-_FEWER_POINTS = 30
-"""Where every GPU is divided by itself in every step, which is what costs."""
 _WINDOW = promql.INTERVAL
 _PER_STEP = "* 1000 / $__interval_ms"
 """From GPU-seconds in a step to GPUs."""
-_QUANTILES = ((0.9, "90 % of GPUs are below"), (0.5, "median GPU"), (0.1, "10 % of GPUs are below"))
+_QUANTILES = tuple(
+    zip(recording.QUANTILES, ("10 % of GPUs are below", "median GPU", "90 % of GPUs are below"), strict=True)
+)[::-1]
 _SHADES = {"90 % of GPUs are below": "super-light-blue", "median GPU": "blue", "10 % of GPUs are below": "dark-blue"}
 _LARGEST = 20
 
@@ -59,7 +59,8 @@ def _totals() -> tuple[Panel, ...]:
     used = {kind: promql.hours(kind) for kind in ("allocated", "observed", "busy")}
     capacity = "sum(sum_over_time(fleet:gpu_visible_seconds:increase${res}[$__range]))"
     everybody = promql.used("allocated", filters=())
-    cost = "* on () group_left (currency) max by (currency) (dutycycle_gpu_hour_cost)"
+    # One row for each currency that an alerter has.
+    cost = "max by (currency) (dutycycle_gpu_hour_cost) * on () group_left ()"
     unpriced = "no price is configured"
     return (
         stat(
@@ -107,16 +108,19 @@ def _totals() -> tuple[Panel, ...]:
             "Unallocated",
             "GPU-hours that GPUs stood there and nobody held them: of the whole fleet, whatever the filters, because "
             "what nobody holds is nobody's. GPUs that NVML does not show are not in it.",
-            Target(f"clamp_min({capacity} - ({everybody} or vector(0)), 0) / 3600"),
+            Target(
+                f"clamp_min({capacity} - {everybody}, 0) / 3600",
+                may_be_empty="nobody held a GPU, or increments are missing",
+            ),
             unit=GPU_HOURS,
-            no_data="No recorded capacity in the range",
+            no_data="No recorded use or capacity in the range",
         ),
         stat(
             "Cost",
             "Allocated, and wasted, GPU-hours at the price of an hour that the alerter was configured with "
             "(costs.gpu_hour), as it is now.",
-            Target(f"({used['allocated']}) {cost}", "{{currency}} allocated", unpriced),
-            Target(f"({promql.wasted_hours()}) {cost}", "{{currency}} wasted", unpriced),
+            Target(f"{cost} ({used['allocated']})", "{{currency}} allocated", unpriced),
+            Target(f"{cost} ({promql.wasted_hours()})", "{{currency}} wasted", unpriced),
             no_data="No price of a GPU-hour is configured in the alerter (costs.gpu_hour)",
             width=8,
         ),
@@ -152,7 +156,7 @@ def _gpus() -> Panel:
         Target(f"{parts['busy']} {_PER_STEP}", "busy"),
         Target(f"clamp_min({parts['observed']} - {parts['busy']}, 0) {_PER_STEP}", "wasted"),
         Target(f"clamp_min({parts['allocated']} - ({parts['observed']} or {none}), 0) {_PER_STEP}", "not measured"),
-        Target(f"clamp_min({capacity} - ({everybody} or 0 * {capacity}), 0) {_PER_STEP}", "unallocated"),
+        Target(f"clamp_min({capacity} - {everybody}, 0) {_PER_STEP}", "unallocated"),
         unit=GPUS,
         stacked=True,
         colors=STATES,
@@ -162,25 +166,24 @@ def _gpus() -> Panel:
 
 
 def _quantiles() -> Panel:
-    of_gpus = owned.mean(owned.DEVICE, over=_WINDOW, coarse=True)
-    panel = timeseries(
+    recorded = recording.quantiles()
+    return timeseries(
         "Utilization by quantile of GPUs",
-        "In each step the mean utilization of every allocated GPU, and how these are spread. The mean alone hides it: "
-        "half of the GPUs at 100 % and half at 0 % look like all at 50 %. A low 10 % line means that some GPUs do "
-        "nothing.",
-        *(Target(f"quantile({q}, {of_gpus})", name) for q, name in _QUANTILES),
-        Target(promql.utilization(over=_WINDOW), "mean"),
+        "The mean utilization of every allocated GPU over 5 minutes, and how these are spread; a longer step shows the "
+        "average of its quantiles. The mean alone hides it: half of the GPUs at 100 % and half at 0 % look like all at "
+        "50 %. A low 10 % line means that some GPUs do nothing. All allocated GPUs of the fleet: filters do not apply.",
+        *(Target(f'avg_over_time({recorded}{{quantile="{q}"}}[{_WINDOW}])', name) for q, name in _QUANTILES),
+        Target(promql.utilization(over=_WINDOW, filters=()), "mean"),
         unit=PERCENT,
         most=100,
         colors=_SHADES | {"mean": "text"},
-        interval=owned.COARSE,
+        interval="${res}",
         no_data=NO_USAGE,
     )
-    return replace(panel, max_points=_FEWER_POINTS)
 
 
 def _counts() -> tuple[Panel, ...]:
-    faulty = f"count(count by (node, gpu) ({_fault_series()})) or 0 * count(gpu_visible)"
+    faulty = f"count(count by (node, gpu) ({' or '.join(_fault_series())})) or 0 * count(gpu_visible)"
     lost = "sum(clamp_min(max by (node) (gpu_expected) - max by (node) (gpu_visible), 0))"
     return (
         stat(
@@ -206,7 +209,7 @@ def _counts() -> tuple[Panel, ...]:
         ),
         stat(
             "GPUs with faults",
-            "GPUs in the table Faults. Filters do not apply.",
+            "GPUs with one of the faults that the table Faults lists. Filters do not apply.",
             Target(faulty),
             unit=GPUS,
             thresholds=ANY_IS_BAD,
@@ -250,6 +253,7 @@ def _looks_busy() -> Panel:
             Column("GPU", label="gpu", width=70),
             Column("User", label="user", link=TO_USER),
             Column("Job", label="workload", link=TO_JOB),
+            Column("Cluster", label="cluster", width=100),
             Column("Utilization", value=1, unit=PERCENT, decimals=0, width=110),
             Column("SM active", value=0, unit=PERCENT, decimals=0, width=125, thresholds=UTILIZATION),
         ),
@@ -261,7 +265,8 @@ def _looks_busy() -> Panel:
     )
 
 
-def _fault_series() -> str:
+def _fault_series() -> tuple[str, ...]:
+    """GPUs with each kind of fault. Numbers of one kind say nothing beside those of another."""
     by = "max by (node, gpu, fault)"
     kinds = (
         (
@@ -279,7 +284,7 @@ def _fault_series() -> str:
         ("gpu_recovery_action > 0", "driver asks for a reset, reboot or drain", ""),
     )
     each = (f'label_replace({expr}, "fault", "{text}", "{label}", "(.*)")' for expr, text, label in kinds)
-    return " or ".join(f"{by} ({expr})" for expr in each)
+    return tuple(f"{by} ({expr})" for expr in each)
 
 
 def _faults() -> Panel:
@@ -287,16 +292,17 @@ def _faults() -> Panel:
         "Faults",
         "GPUs with an XID in the range that is not the application's (how many), with uncorrected memory errors since "
         "their driver was loaded (how many), or that wait for a reset or a replacement now (the driver's code of what "
-        "it asks for, else 1). The node's dashboard has the rest. Filters do not apply: a broken GPU matters whoever "
-        "holds it.",
-        (Target(f"topk(100, {_fault_series()})", may_be_empty="no GPU has a fault"),),
+        "it asks for, else 1). Of each of these at most 50 GPUs. The node's dashboard has the rest. Filters do not "
+        "apply: a broken GPU matters whoever holds it.",
+        (Target(" or ".join(f"topk(50, {kind})" for kind in _fault_series()), may_be_empty="no GPU has a fault"),),
         (
             Column("Node", label="node", width=150, link=TO_NODE),
             Column("GPU", label="gpu", width=70),
             Column("Fault", label="fault"),
             Column("Count", value=0, decimals=0, width=100),
         ),
-        sort="Count",
+        sort="Fault",
+        ascending=True,
         no_data="No GPU had a fault in the range",
         width=12,
         height=8,

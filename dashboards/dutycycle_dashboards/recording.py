@@ -3,12 +3,16 @@
 A dashboard adds them up: `sum by (user) (sum_over_time(user:workload_gpu_busy_seconds:increase5m[7d]))`. They are made
 from the copies of the counters (group `dutycycle-usage` in the same file), and telescope: what one evaluation counted
 of a series the next one begins with. So their sum is what the counter grew by, which sums of PromQL's `increase`, with
-its extrapolation, are not; and neither a gap nor an evaluation that was missed, up to an hour, loses or doubles
-anything.
+its extrapolation, are not; and neither a gap of the copies, up to an hour, nor two evaluations that were missed lose or
+double anything. Of hours one evaluation may be missed; of two in a row the first hour is lost.
+
+All that reads what another group records reads it as it was a minute ago: rules are evaluated and stored one after the
+other, and what is stored between two of them would be seen by one and not by the other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -33,10 +37,15 @@ COUNTERS = (
 SAMPLES = "workload_gpu_utilization_samples_bucket"
 VISIBLE = "gpu_visible"
 
+QUANTILES = (0.1, 0.5, 0.9)
+"""Of GPUs' means: the lowest tenth, the median, the highest tenth."""
+
 Resolution = Literal["5m", "1h"]
 
+_SETTLED = 1
+"""Minutes after which what another group recorded is taken to be there: its evaluation may take as long."""
 _RECENT = "15m"
-"""How long what ended is still looked at: two evaluations may be missed."""
+"""How long what ended is still looked at, and since when what is new has been seen: two evaluations may be missed."""
 _BACK = "75m"
 """How long a series is remembered: over a gap of an hour, with evaluations at either end."""
 _FURTHER = "95m"
@@ -45,6 +54,8 @@ _BEFORE = "150s"
 """Half an interval: what the previous evaluation recorded, whatever the engine's clock does to its milliseconds, and
 never what this one records.
 """
+_HOUR_BEFORE = "[10m] offset 55m"
+"""Where the previous evaluation of the hourly group is found."""
 _TWELVE = "59m59s999ms"
 """An hour less a millisecond has twelve evaluations, whether the engine's ranges include their beginning or not."""
 
@@ -89,8 +100,13 @@ def capacity(resolution: Resolution) -> str:
     return f"fleet:{VISIBLE}_seconds:increase{resolution}"
 
 
+def quantiles() -> str:
+    """The recorded quantiles of GPUs' means."""
+    return "fleet:gpu_utilization_percent:quantile5m"
+
+
 def growth(counter: str) -> str:
-    """What each workload on each GPU added since the last evaluation, in parts that are to be added up.
+    """What workloads on GPUs added since the last evaluation, by user and the other filters.
 
     The newest value less the one that was counted up to; of a new series less its lowest, because new series are held
     at 0 at first. Where the counter was reset, which is a drop between two minutes, the value before it comes back: so
@@ -98,15 +114,15 @@ def growth(counter: str) -> str:
     and passes its old value looks like one that went on.
     """
     copy, before = copy_of(counter), f"last_over_time({counted(counter)}[{_BACK}] offset {_BEFORE})"
-    newest = f"last_over_time({copy}[{_RECENT}])"
-    minutes = [f"last_over_time({copy}[{_FURTHER}]{f' offset {ago}m' if ago else ''})" for ago in range(5)]
+    newest, lowest = _newest(counter), f"min_over_time({copy}[{_RECENT}] offset {_SETTLED}m)"
+    minutes = [f"last_over_time({copy}[{_FURTHER}] offset {_SETTLED + ago}m)" for ago in range(5)]
     drops = [f"{older} > {newer}" for newer, older in zip(minutes, [*minutes[1:], before], strict=True)]
     parts = {
         "growth": f"{newest} - {before}",
-        "new": f"{newest} - min_over_time({copy}[{_BACK}]) unless {before}",
+        "new": f"{newest} - {lowest} unless {before}",
         **{f"reset{ago}m": drop for ago, drop in enumerate(drops)},
     }
-    return " or ".join(f'label_replace({expr}, "part", "{part}", "", "")' for part, expr in parts.items())
+    return _added(parts, BY)
 
 
 def groups() -> tuple[Group, ...]:
@@ -116,6 +132,7 @@ def groups() -> tuple[Group, ...]:
     marks = tuple(_mark(counter) for counter in COUNTERS)
     five = (*increments, *marks, _samples(), _capacity())
     hourly = tuple(_hour(rule) for rule in five if rule not in marks)
+    five = (*five, _quantiles())
     return Group(GROUP, INTERVAL, five), Group(HOURLY_GROUP, HOURLY_INTERVAL, hourly)
 
 
@@ -135,13 +152,25 @@ _MEANING = {
 def _increment(counter: str) -> Rule:
     unit = "joule" if counter.endswith("_joules_total") else "s"
     meaning = f"{_MEANING[counter]}, since the last evaluation."
-    return Rule(increase(counter, "5m"), f"sum by ({', '.join(BY)}) ({growth(counter)})", BY, unit, meaning)
+    return Rule(increase(counter, "5m"), growth(counter), BY, unit, meaning)
+
+
+def _newest(counter: str) -> str:
+    return f"last_over_time({copy_of(counter)}[{_RECENT}] offset {_SETTLED}m)"
+
+
+def _added(parts: Mapping[str, str], by: tuple[str, ...]) -> str:
+    """Their sum by these labels, whichever of them there are. Each is added up first: that leaves few rows to join."""
+    grouped = f"sum by ({', '.join(by)})" if by else "sum"
+    named = (f'label_replace({grouped} ({expr}), "part", "{part}", "", "")' for part, expr in parts.items())
+    return f"{grouped} ({' or '.join(named)})"
 
 
 def _mark(counter: str) -> Rule:
     unit = "joule" if counter.endswith("_joules_total") else "s"
-    expr = f"last_over_time({copy_of(counter)}[{_RECENT}])"
-    return Rule(counted(counter), expr, _WORKLOAD, unit, "Up to which value of its copy a series has been counted.")
+    return Rule(
+        counted(counter), _newest(counter), _WORKLOAD, unit, "Up to which value of its copy a series has been counted."
+    )
 
 
 def _samples() -> Rule:
@@ -163,7 +192,32 @@ def _capacity() -> Rule:
     )
 
 
+def _quantiles() -> Rule:
+    by = ("node", "gpu_uuid", "mig")
+    busy, observed = (
+        # What `increase` extrapolates, it does to both.
+        f"sum by ({', '.join(by)}) (increase({copy_of(counter)}[{INTERVAL}] offset {_SETTLED}m))"
+        for counter in ("workload_gpu_busy_seconds_total", "workload_gpu_observed_seconds_total")
+    )
+    means = f"100 * {busy} / ({observed} > 0)"
+    each = (f'label_replace(quantile({q}, {means}), "quantile", "{q}", "", "")' for q in QUANTILES)
+    return Rule(
+        quantiles(),
+        " or ".join(each),
+        ("quantile",),
+        "percent",
+        "Quantiles of the mean utilization, over 5 minutes, of each GPU that was allocated and measured.",
+    )
+
+
 def _hour(rule: Rule) -> Rule:
-    expr = f"sum_over_time({rule.record}[{_TWELVE}])"
     name = rule.record.removesuffix("5m") + "1h"
-    return Rule(name, expr, rule.labels, rule.unit, "The same, of the last twelve of these.")
+    expr = _added(
+        {
+            "hour": f"sum_over_time({rule.record}[{_TWELVE}] offset {_SETTLED}m)",
+            "missed": f"sum_over_time({rule.record}[{_TWELVE}] offset {60 + _SETTLED}m)"
+            f" unless last_over_time({name}{_HOUR_BEFORE})",
+        },
+        rule.labels,
+    )
+    return Rule(name, expr, rule.labels, rule.unit, "The same, of the last twelve of these that are a minute old.")

@@ -23,19 +23,29 @@ def evaluate(
     """Every rule whose record is chosen, at every time of its group's within the spans; the server starts again.
 
     Groups are evaluated one after the other, and marks before what is made from them: promtool asks the server, which
-    does not see yet what is being written.
+    does not see yet what is being written. So a rule that looks whether it recorded something before is evaluated under
+    another name first, and looks there.
     """
     spans = list(spans)
     for group in yaml.safe_load(RULES.read_text())["groups"]:
         rules = [rule for rule in group["rules"] if choose(rule["record"])]
         for part in (
             [rule for rule in rules if rule["record"].endswith(":counted")],
-            [rule for rule in rules if not rule["record"].endswith(":counted")],
+            [{**rule, "record": _left(rule)} for rule in rules if rule["record"] in rule["expr"]],
+            [
+                {**rule, "expr": rule["expr"].replace(rule["record"], _left(rule))}
+                for rule in rules
+                if not rule["record"].endswith(":counted")
+            ],
         ):
             if part:
                 _record(server, {**group, "rules": part}, spans)
                 server.stop()
                 server.start()
+
+
+def _left(rule: dict[str, str]) -> str:
+    return f"{rule['record']}:left"
 
 
 def _record(server: PrometheusServer, group: dict[str, Any], spans: Iterable[Span]) -> None:
