@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import accumulate, takewhile
 from urllib.parse import quote
 
 from dutycycle_alerter.errors import AlerterError
@@ -188,11 +189,13 @@ def _with_workloads(url: str, workloads: Sequence[str], values: Mapping[str, str
     if not several or not workloads:
         return made(())
     room = _LONGEST_ADDRESS - len(made(()))
-    for count in range(len(workloads), 0, -1):
-        newest = workloads[-count:]
-        # At least as long as it becomes, so that not every number is tried in full.
-        if sum(len(one) for one in newest) <= room and len(made(newest)) < _LONGEST_ADDRESS:
-            return made(newest)
+    # The address becomes longer by more than each one's name, so that not every number is tried in full.
+    lengths = accumulate(1 + len(one) for one in reversed(workloads))
+    most = sum(1 for _ in takewhile(lambda length: length <= room, lengths))
+    for count in range(most, 0, -1):
+        address = made(workloads[-count:])
+        if len(address) < _LONGEST_ADDRESS:
+            return address
     return made(())
 
 

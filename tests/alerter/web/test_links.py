@@ -144,6 +144,19 @@ def test_each_workload_of_a_job_is_a_value_of_the_dashboards_variable() -> None:
     assert parameters(GRAFANA.dashboard(slurm, now=NOW), "var-workload") == ["slurm/1234"]
 
 
+def test_of_very_many_pods_the_newest_are_in_the_address() -> None:
+    pods = tuple(f"k8s/ns/pod-{number}/uid" for number in range(200_000))
+    url = GRAFANA.dashboard(incident(workloads=pods), now=NOW)
+    assert "pod-199999" in url
+    assert "pod-199900" not in url
+    assert 1900 < len(url) < 2000
+
+
+def test_where_the_address_alone_is_too_long_no_pod_is_in_it() -> None:
+    long = Links("", bytes(32), f"https://g.example/{'d' * 3000}?w={{workloads}}&from={{from}}")
+    assert "w=" not in long.dashboard(incident(workloads=("slurm/1",)), now=NOW)
+
+
 def test_an_incident_of_no_job_has_no_workloads_and_leaves_the_parameter_out() -> None:
     lost = incident(subject="gpu/gpu1/GPU-1", kind="gpu_fault")
     assert "var-workload" not in GRAFANA.dashboard(lost, now=NOW)
