@@ -57,7 +57,8 @@ class Alerter:
             try:
                 handlers.append(HTTPSHandler(context=ssl.create_default_context(cafile=ca_file)))
             except OSError as error:
-                raise UsageError(f"--ca-file: {ca_file} holds no certificates that can be used: {error}") from error
+                why = f"{ca_file} holds no certificates that can be used: {error}"
+                raise UsageError(f"--alerter-ca-file: {why}") from error
         if is_loopback(urlsplit(url).hostname or ""):
             handlers.append(ProxyHandler({}))
         self._opener: OpenerDirector = build_opener(*handlers)

@@ -24,10 +24,22 @@ def difference(stored: Model, wanted: Model) -> str:
 
 def compared(stored: Model, wanted: Model) -> tuple[Any, Any]:
     """Both without what says nothing: what is Grafana's own, and what only one of them says, where it is empty."""
-    return _both(
-        {key: value for key, value in stored.items() if key not in _GRAFANAS},
-        {key: value for key, value in wanted.items() if key not in _GRAFANAS},
-    )
+    own = set(_GRAFANAS)
+    versions = stored.get("schemaVersion"), wanted.get("schemaVersion")
+    if all(isinstance(one, int) for one in versions) and versions[0] > versions[1]:
+        # A newer Grafana brings what it saves to the schema of its own.
+        own.add("schemaVersion")
+    return _both(_without(stored, own), _without(wanted, own))
+
+
+def _without(model: Model, own: set[str]) -> Model:
+    left = {key: value for key, value in model.items() if key not in own}
+    marks = left.get("annotations")
+    if isinstance(marks, dict) and isinstance(marks.get("list"), list):
+        # Grafana adds the marks that people set to what has no such entry.
+        kept = [one for one in marks["list"] if not (isinstance(one, dict) and one.get("builtIn"))]
+        left["annotations"] = {**marks, "list": kept}
+    return left
 
 
 def _both(stored: Any, wanted: Any) -> tuple[Any, Any]:

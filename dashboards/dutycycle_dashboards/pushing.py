@@ -43,6 +43,14 @@ def push(
 ) -> Iterator[Pushed]:
     """One dashboard after the other, each said as soon as it is done. An interrupted push is finished by the next."""
     there = grafana.has_folder(FOLDER)
+    present = {uid: grafana.dashboard(uid) for uid in models}
+    for uid, stored in present.items():
+        # Said before anything is written, not in the middle.
+        if stored is not None and stored.provisioned and _differs(stored, models[uid]):
+            raise GrafanaError(
+                f"the dashboard {uid} comes from a provisioning file of Grafana's and can only be changed there: renew "
+                "that file (dutycycle-dashboards render DIR), or remove it and push again"
+            )
     detail = "the folder"
     if there is None and dry_run:
         detail += ", unless it is there and the token does not see it"
@@ -50,21 +58,15 @@ def push(
         there = not grafana.make_folder(FOLDER, title)
     yield Pushed(FOLDER, title, Change.UNCHANGED if there else Change.CREATED, detail)
     for uid, model in models.items():
-        yield _pushed(grafana, uid, model, dry_run=dry_run, overwrite=overwrite)
+        yield _pushed(grafana, model, present[uid], dry_run=dry_run, overwrite=overwrite)
 
 
-def _pushed(grafana: Grafana, uid: str, model: Model, *, dry_run: bool, overwrite: bool) -> Pushed:
-    stored = grafana.dashboard(uid)
-    name = model["title"]
+def _pushed(grafana: Grafana, model: Model, stored: Stored | None, *, dry_run: bool, overwrite: bool) -> Pushed:
+    uid, name = model["uid"], model["title"]
     differs = "" if stored is None else _differs(stored, model)
     if stored is not None and not differs:
         return Pushed(uid, name, Change.UNCHANGED)
     change = Change.CREATED if stored is None else Change.CHANGED
-    if stored is not None and stored.provisioned:
-        raise GrafanaError(
-            f"the dashboard {uid} comes from a provisioning file of Grafana's and can only be changed there: renew "
-            "that file (dutycycle-dashboards render DIR), or remove it and push again"
-        )
     if dry_run:
         return Pushed(uid, name, change, differs)
     # Without an id Grafana finds it by its uid; the version says on what this is based.

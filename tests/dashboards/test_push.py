@@ -57,6 +57,9 @@ def test_what_grafana_adds_is_no_difference(grafana: GrafanaServer, push: Push) 
     push()
     stored = grafana.content.dashboards[FIRST].versions[-1]
     stored |= {"iteration": 1, "gnetId": None, "weekStart": "", "preload": False}
+    # As it is there when somebody only pressed Save.
+    stored["schemaVersion"] += 1
+    stored["annotations"]["list"] = [{"builtIn": 1, "name": "Annotations & Alerts"}, *stored["annotations"]["list"]]
     for panel in stored["panels"]:
         panel |= {"pluginVersion": "12.1.0", "links": panel.get("links", []), "transparent": False}
     grafana.calls.clear()
@@ -192,11 +195,23 @@ def test_a_newer_form_that_is_not_even_shown_is_replaced_when_asked(grafana: Gra
 
 
 def test_a_dashboard_from_a_provisioning_file_is_left_alone(grafana: GrafanaServer, push: Push) -> None:
-    grafana.content.dashboards[FIRST] = Dashboard(1, "", [{"uid": FIRST, "title": "x"}], provisioned=True)
+    provisioned = Dashboard(1, "", [{"uid": UIDS[-1], "title": "x"}], provisioned=True)
+    grafana.content.dashboards[UIDS[-1]] = provisioned
     done = push()
     assert done.code == 1
-    assert f"{FIRST} comes from a provisioning file" in done.err
-    assert len(grafana.content.dashboards[FIRST].versions) == 1
+    assert f"{UIDS[-1]} comes from a provisioning file" in done.err
+    assert grafana.writes() == []
+    assert len(provisioned.versions) == 1
+
+
+def test_a_difference_is_cut_unless_it_is_wanted_whole(grafana: GrafanaServer, push: Push) -> None:
+    push()
+    grafana.content.dashboards[FIRST].versions[-1] |= {"x": list(range(1000)), "y": "y" * 1000}
+    cut, whole = push("--dry-run").out, push("--dry-run", "--full").out
+    assert "more lines: --dry-run --full" in cut
+    assert max(map(len, cut.splitlines())) <= 404
+    assert "y" * 1000 in whole
+    assert "more lines" not in whole
 
 
 def test_a_push_that_is_killed_is_finished_by_the_next(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,9 +17,10 @@ from tests.dashboards.command import Done, environment
 UIDS = tuple(dashboards())
 
 
-def render(*arguments: str | Path) -> Done:
-    """In the main environment, which has no client of Grafana's."""
-    code = "from dutycycle_dashboards.cli import main; main()"
+def render(*arguments: str | Path, largest: int = resource.RLIM_INFINITY) -> Done:
+    """In the main environment, which has no client of Grafana's; with a limit on the size of files."""
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({largest}, {largest}))"
+    code = f"{limited}; from dutycycle_dashboards.cli import main; main()"
     command = [sys.executable, "-c", code, "render", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
     return Done(done.returncode, done.stdout, done.stderr)
@@ -58,7 +61,7 @@ def test_check_names_what_differs_and_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_site_has_its_own_page_and_data_source(tmp_path: Path) -> None:
-    site = ("--alerter-url", "https://gpus.example.org", "--datasource-uid", "mimir-1")
+    site = ("--alerter-url", "https://gpus.example.org", "--datasource", "mimir-1")
     assert render(tmp_path, *site).code == 0
     assert render(tmp_path, *site, "--check").code == 0
     assert render(tmp_path, "--check").code == 1
@@ -72,22 +75,33 @@ def test_a_site_has_its_own_page_and_data_source(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "code", "said"),
     [
-        (["/proc/nowhere"], "/proc/nowhere: No such file or directory"),
-        (["/etc/hostname"], "is a file"),
-        (["--alerter-url", "gpus.example.org"], "--alerter-url: 'gpus.example.org' is no address"),
+        (["/proc/nowhere"], 1, "/proc/nowhere: No such file or directory"),
+        (["/etc/hostname"], 2, "is a file"),
+        (["--alerter-url", "gpus.example.org"], 2, "--alerter-url: 'gpus.example.org' is no address"),
     ],
 )
-def test_what_cannot_be(arguments: list[str], said: str) -> None:
+def test_what_cannot_be(arguments: list[str], code: int, said: str) -> None:
     done = render(*arguments)
-    assert done.code == 2
+    assert done.code == code
     assert said in done.err
 
 
 def test_a_later_write_that_fails_leaves_whole_files(tmp_path: Path) -> None:
     """A file is replaced in one go: whoever reads the directory meanwhile sees the old one or the new one."""
-    render(tmp_path)
-    (tmp_path / f"{UIDS[0]}.json").write_text("{}")
-    assert render(tmp_path).code == 0
-    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".json"] == []
+    for uid in UIDS:
+        (tmp_path / f"{uid}.json").write_text("{}")
+    done = render(tmp_path, largest=8192)
+    assert done.code == 1
+    assert done.err.startswith("dutycycle-dashboards: ")
+    assert "File too large" in done.err
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {f"{uid}.json": "{}" for uid in UIDS}
+
+
+def test_several_at_once_do_not_meet(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        done = [one.result() for one in [pool.submit(render, tmp_path) for _ in range(3)]]
+    assert [(one.code, one.err) for one in done] == [(0, "")] * 3
+    assert render(tmp_path, "--check") == Done(0, "", "")
+    assert {path.suffix for path in tmp_path.iterdir()} == {".json"}

@@ -53,6 +53,12 @@ class _Duration(click.ParamType[float]):
     help="A file with a token of the alerter's (role viewer), where it wants one.",
 )
 @click.option(
+    "--alerter-ca-file",
+    envvar="DUTYCYCLE_ALERTER_CA_FILE",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Certificates (PEM) to trust for the alerter instead of the system's.",
+)
+@click.option(
     "--since",
     type=_Duration(),
     metavar="DURATION",
@@ -68,6 +74,7 @@ def annotate(
     timeout: float,
     alerter: str,
     alerter_token_file: Path | None,
+    alerter_ca_file: Path | None,
     since: float,
     dry_run: bool,
 ) -> None:
@@ -88,7 +95,7 @@ def annotate(
     source = Alerter(
         base_url(alerter, "--alerter", secret=secret),
         None if alerter_token_file is None else token(alerter_token_file, "--alerter-token-file"),
-        ca_file=ca_file,
+        ca_file=alerter_ca_file,
         timeout=timeout,
     )
     grafana = connected(url, token_file, ca_file, timeout)

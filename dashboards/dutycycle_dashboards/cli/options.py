@@ -28,7 +28,7 @@ _GRAFANA = (
         "--ca-file",
         envvar="DUTYCYCLE_GRAFANA_CA_FILE",
         type=click.Path(path_type=Path, dir_okay=False, exists=True),
-        help="Certificates (PEM) to trust instead of the system's.",
+        help="Certificates (PEM) to trust for Grafana instead of the system's.",
     ),
     click.option(
         "--timeout",
@@ -42,6 +42,10 @@ _GRAFANA = (
 
 alerter_url_option = click.option(
     "--alerter-url", metavar="URL", help="Where people reach the alerter's page, for links to it."
+)
+
+datasource_option = click.option(
+    "--datasource", metavar="UID", help="The data source that they open with, instead of the default one."
 )
 
 

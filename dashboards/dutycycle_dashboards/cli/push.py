@@ -9,21 +9,24 @@ import click
 
 from dutycycle_dashboards.adapting import adapted
 from dutycycle_dashboards.address import base_url
-from dutycycle_dashboards.cli.options import alerter_url_option, connected, grafana_options
+from dutycycle_dashboards.cli.options import alerter_url_option, connected, datasource_option, grafana_options
 from dutycycle_dashboards.pushing import Change, Pushed
 from dutycycle_dashboards.pushing import push as pushed
 from dutycycle_dashboards.render import dashboards
 
 _COLORS = {Change.CREATED: "green", Change.CHANGED: "yellow", Change.UNCHANGED: None}
+_LINES, _COLUMNS = 400, 400
+"""Of a difference, such as one from what somebody else put in its place."""
 _SIGNS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @click.command()
 @grafana_options
 @click.option("--folder", default="Dutycycle", show_default=True, help="The folder's title, where it has to be made.")
-@click.option("--datasource", metavar="UID", help="The data source that they open with, instead of the default one.")
+@datasource_option
 @alerter_url_option
 @click.option("--dry-run", is_flag=True, help="Write nothing; show what would be written.")
+@click.option("--full", is_flag=True, help="Show differences to their last line.")
 @click.option("--overwrite", is_flag=True, help="Also where somebody changes the same dashboard at the same time.")
 def push(
     url: str,
@@ -34,6 +37,7 @@ def push(
     datasource: str | None,
     alerter_url: str | None,
     dry_run: bool,
+    full: bool,
     overwrite: bool,
 ) -> None:
     """Make the folder and the dashboards in Grafana, or renew those that differ.
@@ -54,17 +58,21 @@ def push(
     grafana = connected(url, token_file, ca_file, timeout)
     counts: Counter[Change] = Counter()
     for one in pushed(grafana, models, title=folder, dry_run=dry_run, overwrite=overwrite):
-        _say(one, dry_run=dry_run)
+        _say(one, dry_run=dry_run, full=full)
         counts[one.change] += 1
     summary = ", ".join(f"{counts[change]} {change}" for change in Change)
     click.echo(f"would be: {summary}" if dry_run else summary)
 
 
-def _say(one: Pushed, *, dry_run: bool) -> None:
+def _say(one: Pushed, *, dry_run: bool, full: bool) -> None:
     """A line as soon as a dashboard is done: a push over a slow line shows where it is."""
     change = click.style(f"{one.change:<9}", fg=_COLORS[one.change])
     first, _, rest = one.detail.partition("\n") if not dry_run else ("", "", one.detail)
     click.echo(f"{change} {one.uid}  {one.title}{f' ({first})' if first else ''}")
     if one.change is not Change.UNCHANGED:
-        for line in rest.splitlines():
-            click.secho(f"    {line}", fg=_SIGNS.get(line[:1]))
+        lines = rest.splitlines()
+        for line in lines if full else lines[:_LINES]:
+            shown = line if full or len(line) <= _COLUMNS else line[: _COLUMNS - 1] + "…"
+            click.secho(f"    {shown}", fg=_SIGNS.get(line[:1]))
+        if len(lines) > _LINES and not full:
+            click.echo(f"    … {len(lines) - _LINES} more lines: --dry-run --full")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,8 +11,8 @@ import click
 
 from dutycycle_dashboards.adapting import adapted
 from dutycycle_dashboards.address import base_url
-from dutycycle_dashboards.cli.options import alerter_url_option
-from dutycycle_dashboards.errors import UsageError
+from dutycycle_dashboards.cli.options import alerter_url_option, datasource_option
+from dutycycle_dashboards.errors import DashboardsError, UsageError
 from dutycycle_dashboards.render import dashboards, text
 
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -21,16 +22,14 @@ _PACKAGE = Path(__file__).resolve().parents[2]
 @click.argument("directory", metavar="[DIR]", type=click.Path(path_type=Path, file_okay=False), required=False)
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 where a file is not as it would be written.")
 @alerter_url_option
-@click.option(
-    "--datasource-uid", metavar="UID", help="The data source that they open with, instead of the default one."
-)
-def render(directory: Path | None, check: bool, alerter_url: str | None, datasource_uid: str | None) -> None:
+@datasource_option
+def render(directory: Path | None, check: bool, alerter_url: str | None, datasource: str | None) -> None:
     """Write each dashboard into DIR as UID.json.
 
     Without DIR, in a checkout of Dutycycle: into dashboards/json. What is as it should be is not written again, and no
     other file is touched.
 
-    Exit codes: 0 fine, 1 with --check where something differs, 2 wrong usage.
+    Exit codes: 0 fine, 1 a file could not be read or written, or with --check where something differs, 2 wrong usage.
 
     \b
     Examples:
@@ -40,7 +39,7 @@ def render(directory: Path | None, check: bool, alerter_url: str | None, datasou
     chosen = directory or _of_the_checkout()
     url = None if alerter_url is None else base_url(alerter_url, "--alerter-url", secret=False)
     files = {
-        f"{uid}.json": text(adapted(model, alerter_url=url, datasource=datasource_uid)).encode()
+        f"{uid}.json": text(adapted(model, alerter_url=url, datasource=datasource)).encode()
         for uid, model in dashboards().items()
     }
     try:
@@ -51,7 +50,7 @@ def render(directory: Path | None, check: bool, alerter_url: str | None, datasou
             return
         left = sorted(path.name for path in chosen.glob("dutycycle-*.json") if path.name not in files)
     except OSError as error:
-        raise UsageError(f"{error.filename or chosen}: {error.strerror or error}") from error
+        raise DashboardsError(f"{error.filename or chosen}: {error.strerror or error}") from error
     for name in stale:
         state = "differs" if (chosen / name).exists() else "is missing"
         click.echo(f"{chosen / name} {state}: run `dutycycle-dashboards render {chosen}`", err=True)
@@ -77,7 +76,10 @@ def _content(path: Path) -> bytes | None:
 def _write(directory: Path, files: Mapping[str, bytes]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
-        # Grafana reads the directory every few seconds: no file is ever there by half.
-        partial = directory / f".{name}.part"
-        partial.write_bytes(content)
-        partial.replace(directory / name)
+        # Grafana reads the directory every few seconds: no file is ever there by half, whoever else renders.
+        partial = directory / f".{name}.{os.getpid()}.part"
+        try:
+            partial.write_bytes(content)
+            partial.replace(directory / name)
+        finally:
+            partial.unlink(missing_ok=True)
