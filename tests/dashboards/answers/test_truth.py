@@ -18,6 +18,7 @@ LATER = MIDNIGHT + DAY + 2 * HOUR
 """When everything has been recorded."""
 RANGES = {"increments of 5 minutes": 27 * HOUR, "increments of an hour": 7 * DAY}
 HALF_AN_HOUR = 1800.0
+HALF_A_DAY = 12 * 3600
 BOARD = {"panels": [], "templating": {"list": [variables.datasource(), variables.resolution(), *variables.filters()]}}
 
 
@@ -122,6 +123,17 @@ def test_capacity_is_what_stood_there(users_board: Dashboard, fleet_server: Prom
     [found] = by(users_board, fleet_server, f"sum_over_time({name}[$__range]) / 3600").values()
     # Less what it could not see while exporters were away.
     assert truth.capacity_hours() - 13 <= found <= truth.capacity_hours() + 3
+
+
+def test_quantiles_of_gpus_are_those_of_their_means(fleet_server: PrometheusServer, fleet: Fleet) -> None:
+    # What was recorded at most 5 minutes ago, over 5 minutes that ended a minute before.
+    moments = [at for at in range(HALF_A_DAY, 23 * 3600, 300) if truth.quiet(fleet, at - 720, at)]
+    assert len(moments) > 5
+    for at in moments:
+        rows = instant(fleet_server.url, recording.quantiles(), MIDNIGHT + at)
+        found = {float(row["metric"]["quantile"]): float(row["value"][1]) for row in rows}
+        expected = truth.means_of_gpus(fleet, at).quantile(list(recording.QUANTILES)).to_dict()
+        assert found == pytest.approx(expected, abs=0.5), at
 
 
 def test_filters_leave_what_they_name(fleet_server: PrometheusServer, jobs: pd.DataFrame) -> None:

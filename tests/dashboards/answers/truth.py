@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from tests.dashboards.answers.fleet import END, HOUR, NODES, Fleet
+from tests.dashboards.answers.fleet import DOWN, END, HOLD, HOUR, NODES, Fleet
 
 BINS = range(0, 100, 5)
 
@@ -65,3 +65,24 @@ def median(users: pd.DataFrame) -> float:
 def capacity_hours() -> float:
     """GPU-hours that stood there."""
     return sum(node.gpus for node in NODES) * END / HOUR
+
+
+def quiet(fleet: Fleet, since: float, until: float) -> bool:
+    """Whether no job began or ended, and no exporter was away or had just begun, from `since` to `until`."""
+    edges = {moment for job in fleet.jobs for moment in (job.start, job.until)}
+    down = [(moment, moment + DOWN + HOLD) for node in NODES for moment in node.restarts]
+    away = [span for node in NODES for span in node.away]
+    held = any(since <= edge + HOLD and edge <= until for edge in edges)
+    return not held and not any(begin <= until and since <= end for begin, end in (*down, *away))
+
+
+def means_of_gpus(fleet: Fleet, at: float) -> pd.Series[float]:
+    """Mean utilization in percent of each GPU that is held and measured."""
+    rows = [
+        {"gpu": (gpu.uuid, gpu.mig), "observed": job.share, "busy": job.share * job.utilization}
+        for job in fleet.jobs
+        if job.utilization is not None and job.start <= at <= job.until
+        for gpu in job.gpus
+    ]
+    found = pd.DataFrame(rows).groupby("gpu").sum()
+    return 100 * found["busy"] / found["observed"]
