@@ -104,5 +104,7 @@ def _as(fault: str, expr: str, where: str = "") -> str:
 def _of_node(expr: str) -> str:
     """Series of an exporter, which know only its address, with the node that it is on; else with the address for it."""
     nodes = "group by (instance, node) (gpu_expected)"
+    # Where several nodes have one address, it is not known which of them it is.
+    nodes = f"({nodes} and on (instance) count by (instance) ({nodes}) == 1)"
     known = f"({expr}) * on (instance) group_left (node) {nodes}"
     return f'({known} or label_replace(({expr}) unless on (instance) {nodes}, "node", "$1", "instance", "(.*)"))'

@@ -113,7 +113,7 @@ def _totals() -> tuple[Panel, ...]:
                 may_be_empty="nobody held a GPU, or increments are missing",
             ),
             unit=GPU_HOURS,
-            no_data="No recorded use or capacity in the range",
+            no_data="No recorded use or capacity",
         ),
         stat(
             "Cost",

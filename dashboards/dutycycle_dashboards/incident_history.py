@@ -14,6 +14,7 @@ from dutycycle_dashboards.panels import (
     table,
     timeseries,
 )
+from dutycycle_dashboards.promql import TARGET_LABELS
 
 _NEVER = "no incident was ever opened, or no alerter that evaluates was scraped in the range"
 
@@ -104,7 +105,7 @@ def by_rule() -> tuple[Panel, ...]:
             "Over the range. Rules that open again often have thresholds that do not suit the jobs; a rule that people "
             "close as `operator` or `intended` may be wrong here. Only what happened while an alerter was scraped.",
             (
-                Target(f"{grew('dutycycle_incidents_opened_total', 'rule', over)}", may_be_empty=_NEVER),
+                Target(" or 0 * ".join(_of_rules(over)), may_be_empty=_NEVER),
                 Target(f"{grew('dutycycle_incidents_reopened_total', 'rule', over)}", may_be_empty=_NEVER),
                 Target(f"{grew('dutycycle_incidents_resolved_total', 'rule', over)}", may_be_empty=_NEVER),
                 *(
@@ -130,8 +131,15 @@ def by_rule() -> tuple[Panel, ...]:
     )
 
 
+def _of_rules(over: str) -> tuple[str, ...]:
+    """What opened, and what else tells of a rule."""
+    others = ("reopened_total", "resolved_total", "wasted_gpu_seconds_total")
+    return tuple(grew(f"dutycycle_incidents_{name}", "rule", over) for name in ("opened_total", *others))
+
+
 def _wasted() -> str:
     """GPU-hours that each incident which is not resolved has wasted so far, by rule, whatever the filters."""
-    labels = "max by (incident, rule) (dutycycle_incident_opened_timestamp_seconds)"
-    hours = "max by (incident) (dutycycle_incident_wasted_gpu_seconds) / 3600"
-    return f"0 * {labels} + on (incident) group_left () ({hours})"
+    alerter = ", ".join(TARGET_LABELS)
+    seconds = f"max by ({alerter}, incident) (dutycycle_incident_wasted_gpu_seconds)"
+    told = f"0 * dutycycle_incident_opened_timestamp_seconds + on ({alerter}, incident) group_left () {seconds}"
+    return f"max by (cluster, incident, rule) ({told}) / 3600"

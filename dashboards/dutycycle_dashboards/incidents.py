@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from dutycycle_dashboards import variables
 from dutycycle_dashboards.board import Board, Section
 from dutycycle_dashboards.incident_history import by_rule, over_time
@@ -21,9 +24,10 @@ from dutycycle_dashboards.panels import (
     table,
     timeseries,
 )
-from dutycycle_dashboards.promql import selector
+from dutycycle_dashboards.promql import TARGET_LABELS, selector
 from dutycycle_dashboards.telling import telling
 
+OPENED = "dutycycle_incident_opened_timestamp_seconds"
 FILTERS = ("cluster", "scheduler", "account", "partition", "namespace", "user")
 """The dashboards' filters that incidents have as labels."""
 
@@ -59,19 +63,28 @@ _KEPT = ("datasource", "alerter")
 _TO_PAGE = Link("Evidence and advice", path="/incidents/{Incident}")
 _TO_NODE = Link("Show this node", NODE, {"node": "Node"}, keep=_KEPT)
 _TO_USER = Link("Show this user", USER, {"user": "User"}, keep=_KEPT)
-# A Slurm job is its workload; one of Kubernetes is known by its owner, and the user's pods are listed for it.
-_TO_JOB = Link("Show this job", JOB, {"workload": "Subject", "user": "User"}, keep=_KEPT)
+# A Slurm job is its workload. One of Kubernetes is known by its owner, and its pods are told by their names alone.
+_TO_JOB = Link("Show this job (Slurm)", JOB, {"workload": "Subject", "cluster": "Cluster"}, keep=_KEPT)
+_TO_PODS = Link("Choose among the user's jobs or pods", JOB, {"user": "User", "cluster": "Cluster"}, keep=_KEPT)
 
 
 def opened(*more: str) -> str:
     """When each incident that is not resolved was opened, by all its labels: once, however many alerters tell it."""
-    return f"max by ({_LABELS}) ({selector('dutycycle_incident_opened_timestamp_seconds', FILTERS, *more)})"
+    return f"max by ({_LABELS}) ({selector(OPENED, FILTERS, *more)})"
 
 
 def wasted(*more: str) -> str:
     """GPU-hours that each incident which is not resolved has wasted so far, by all its labels."""
-    hours = "max by (incident) (dutycycle_incident_wasted_gpu_seconds) / 3600"
-    return f"0 * {opened(*more)} + on (incident) group_left () ({hours})"
+    return wasted_by((_LABELS,), selector(OPENED, FILTERS, *more))
+
+
+def wasted_by(labels: Iterable[str], told: str) -> str:
+    """GPU-hours that the incidents told of have wasted so far. Numbers of incidents are an alerter's own: the two
+    series are of the same one.
+    """
+    alerter = ", ".join(TARGET_LABELS)
+    seconds = f"max by ({alerter}, incident) (dutycycle_incident_wasted_gpu_seconds)"
+    return f"max by ({', '.join(labels)}) (0 * {told} + on ({alerter}, incident) group_left () {seconds}) / 3600"
 
 
 def incidents() -> Board:
@@ -191,13 +204,14 @@ def _open_by_rule() -> Panel:
     return table(
         "By rule and severity",
         "Incidents that are not resolved, by rule. `In hand` are those of them that somebody acknowledged or snoozed.",
-        (*by_severity, handled),
+        (Target(f"count by (rule) ({opened()})", may_be_empty=_OPEN_BUT_NONE), *by_severity, handled),
         (
             Column("Rule", label="rule"),
-            Column("Critical", value=0, thresholds=(Threshold(None, BAD),)),
-            Column("Warning", value=1, thresholds=(Threshold(None, "orange"),)),
-            Column("Information", value=2),
-            Column("In hand", value=3),
+            Column("Open", value=0),
+            Column("Critical", value=1, thresholds=(Threshold(None, BAD),)),
+            Column("Warning", value=2, thresholds=(Threshold(None, "orange"),)),
+            Column("Information", value=3),
+            Column("In hand", value=4),
         ),
         sort="Critical",
         no_data="No incident that is not resolved, or no alerter answers",
@@ -210,11 +224,11 @@ def _open_over_time() -> Panel:
     return timeseries(
         "Not resolved, by severity",
         "Incidents that were not resolved, over time: since when is it bad? A step up at once has one cause, such as a "
-        "file system; a slow rise means that nobody looks after them. A gap: no alerter was scraped.",
-        Target(f"count by (severity) ({opened()})", "{{severity}}", may_be_empty=_OPEN_BUT_NONE),
+        "file system; a slow rise means that nobody looks after them. A gap: no alerter answered.",
+        *(replace(_count(f'severity="{severity}"'), legend=severity) for severity in SEVERITY_COLORS),
         stacked=True,
         colors=SEVERITY_COLORS,
-        no_data="No incident in the range, or no alerter was scraped",
+        no_data="No alerter was scraped in the range",
     )
 
 
@@ -259,7 +273,7 @@ def _jobs() -> Panel:
             Target(wasted(job), may_be_empty="no job has an incident"),
         ),
         _columns(
-            Column("Subject", label="subject", link=_TO_JOB),
+            Column("Subject", label="subject", link=_TO_JOB, or_link=_TO_PODS),
             Column("User", label="user", width=140, link=_TO_USER),
             Column("Account", label="account", width=120),
             Column("Cause", label="cause", texts=CAUSES),

@@ -54,6 +54,7 @@ def job() -> Board:
 def _variables() -> tuple[Model, ...]:
     owners = 'workload_gpu_allocated_seconds_total{cluster=~"$cluster", user=~"$user"}'
     held = job_queries.held()
+    none = 'label_replace(vector(1), "mark", "workload:none", "", "")'
     mark = f'label_replace(group by (workload) ({job_queries.ever_held()}), "mark", "workload:$1", "workload", "(.+)")'
     return (
         variables.datasource(),
@@ -68,7 +69,8 @@ def _variables() -> tuple[Model, ...]:
         variables.implied("nodes", f"label_values({held}, node)", description="The nodes of the chosen jobs"),
         variables.implied(
             "marks",
-            f"query_result({mark})",
+            # Without any tag Grafana would show everybody's incidents.
+            f"query_result({mark} or {none})",
             description="The tags of the chosen jobs' incidents",
             regex='/mark="([^"]+)"/',
         ),

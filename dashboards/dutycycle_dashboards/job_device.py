@@ -102,8 +102,11 @@ def _traffic(metric: str, direction: str) -> str:
 
 
 def _cpu() -> Panel:
-    used = f"sum by (node) (rate({job_queries.of_cgroups('workload_cpu_seconds_total')}{RATE}))"
-    limit = f"sum by (node) ({job_queries.of_cgroups('workload_cpu_limit_cores')})"
+    limits = job_queries.of_cgroups("workload_cpu_limit_cores")
+    rate = f"rate({job_queries.of_cgroups('workload_cpu_seconds_total')}{RATE})"
+    # One of several jobs may have no limit: then its time is in neither.
+    used = f"sum by (node) ({rate} and on (node, workload) {limits})"
+    limit = f"sum by (node) ({limits})"
     return timeseries(
         "CPU, of its limit",
         "CPU time of the job on each node over what its cgroup allows. Over 90 % with GPUs that wait: the host is too "

@@ -101,8 +101,11 @@ def distribution(window: str) -> str:
 
 
 def idle_gpus() -> str:
-    """GPUs that did nothing (0.5 % or less) in the last half hour of the range; absent where none was measured."""
-    measured = utilization("[30m]", GPU)
+    """GPUs that did nothing (0.5 % or less) in the last half hour of the range, of those that were measured for ten
+    minutes of it; absent where there is none.
+    """
+    observed = total("workload_gpu_observed_seconds_total", "[30m]", GPU, function="increase")
+    measured = f"({utilization('[30m]', GPU)} and on ({', '.join(GPU)}) {observed} > 600)"
     return f"count({measured} <= 0.5) or 0 * count({measured})"
 
 

@@ -33,7 +33,8 @@ TO_USER = Link(
     {"user": "User"},
     keep=("datasource", *(name for name in FILTERS if name != "user"), "alerter"),
 )
-TO_JOB = Link("Show this job", JOB, {"workload": "Job"}, keep=("datasource", "alerter"))
+# Each cluster has a job 4711: the rows of a table with such a link say which.
+TO_JOB = Link("Show this job", JOB, {"workload": "Job", "cluster": "Cluster"}, keep=("datasource", "alerter"))
 TO_NODE = Link("Show this node", NODE, {"node": "Node"}, keep=("datasource", "alerter"))
 TO_INCIDENT = Link("Open in the alerter's page", path="/incidents/{Incident}")
 
@@ -69,8 +70,8 @@ def incidents_count(filters: Iterable[str] = OF_INCIDENTS, *more: str) -> str:
 
 def open_incidents(filters: Iterable[str] = OF_INCIDENTS, *more: str, user: bool = True, height: int = 9) -> Panel:
     """The incidents that are not resolved, what each wasted so far, and where to read on."""
+    filters = tuple(filters)
     opened = incidents_opened(filters, *more)
-    wasted = "max by (incident) (dutycycle_incident_wasted_gpu_seconds)"
     return table(
         "Open incidents",
         "What the alerter found and nobody has resolved, whatever the time range: since when, the likely cause, and "
@@ -79,7 +80,7 @@ def open_incidents(filters: Iterable[str] = OF_INCIDENTS, *more: str, user: bool
         (
             Target(f"time() - {opened}", may_be_empty="no incident is open"),
             Target(
-                f"(0 * {opened} + on (incident) group_left () {wasted}) / 3600",
+                incidents.wasted_by(_INCIDENT, selector(incidents.OPENED, filters, *more)),
                 may_be_empty="no incident of a job is open",
             ),
         ),
@@ -118,6 +119,7 @@ def idle_gpus(filters: Iterable[str] = FILTERS, *more: str, user: bool = True, w
             Column("MIG", label="mig", width=90),
             *((Column("User", label="user", link=TO_USER),) if user else ()),
             Column("Job", label="workload", link=TO_JOB),
+            Column("Cluster", label="cluster", width=100),
             Column("Idle for", value=0, unit=SECONDS, width=130, thresholds=_IDLE),
         ),
         sort="Idle for",

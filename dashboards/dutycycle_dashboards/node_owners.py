@@ -24,7 +24,7 @@ from dutycycle_dashboards.panels import (
 )
 from dutycycle_dashboards.variables import Model
 
-_TO_JOB = Link("Show this job", JOB, {"workload": "Job"}, keep=("datasource", "alerter"))
+_TO_JOB = Link("Show this job", JOB, {"workload": "Job", "cluster": "Cluster"}, keep=("datasource", "alerter"))
 _TO_USER = Link("Show this user", USER, {"user": "User"})
 _HOT = (Threshold(None, GOOD), Threshold(80, FAIR), Threshold(88, BAD))
 
@@ -45,6 +45,7 @@ def gpus() -> Panel:
         "is cut into instances is held through these. Utilization is of the last 5 minutes; SM active of the last "
         "sample. Held and not busy for long is waste: write to the owner.",
         (
+            Target(node_queries.placed(node_queries.rows())),
             Target(node_queries.placed(f"0 * {node_queries.rows()} + {of_rows} {held} or 0 * {free}")),
             Target(node_queries.in_rows(recent), may_be_empty=NO_UTILIZATION),
             Target(
@@ -53,10 +54,7 @@ def gpus() -> Panel:
             ),
             Target(node_queries.in_rows(used), may_be_empty=UNREAD),
             Target(node_queries.in_rows(here("gpu_power_watts")), may_be_empty=no_mig),
-            Target(
-                node_queries.in_rows(f"max by (node, gpu_uuid, mig) ({here('gpu_temperature_celsius')})"),
-                may_be_empty=no_mig,
-            ),
+            Target(node_queries.in_rows(here("gpu_temperature_celsius")), may_be_empty=no_mig),
             Target(
                 node_queries.in_rows(f"1000 * {here('gpu_last_busy_timestamp_seconds')}"),
                 may_be_empty="none was busy since the exporter started",
@@ -69,15 +67,16 @@ def gpus() -> Panel:
             Column("Instance", label="mig", width=120, texts={"whole": "-"}),
             Column("Job", label="workload", link=_TO_JOB),
             Column("User", label="user", link=_TO_USER),
-            Column("Held", value=0, decimals=2, width=70, texts={"0": "free"}),
+            Column("Cluster", label="cluster", width=100),
+            Column("Held", value=1, decimals=2, width=70, texts={"0": "free"}),
             Column(
-                "Utilization", value=1, unit=PERCENT, decimals=0, gauge=True, least=0, most=100, thresholds=UTILIZATION
+                "Utilization", value=2, unit=PERCENT, decimals=0, gauge=True, least=0, most=100, thresholds=UTILIZATION
             ),
-            Column("SM active", value=2, unit=PERCENT, decimals=0, width=110),
-            Column("Memory", value=3, unit=PERCENT, decimals=0, width=100),
-            Column("Power", value=4, unit=WATTS, decimals=0, width=85),
-            Column("Hottest", value=5, unit=CELSIUS, decimals=0, width=95, thresholds=_HOT),
-            Column("Last busy", value=6, unit=WHEN, width=170),
+            Column("SM active", value=3, unit=PERCENT, decimals=0, width=110),
+            Column("Memory", value=4, unit=PERCENT, decimals=0, width=100),
+            Column("Power", value=5, unit=WATTS, decimals=0, width=85),
+            Column("Hottest", value=6, unit=CELSIUS, decimals=0, width=95, thresholds=_HOT),
+            Column("Last busy", value=7, unit=WHEN, width=170),
         ),
         sort="GPU",
         ascending=True,

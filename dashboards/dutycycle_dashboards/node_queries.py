@@ -6,7 +6,7 @@ from dutycycle_dashboards import promql
 
 RATE = "[$__rate_interval]"
 RANGE = "[$__range]"
-ROW = ("node", "gpu", "gpu_uuid", "mig", "mig_profile", "model", "workload", "user")
+ROW = ("node", "gpu", "gpu_uuid", "mig", "mig_profile", "model", "cluster", "workload", "user")
 """A row of the table of GPUs: a GPU or MIG instance and one that holds it, or nobody."""
 
 UNREAD = "NVML cannot be read: see the exporter's health"
@@ -52,14 +52,15 @@ def free() -> str:
 
 def rows() -> str:
     """1 for each of `ROW`: every GPU and instance with each that holds it, or with nobody; also GPUs that are cut."""
+    info = f"group by (node, gpu_uuid, mig, mig_profile) ({here('gpu_info')})"
     unowned = f"({here('gpu_info')} unless {_ON} {here('gpu_allocation')})"
     group = f"group by ({', '.join(name for name in ROW if name != 'mig_profile')})"
-    return f"({group} ({here('gpu_allocation')} or {unowned}) * {_ON} group_left (mig_profile) {here('gpu_info')})"
+    return f"({group} ({here('gpu_allocation')} or {unowned}) * {_ON} group_left (mig_profile) {info})"
 
 
 def in_rows(value: str) -> str:
     """A device series on every row of its device."""
-    return placed(f"0 * {rows()} + {_ON} group_left () ({value})")
+    return placed(f"0 * {rows()} + {_ON} group_left () max by (node, gpu_uuid, mig) ({value})")
 
 
 def placed(expr: str) -> str:

@@ -82,6 +82,8 @@ class Column:
     thresholds: tuple[Threshold, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
     """What is shown in place of these values."""
+    or_link: Link | None = None
+    """A second way to go on."""
     colors: Mapping[str, str] = field(default_factory=dict)
     """The colours of these values."""
     missing: str = "-"
@@ -448,13 +450,15 @@ def table(
 ) -> Panel:
     """Rows by the labels that the targets share; asked at the range's end. Only the columns are shown, in their order.
 
-    Sorted by the column with the title `sort`, the largest first unless `ascending`.
+    Sorted by the column with the title `sort`, the largest first unless `ascending`. Every target but the first only
+    has rows that the first has, too: where one alone answers, it is the first.
     """
     fields = {_field(column, len(targets)): column for column in columns}
     rename = {name: column.title for name, column in fields.items()}
     if len(targets) > 1:
         # Where all targets but one have no answer, Grafana gives that one's values no letter.
-        rename["Value"] = next(column.title for column in columns if column.value is not None)
+        first = next((column.title for column in columns if column.value == 0), None)
+        rename |= {"Value": first} if first else {}
     shown: Model = {"id": "filterFieldsByName", "options": {"include": {"names": [*fields, *rename.keys() - fields]}}}
     order: Model = {
         "id": "organize",
@@ -595,6 +599,6 @@ def _column(column: Column) -> Model:
         properties.append({"id": "custom.cellOptions", "value": {"type": "color-text"}})
     if column.texts or column.colors:
         properties.append({"id": "mappings", "value": [_mapping(column.texts, column.colors)]})
-    if column.link is not None:
-        properties.append({"id": "links", "value": [column.link.model()]})
+    if links := [link.model() for link in (column.link, column.or_link) if link is not None]:
+        properties.append({"id": "links", "value": links})
     return {"matcher": {"id": "byName", "options": column.title}, "properties": properties}

@@ -152,7 +152,8 @@ def _jobs() -> Panel:
         "own here. Hours are of one sample a minute: of a job that ended they are up to half a minute for each GPU too "
         "many.",
         (
-            Target(f"{held} / 3600"),
+            # A job that has just begun holds GPUs before it has a sum.
+            Target(f"{held} / 3600 or 0 * {listed.gpus_now(_JOB, OTHERS, *ONE)}"),
             Target(f"{owned.wasted(_JOB, filters=OTHERS, more=ONE)} / 3600", may_be_empty=not_measured),
             Target(owned.mean(_JOB, filters=OTHERS, more=ONE), may_be_empty=not_measured),
             Target(f"count by ({', '.join(_JOB)}) ({devices})"),

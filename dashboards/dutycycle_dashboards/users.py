@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dutycycle_dashboards import listed, promql, variables
 from dutycycle_dashboards.board import Board, Section
-from dutycycle_dashboards.links import USERS
+from dutycycle_dashboards.links import INCIDENTS, USERS, Link
 from dutycycle_dashboards.listed import NO_USAGE, NOTHING
 from dutycycle_dashboards.panels import (
     GPU_HOURS,
@@ -142,10 +142,7 @@ def _table() -> Panel:
         f"Users of whom nothing was measured have no mean. What nobody knows the user of is one row. {_BIAS}",
         "user",
         Column("User", label="user", link=listed.TO_USER, missing="unknown user"),
-        Target(
-            f"count by (user) ({listed.incidents_opened(listed.OF_INCIDENTS, promql.KNOWN)})",
-            may_be_empty="no incident is open",
-        ),
+        listed.incidents_opened(listed.OF_INCIDENTS, promql.KNOWN),
         height=14,
     )
 
@@ -156,15 +153,13 @@ def _accounts() -> Panel:
         "The same by account (of Slurm; empty on Kubernetes unless pods say theirs).",
         "account",
         Column("Account", label="account"),
-        Target(
-            f"count by (account) ({listed.incidents_opened(listed.OF_INCIDENTS, HAS_ACCOUNT)})",
-            may_be_empty="no incident is open",
-        ),
+        listed.incidents_opened(listed.OF_INCIDENTS, HAS_ACCOUNT),
         height=9,
     )
 
 
-def _usage(title: str, description: str, by: str, first: Column, incidents: Target, *, height: int) -> Panel:
+def _usage(title: str, description: str, by: str, first: Column, opened: str, *, height: int) -> Panel:
+    to_incidents = Link("Show these incidents", INCIDENTS, {by: first.title}, keep=("datasource", "alerter"))
     allocated, observed = promql.used("allocated", [by]), promql.used("observed", [by])
     return table(
         title,
@@ -175,7 +170,7 @@ def _usage(title: str, description: str, by: str, first: Column, incidents: Targ
             Target(promql.wasted_hours([by])),
             Target(promql.utilization([by])),
             Target(f"100 * ({observed} or 0 * {allocated}) / ({allocated} > 0)"),
-            incidents,
+            Target(f"count by ({by}) ({opened}) and on ({by}) {allocated}", may_be_empty="no incident is open"),
         ),
         (
             first,
@@ -184,7 +179,7 @@ def _usage(title: str, description: str, by: str, first: Column, incidents: Targ
             Column("Wasted", value=2, unit=GPU_HOURS, decimals=1),
             listed.mean_column(3, 240),
             Column("Coverage", value=4, unit=PERCENT, decimals=0, thresholds=_COVERED),
-            Column("Incidents", value=5, decimals=0, width=110),
+            Column("Incidents", value=5, decimals=0, width=110, link=to_incidents),
         ),
         sort="Wasted",
         no_data=NO_USAGE,

@@ -196,7 +196,9 @@ def test_no_incident_is_0_and_no_alerter_is_no_number(title: str, well: Asked, n
 def test_two_alerters_tell_of_the_same_incidents(broken: Asked) -> None:
     numbers = {title: broken(INCIDENTS, title)[()] for title in ("Critical", "Faults", "Warnings", "Oldest", "Waste")}
     assert numbers == {"Critical": 2, "Faults": 1, "Warnings": 1, "Oldest": 3 * 3600, "Waste": 3}
-    assert broken(INCIDENTS, "By rule and severity", "rule") == {("idle",): 1, ("gpu_fault",): 1}
+    rules = {("idle",): 1, ("gpu_fault",): 1}
+    assert broken(INCIDENTS, "By rule and severity", "rule") == rules | {("uneven",): 1}
+    assert broken(INCIDENTS, "By rule and severity", "rule", place=1) == rules
     assert broken(INCIDENTS, "Faults of GPUs and nodes", "incident") == {("3",): 3 * 3600}
     ages = {("1", "alice"): 3600, ("2", "bob"): 2 * 3600}
     assert broken(INCIDENTS, "Jobs", "incident", "user") == ages

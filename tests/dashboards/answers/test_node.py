@@ -95,7 +95,7 @@ def test_the_timeline_has_one_owner_at_a_time_for_every_gpu_and_instance(board: 
 def test_the_table_has_every_gpu_with_each_that_holds_it(board: Dashboard) -> None:
     rows = {
         (row["metric"]["gpu"], row["metric"]["mig"], row["metric"].get("user", "")): float(row["value"][1])
-        for row in asked(board, "GPUs")
+        for row in asked(board, "GPUs", "B")
     }
     assert rows == {
         ("0", "whole", "bob"): 1,

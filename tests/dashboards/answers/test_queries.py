@@ -80,3 +80,26 @@ def test_every_choice_has_values(uid: str, fleet_server: PrometheusServer) -> No
     if "res" in found.variables:
         assert found.variables["res"].values == ("5m",)
         assert opened(fleet_server.url, uid, 7 * 24).variables["res"].values == ("1h",)
+
+
+TABLES = [
+    pytest.param(uid, panel, id=f"{uid}-{panel['title']}")
+    for uid, panel in {(uid, panel["id"]): (uid, panel) for uid, panel, _ in asked()}.values()
+    if panel["type"] == "table" and len(panel["targets"]) > 1
+]
+
+
+@pytest.mark.parametrize(("uid", "panel"), TABLES)
+def test_what_alone_has_rows_in_a_table_is_its_first_query(
+    uid: str, panel: dict[str, Any], fleet_server: PrometheusServer
+) -> None:
+    """Grafana does not say whose values they are where one query alone answers."""
+    shown = set(panel["transformations"][-1]["options"]["indexByName"])
+
+    def rows(target: dict[str, Any]) -> set[frozenset[tuple[str, str]]]:
+        found = opened(fleet_server.url, uid, 6).ask(panel, target)
+        return {frozenset((name, value) for name, value in row["metric"].items() if name in shown) for row in found}
+
+    first, *others = panel["targets"]
+    for other in others:
+        assert rows(other) <= rows(first), other["refId"]
