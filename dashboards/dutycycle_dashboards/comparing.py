@@ -25,8 +25,8 @@ def difference(stored: Model, wanted: Model) -> str:
 def compared(stored: Model, wanted: Model) -> tuple[Any, Any]:
     """Both without what says nothing: what is Grafana's own, and what only one of them says, where it is empty."""
     own = set(_GRAFANAS)
-    versions = stored.get("schemaVersion"), wanted.get("schemaVersion")
-    if all(isinstance(one, int) for one in versions) and versions[0] > versions[1]:
+    theirs, ours = stored.get("schemaVersion"), wanted.get("schemaVersion")
+    if isinstance(theirs, int) and isinstance(ours, int) and theirs > ours:
         # A newer Grafana brings what it saves to the schema of its own.
         own.add("schemaVersion")
     return _both(_without(stored, own), _without(wanted, own))
