@@ -73,7 +73,8 @@ system_test() {
     grafana_schema "$dir"
 }
 
-# The JSON Schema of dashboards, made from Grafana's own types. Of npm only the schema stays.
+# The JSON Schema of dashboards, made from Grafana's own types. Of npm only the schema stays. One test alone needs it:
+# where it cannot be made, that is said, and only CI stops.
 grafana_schema() {
     local dir=$1 from=tests/dashboards/grafana_schema scratch file fresh=yes
     for file in "$from"/*; do [ "$dir/grafana-schema.json" -nt "$file" ] || fresh=; done
@@ -81,14 +82,24 @@ grafana_schema() {
     scratch=$(mktemp -d)
     echo "setup: making the JSON Schema of Grafana's dashboards"
     cp "$from"/* "$scratch/"
-    (
-        cd "$scratch"
-        npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
-        node_modules/.bin/ts-json-schema-generator --tsconfig tsconfig.json --path dashboard.ts --type '*' -o schema.json
-    )
-    mv "$scratch/schema.json" "$dir/grafana-schema.json"
-    rm -rf "$scratch"
+    if schema_made "$scratch"; then
+        mv "$scratch/schema.json" "$dir/grafana-schema.json"
+        rm -rf "$scratch"
+        return 0
+    fi
+    # An old one would be of other types.
+    rm -rf "$scratch" "$dir/grafana-schema.json"
+    [ "${CI:-}" != true ] || fail "the JSON Schema of Grafana's dashboards was not made"
+    printf 'setup: %s\n' "the JSON Schema of Grafana's dashboards was not made (it needs npm's registry and Node.js 18 or newer):" \
+        "tests/dashboards/test_schema.py is skipped. To try again: rm $dir/.test, and make test." >&2
 }
+
+# Called in a condition, where errors end nothing by themselves.
+schema_made() (
+    cd "$1" &&
+        npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null &&
+        node_modules/.bin/ts-json-schema-generator --tsconfig tsconfig.json --path dashboard.ts --type '*' -o schema.json
+)
 
 # PostgreSQL's server, of which the tests start their own. Its package would make and start one as well, unless what
 # makes it is told not to; where that was installed before, it is left as it is.

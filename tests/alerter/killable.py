@@ -17,7 +17,8 @@ from dutycycle_alerter.sources.scrape import ScrapeSource
 from dutycycle_alerter.store.database import open_database
 from tests.alerter.killing_itself import killing_itself
 
-PATIENCE = 300.0
+PATIENCE = 240.0
+"""Seconds; fewer than any test may take, so that what was waited for is said."""
 
 _NOTIFY = {
     "owners": {"wasted_gpu_hours": 0},

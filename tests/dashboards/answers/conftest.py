@@ -15,6 +15,15 @@ from tests.dashboards.answers.fleet import DAY, MIDNIGHT, Fleet
 from tests.prometheus.evaluated import evaluate
 from tests.prometheus.server import PrometheusServer
 
+_MAKING = 900
+"""Seconds that a test may take whose worker makes the data, or waits for another's: several workers share few cores."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "fleet_data" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(_MAKING))
+
 
 @pytest.fixture(scope="session")
 def fleet() -> Fleet:
@@ -25,16 +34,16 @@ def fleet() -> Fleet:
 def fleet_data(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Prometheus' data: a day of scrapes, and what the real recording rules make of them until two hours later.
 
-    Made once for all workers of a run.
+    Made once for all workers of a run. It is there as a whole or not at all: who makes it may be stopped.
     """
     base = tmp_path_factory.getbasetemp()
     shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "fleet"
-    shared.mkdir(exist_ok=True)
-    with (shared / "lock").open("w") as lock:
+    with shared.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (shared / "made").exists():
-            _make(fleet, shared)
-            (shared / "made").touch()
+        if not shared.exists():
+            part = tmp_path_factory.mktemp("fleet-part")
+            _make(fleet, part)
+            part.rename(shared)
     return shared / "data"
 
 
