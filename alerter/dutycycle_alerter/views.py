@@ -30,6 +30,8 @@ class IncidentFilter:
     scheduler: str = ""
     node: str = ""
     text: str = ""
+    resolved_after: float | None = None
+    """Of those that are resolved, only such as were so after this time."""
 
 
 @dataclass(frozen=True, slots=True)

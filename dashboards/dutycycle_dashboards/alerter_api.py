@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.client import HTTPException
+from math import ceil
 from pathlib import Path
 from typing import IO, Any
 from urllib.error import HTTPError
@@ -29,6 +30,10 @@ Model = dict[str, Any]
 PAGE = 200
 MOST = 20_000
 """Incidents that are read at most."""
+_OVERLAP = 10
+_DAY = 86400.0
+_LONGEST = 366
+"""Days that the alerter looks back; for longer it is asked for all."""
 _BYTES = 32 * 2**20
 """Of one answer: beyond it a smaller page is asked for."""
 _REMEDIES = {
@@ -61,15 +66,21 @@ class Alerter:
                 raise UsageError(f"--alerter-ca-file: {why}") from error
         if is_loopback(urlsplit(url).hostname or ""):
             handlers.append(ProxyHandler({}))
+        self.left_out = 0
         self._opener: OpenerDirector = build_opener(*handlers)
 
-    def incidents(self) -> Iterator[Model]:
-        """Every incident, those that are not resolved first; each once, although some may be opened meanwhile."""
+    def incidents(self, within: float) -> Iterator[Model]:
+        """Incidents that are not resolved, then those that were within so many seconds; each once. Pages overlap, for
+        an incident that is resolved or opened meanwhile moves the others. `left_out` is how many came after the last
+        that is read.
+        """
         seen: set[int] = set()
         offset, size = 0, PAGE
+        days = ceil(within / _DAY)
+        since = {"since": f"{days}d"} if days <= _LONGEST else {}
         while offset < MOST:
             try:
-                rows, total = self._page(offset, size)
+                rows, total = self._page(since, offset, size)
             except _TooLargeError:
                 if size == 1:
                     raise AlerterError(f"{self._url}: one incident alone is more than {_BYTES >> 20} MiB") from None
@@ -79,12 +90,14 @@ class Alerter:
                 if row["id"] not in seen:
                     seen.add(row["id"])
                     yield row
-            offset += len(rows)
-            if not rows or offset >= total:
+            reached = offset + len(rows)
+            self.left_out = max(0, total - reached)
+            if not rows or not self.left_out:
                 return
+            offset = reached - min(_OVERLAP, len(rows) // 2)
 
-    def _page(self, offset: int, size: int) -> tuple[list[Model], int]:
-        answer = self._asked(f"/api/v1/incidents?{urlencode({'limit': size, 'offset': offset})}")
+    def _page(self, since: Mapping[str, str], offset: int, size: int) -> tuple[list[Model], int]:
+        answer = self._asked(f"/api/v1/incidents?{urlencode({**since, 'limit': size, 'offset': offset})}")
         rows, total = (answer.get("incidents"), answer.get("total")) if isinstance(answer, dict) else (None, None)
         if not isinstance(rows, list) or not isinstance(total, int) or not all(map(_is_incident, rows)):
             raise AlerterError(

@@ -201,6 +201,8 @@ def _conditions(wanted: IncidentFilter) -> list[sa.ColumnElement[bool]]:
         value = getattr(wanted, name)
         if value:
             conditions.append(columns[name] == value)
+    if wanted.resolved_after is not None:
+        conditions.append(sa.or_(ACTIVE, columns.resolved_at >= wanted.resolved_after))
     if wanted.node:
         # `nodes` is space-separated and space-framed, so that gpu1 does not match gpu10.
         conditions.append(columns.nodes.contains(f" {wanted.node} ", autoescape=True))

@@ -54,6 +54,8 @@ class IncidentsQuery(BaseModel):
     node: Text = ""
     text: Text = ""
     """Looked for in subject, user, account and cause."""
+    since: LookBack | None = None
+    """Those that are active, and those that were resolved within this time, written like 7d or 12h; without it, all."""
     limit: int = Field(default=100, ge=1, le=1000)
     offset: int = Field(default=0, ge=0, le=10_000_000)
 
@@ -61,10 +63,12 @@ class IncidentsQuery(BaseModel):
 @router.get("/incidents")
 def incidents(site: SiteOf, query: Annotated[IncidentsQuery, Query()]) -> wire.IncidentsAnswer:
     """Incidents, active ones first, newest first."""
-    given = query.model_dump(exclude={"state", "limit", "offset"})
-    wanted = IncidentFilter(states=frozenset(query.state), **given)
+    status = site.reader.status()
+    given = query.model_dump(exclude={"state", "since", "limit", "offset"})
+    after = None if query.since is None else site.clock() - query.since / status.time_scale
+    wanted = IncidentFilter(states=frozenset(query.state), resolved_after=after, **given)
     rows, total = site.reader.incidents(wanted, limit=query.limit, offset=query.offset)
-    return answers.incidents_answer(rows, total, query.offset, site.reader.status())
+    return answers.incidents_answer(rows, total, query.offset, status)
 
 
 @router.get("/incidents/{incident_id:int}", responses=NOT_FOUND)

@@ -84,7 +84,8 @@ def annotate(
     what has changed; run it every few minutes from a timer or cron. Annotations of others are never touched, and
     none is removed but a second copy of the same. One that Grafana refuses does not stop the others.
 
-    Exit codes: 0 fine, 1 Grafana or the alerter was not reached or refused, 2 wrong usage.
+    Exit codes: 0 fine, 1 Grafana or the alerter was not reached or refused, or there are more than 20,000 incidents, 2
+    wrong usage.
 
     \b
     Examples:
@@ -100,7 +101,7 @@ def annotate(
     )
     grafana = connected(url, token_file, ca_file, timeout)
     counts: Counter[Change] = Counter()
-    for one in annotated(grafana, _marks(source, time.time() - since), dry_run=dry_run):
+    for one in annotated(grafana, _marks(source, since), dry_run=dry_run):
         counts[one.change] += 1
         if one.change is not Change.UNCHANGED:
             click.echo(f"{one.change:<9} {one.mark.text}")
@@ -109,13 +110,19 @@ def annotate(
     shown = [change for change in Change if change not in _SELDOM or counts[change]]
     summary = ", ".join(f"{counts[change]} {change}" for change in shown)
     click.echo(f"would be: {summary}" if dry_run else summary)
-    if counts[Change.REFUSED]:
+    if source.left_out:
+        click.echo(
+            f"{source.left_out} more incidents are not read, those that were opened first; a shorter --since has fewer",
+            err=True,
+        )
+    if counts[Change.REFUSED] or source.left_out:
         sys.exit(1)
 
 
-def _marks(source: Alerter, since: float) -> Iterator[Mark]:
+def _marks(source: Alerter, within: float) -> Iterator[Mark]:
+    since = time.time() - within
     skipped: list[str] = []
-    for incident in source.incidents():
+    for incident in source.incidents(within):
         try:
             found = mark(incident)
         except (ValueError, OverflowError):
