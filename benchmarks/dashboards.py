@@ -21,7 +21,8 @@ import yaml
 
 from benchmarks.cluster.day import DAY, HOUR, USERS, Day, increments
 from benchmarks.cluster.fleet import MODEL, Fleet
-from dutycycle_dashboards import links, render
+from dutycycle_dashboards import render
+from dutycycle_dashboards.building import links
 from tests.dashboards.answers.asking import instant
 from tests.dashboards.answers.interpolation import Dashboard
 from tests.prometheus.evaluated import RULES

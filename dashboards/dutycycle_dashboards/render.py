@@ -6,14 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from dutycycle_dashboards.board import Board
-from dutycycle_dashboards.fleet import fleet
-from dutycycle_dashboards.incidents import incidents
-from dutycycle_dashboards.job import job
-from dutycycle_dashboards.node import node
-from dutycycle_dashboards.operations import operations
-from dutycycle_dashboards.user import user
-from dutycycle_dashboards.users import users
+from dutycycle_dashboards.boards.fleet import fleet
+from dutycycle_dashboards.boards.incidents import incidents
+from dutycycle_dashboards.boards.job import job
+from dutycycle_dashboards.boards.node import node
+from dutycycle_dashboards.boards.operations import operations
+from dutycycle_dashboards.boards.user import user
+from dutycycle_dashboards.boards.users import users
+from dutycycle_dashboards.building.board import Board
 
 BOARDS: tuple[Board, ...] = (fleet(), users(), user(), job(), node(), incidents(), operations())
 """In the order in which people meet them."""

@@ -8,8 +8,8 @@ import pytest
 
 from dutycycle_alerter.incidents.model import Incident
 from dutycycle_alerter.views import IncidentFilter
-from dutycycle_dashboards import alerter_api
-from dutycycle_dashboards.alerter_api import Alerter
+from dutycycle_dashboards.publishing import alerter_api
+from dutycycle_dashboards.publishing.alerter_api import Alerter
 from tests.alerter.web.conftest import Client
 from tests.alerter.web.conftest import serve as serve  # noqa: PLC0414 - fixtures
 from tests.alerter.web.doubles import FixedReader, incident

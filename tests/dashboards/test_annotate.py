@@ -17,7 +17,7 @@ from dutycycle_alerter.incidents.model import Incident, Resolution, State
 from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.settings.web import Auth
 from dutycycle_alerter.views import IncidentFilter
-from dutycycle_dashboards.marks import key_of
+from dutycycle_dashboards.publishing.marks import key_of
 from tests.alerter.conftest import simulated as simulated  # noqa: PLC0414 - fixtures
 from tests.alerter.conftest import store_file as store_file  # noqa: PLC0414
 from tests.alerter.web.conftest import Client, Live

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dutycycle_dashboards.marks import Mark, key_of, mark
+from dutycycle_dashboards.publishing.marks import Mark, key_of, mark
 
 
 def shown(**changes: object) -> Mark:

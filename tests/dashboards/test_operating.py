@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from dutycycle_dashboards.links import INCIDENTS, OPERATIONS
-from dutycycle_dashboards.promql import FILTERS
+from dutycycle_dashboards.building.links import INCIDENTS, OPERATIONS
+from dutycycle_dashboards.building.promql import FILTERS
 from dutycycle_dashboards.render import dashboards
 from tests.prometheus.server import PrometheusServer
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dutycycle_dashboards import owned
+from dutycycle_dashboards.boards import owned
 from tests.prometheus.server import program
 
 NOW = 10_000

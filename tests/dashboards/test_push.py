@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dutycycle_dashboards.comparing import difference
+from dutycycle_dashboards.publishing.comparing import difference
 from dutycycle_dashboards.render import dashboards
 from tests.dashboards.command import Done, dutycycle_dashboards, environment, program
 from tests.dashboards.conftest import reached, together

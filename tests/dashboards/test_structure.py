@@ -11,7 +11,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from dutycycle_dashboards.panels import AS_IT_IS, LINE, QUIET
+from dutycycle_dashboards.building.panel import LINE
+from dutycycle_dashboards.building.units import AS_IT_IS, QUIET
 from dutycycle_dashboards.render import dashboards
 
 Model = dict[str, Any]

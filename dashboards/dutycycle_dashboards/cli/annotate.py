@@ -13,12 +13,12 @@ from typing import Any
 
 import click
 
-from dutycycle_dashboards.address import base_url, token
-from dutycycle_dashboards.alerter_api import Alerter
-from dutycycle_dashboards.annotating import Change
-from dutycycle_dashboards.annotating import annotate as annotated
 from dutycycle_dashboards.cli.options import connected, grafana_options
-from dutycycle_dashboards.marks import Mark, mark
+from dutycycle_dashboards.publishing.address import base_url, token
+from dutycycle_dashboards.publishing.alerter_api import Alerter
+from dutycycle_dashboards.publishing.annotating import Change
+from dutycycle_dashboards.publishing.annotating import annotate as annotated
+from dutycycle_dashboards.publishing.marks import Mark, mark
 
 _SELDOM = (Change.MERGED, Change.REFUSED)
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

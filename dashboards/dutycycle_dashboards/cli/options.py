@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from dutycycle_dashboards.address import base_url, token
-from dutycycle_dashboards.grafana import Grafana
+from dutycycle_dashboards.publishing.address import base_url, token
+from dutycycle_dashboards.publishing.grafana import Grafana
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

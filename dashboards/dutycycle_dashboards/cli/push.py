@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from dutycycle_dashboards.adapting import adapted
-from dutycycle_dashboards.address import base_url
 from dutycycle_dashboards.cli.options import alerter_url_option, connected, datasource_option, grafana_options
-from dutycycle_dashboards.pushing import Change, Pushed
-from dutycycle_dashboards.pushing import push as pushed
+from dutycycle_dashboards.publishing.address import base_url
+from dutycycle_dashboards.publishing.pushing import Change, Pushed
+from dutycycle_dashboards.publishing.pushing import push as pushed
 from dutycycle_dashboards.render import dashboards
 
 _COLORS = {Change.CREATED: "green", Change.CHANGED: "yellow", Change.UNCHANGED: None}

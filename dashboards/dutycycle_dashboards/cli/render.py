@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 
 from dutycycle_dashboards.adapting import adapted
-from dutycycle_dashboards.address import base_url
 from dutycycle_dashboards.cli.options import alerter_url_option, datasource_option
 from dutycycle_dashboards.errors import DashboardsError, UsageError
+from dutycycle_dashboards.publishing.address import base_url
 from dutycycle_dashboards.render import dashboards, text
 
 _PACKAGE = Path(__file__).resolve().parents[2]

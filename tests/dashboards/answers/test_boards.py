@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from dutycycle_dashboards import render
-from dutycycle_dashboards.links import FLEET, USER, USERS
+from dutycycle_dashboards.building.links import FLEET, USER, USERS
 from tests.dashboards.answers import truth
 from tests.dashboards.answers.fleet import DAY, END, HOUR, MIDNIGHT, Fleet
 from tests.dashboards.answers.interpolation import Dashboard

@@ -18,8 +18,8 @@ from dutycycle_alerter.sources.prometheus import PrometheusSource
 from dutycycle_alerter.store.database import open_database
 from dutycycle_alerter.store.reader import open_reader
 from dutycycle_alerter.usage import UserUsage, hours_histogram, median_percent, users_histogram, users_under
-from dutycycle_dashboards import promql
-from dutycycle_dashboards.links import USERS
+from dutycycle_dashboards.building import promql
+from dutycycle_dashboards.building.links import USERS
 from dutycycle_dashboards.render import dashboards
 from tests.alerter.cli.test_tables import Shell
 from tests.dashboards.answers import fleet

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from dutycycle_dashboards import render
-from dutycycle_dashboards.links import FLEET, USER
+from dutycycle_dashboards.building.links import FLEET, USER
 from tests.dashboards.answers.fleet import DAY, HOUR, MIDNIGHT, Fleet, Job
 from tests.dashboards.answers.interpolation import Dashboard
 from tests.prometheus.server import PrometheusServer

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from dutycycle_dashboards import board, links, render
+from dutycycle_dashboards import render
+from dutycycle_dashboards.building import board, links
 from tests.dashboards.answers.contract import metrics
 from tests.dashboards.answers.fleet import END, HOUR, MIDNIGHT, Fleet
 from tests.dashboards.answers.interpolation import Dashboard

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pandas as pd
 import pytest
 
-from dutycycle_dashboards import promql, recording, variables
+from dutycycle_dashboards import recording
+from dutycycle_dashboards.building import promql, variables
 from tests.dashboards.answers import truth
 from tests.dashboards.answers.asking import instant
 from tests.dashboards.answers.fleet import DAY, HOUR, MIDNIGHT, Fleet

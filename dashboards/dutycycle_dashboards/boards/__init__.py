@@ -1,0 +1,1 @@
+"""The dashboards, a module (or a few) each, and what several of them list."""

@@ -1,0 +1,1 @@
+"""Bringing dashboards and incidents into a Grafana: its API, what differs, and what is written."""
