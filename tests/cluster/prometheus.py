@@ -16,7 +16,7 @@ class ForgetfulPrometheus(PrometheusServer):
     def __init__(self, directory: Path, targets: Iterable[str], *, interval: str) -> None:
         self._targets = tuple(targets)
         super().__init__(directory, targets=self._targets, interval=interval)
-        self._kept = self._data
+        self._kept = self.data
 
     def forget(self) -> None:
         """Restarts with an empty disk and nothing to scrape: every query is answered, with nothing."""
@@ -34,6 +34,6 @@ class ForgetfulPrometheus(PrometheusServer):
 
     def _restart(self, data: Path, targets: Iterable[str]) -> None:
         self.stop()
-        self._data = data
+        self.data = data
         self.configure(targets)
         self.start()
