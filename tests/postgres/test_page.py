@@ -10,6 +10,7 @@ import urllib3
 from dutycycle_alerter.store import patient, postgresql
 from dutycycle_alerter.store.database import open_database
 from dutycycle_alerter.store.reader import StoreReader
+from dutycycle_alerter.web import shared
 from dutycycle_alerter.web.app import create_app
 from dutycycle_alerter.web.listen import ListenAddress
 from dutycycle_alerter.web.server import Server
@@ -28,6 +29,8 @@ def frozen(server: PostgresServer) -> tuple[Callable[[], None], Callable[[], Non
 def test_a_store_that_does_not_answer_is_told_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patient, "THERE_LIMIT", 0.5)
     monkeypatch.setattr(postgresql, "_ANSWER_LIMIT", 0.5)
+    # What the scrape before read would do for a second.
+    monkeypatch.setattr(shared, "_FRESH", 0.0)
     pool = urllib3.PoolManager(retries=False, timeout=60)
     with (
         PostgresServer() as server,

@@ -49,14 +49,14 @@ def _left(rule: dict[str, str]) -> str:
 
 
 def _record(server: PrometheusServer, group: dict[str, Any], spans: Iterable[Span]) -> None:
-    # The same name for all: a group's times depend on its file's.
-    path = server.directory / "rules.yaml"
-    path.write_text(yaml.safe_dump({"groups": [group]}))
+    # A group's times depend on the path of its file as it is given: this one's are always the same.
+    (server.directory / "rules.yaml").write_text(yaml.safe_dump({"groups": [group]}))
     for start, end in spans:
         command = ["tsdb", "create-blocks-from", "rules", f"--start={start:.0f}", f"--end={end:.0f}"]
         flags = [f"--url={server.url}", f"--output-dir={server.data}", f"--eval-interval={group['interval']}"]
         done = subprocess.run(
-            [program("promtool"), *command, *flags, str(path)],
+            [program("promtool"), *command, *flags, "rules.yaml"],
+            cwd=server.directory,
             capture_output=True,
             text=True,
             check=False,
