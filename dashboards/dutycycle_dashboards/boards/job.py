@@ -144,28 +144,31 @@ def _unevenness() -> Panel:
 
 
 def _by_gpu() -> Panel:
-    return barchart(
+    return _side_by_side(
         "Mean per GPU",
         "Busy over measured time in the range, of each GPU. Equal bars: even. One lower: a straggler, or rank 0 with "
         "other work. Some at 0: GPUs that the job does not use.",
-        Target(f"max by (device) ({job_queries.named(job_queries.utilization(RANGE, GPU))})", may_be_empty=MEASURED),
-        x="device",
-        series="Mean utilization",
-        unit=PERCENT,
-        most=100,
-        thresholds=UTILIZATION,
-        no_data="Not measured: MIG without GPM?",
-        height=8,
+        f"max by (device) ({job_queries.named(job_queries.utilization(RANGE, GPU))})",
+        "device",
     )
 
 
 def _by_node() -> Panel:
-    return barchart(
+    return _side_by_side(
         "Mean per node",
         "Busy over measured time in the range, of each node's GPUs. One lower: compare that node's CPU, pressure, "
         "throttling and links with the others'.",
-        Target(job_queries.utilization(RANGE, ("node",)), may_be_empty=MEASURED),
-        x="node",
+        job_queries.utilization(RANGE, ("node",)),
+        "node",
+    )
+
+
+def _side_by_side(title: str, description: str, expr: str, label: str) -> Panel:
+    return barchart(
+        title,
+        description,
+        Target(expr, may_be_empty=MEASURED),
+        x=label,
         series="Mean utilization",
         unit=PERCENT,
         most=100,
