@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import click
 
 from dutycycle_alerter import figures
 from dutycycle_alerter.cli.reading import in_seconds
+from dutycycle_alerter.cli.stopping import Stop, stop_signals
 from dutycycle_alerter.errors import SourceError
 from dutycycle_alerter.printable import printable
 from dutycycle_alerter.recordings.record import Recorder
@@ -41,7 +37,7 @@ def record(url: str, out: Path, interval: float, duration: float) -> None:
     """
     fetcher = Fetcher(timeout=max(5.0, interval))
     try:
-        with _stopped_by_signals() as stop:
+        with stop_signals() as stop:
             first = _Scrapes(fetcher, url)
             first.take()  # an address without an exporter is an error, not an empty file
             with RecordingWriter(out) as writer:
@@ -87,9 +83,7 @@ class _Scrapes:
             raise SourceError(said if self._url in said else f"{self._url}: {said}") from error
 
 
-def _record(
-    scrapes: _Scrapes, writer: RecordingWriter, stop: threading.Event, *, interval: float, duration: float
-) -> int:
+def _record(scrapes: _Scrapes, writer: RecordingWriter, stop: Stop, *, interval: float, duration: float) -> int:
     """Scrape at even times until told to stop; the number of rows written."""
     start, rows, number = time.monotonic(), 0, 1
     while number * interval <= duration + 1e-6:
@@ -102,24 +96,6 @@ def _record(
         rows += len(found)
         number += 1
     return rows
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and a polite kill set, so that the file is ended properly."""
-    stop = threading.Event()
-
-    def ask(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
-    for number in (int(signal.SIGINT), int(signal.SIGTERM)):
-        before[number] = signal.signal(number, ask)
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _say(text: str) -> None:

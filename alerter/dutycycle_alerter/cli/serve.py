@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +11,7 @@ import click
 
 from dutycycle_alerter.app import Alerter
 from dutycycle_alerter.cli.options import config_option, log_level_option, set_up_logging, settings_from
+from dutycycle_alerter.cli.stopping import stop_signals
 from dutycycle_alerter.config_file import parse
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.settings.web import Auth, Web
@@ -137,15 +136,3 @@ def _say_who_may_act(web: Web, default: Auth, address: ListenAddress) -> None:
         )
     elif web.auth.anonymous == "operator":
         log.warning("whoever reaches the page at %s may act on incidents (web.auth.anonymous: operator)", address)
-
-
-@contextmanager
-def stop_signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set, while inside."""
-    stop = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

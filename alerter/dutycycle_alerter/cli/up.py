@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -16,7 +15,8 @@ from dutycycle_alerter.cli.exporters import Exporter, exporter_command, probe
 from dutycycle_alerter.cli.live import LiveLines
 from dutycycle_alerter.cli.options import config_option, log_level_option, set_up_logging, settings_from
 from dutycycle_alerter.cli.replay import Replay
-from dutycycle_alerter.cli.serve import overridden, running, stop_signals
+from dutycycle_alerter.cli.serve import overridden, running
+from dutycycle_alerter.cli.stopping import Stop, stop_signals
 from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.settings import Settings
 
@@ -89,7 +89,7 @@ def up(
     click.echo(f"{mark}Ended; the store is kept, and the next run goes on with it.")
 
 
-def _watch(stop: threading.Event, lines: LiveLines, exporters: Sequence[Exporter], playing: Replay | None) -> None:
+def _watch(stop: Stop, lines: LiveLines, exporters: Sequence[Exporter], playing: Replay | None) -> None:
     """Tell what happens, and keep the exporters alive, until it is time to stop."""
     trouble = ""
     while not stop.wait(_TICK):
