@@ -120,13 +120,12 @@ class Accounting:
         shutil.rmtree(self._data, ignore_errors=True)
 
 
-def listens(port: int) -> bool:
-    """Whether somebody does on this port of the loopback interface."""
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=5).close()
-    except OSError:
-        return False
-    return True
+def listens(at: int | Path) -> bool:
+    """Whether somebody does on this port of the loopback interface, or on this socket."""
+    family, address = (socket.AF_INET, ("127.0.0.1", at)) if isinstance(at, int) else (socket.AF_UNIX, str(at))
+    with socket.socket(family) as connection:
+        connection.settimeout(5)
+        return connection.connect_ex(address) == 0
 
 
 def _run(*command: object) -> None:

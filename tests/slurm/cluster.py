@@ -160,7 +160,8 @@ class Cluster:
             *(f"127.0.0.1:{self.rest_port}", f"unix:{self.rest_socket}"),
             extra={"SLURM_JWT": "daemon"},
         )
-        eventually(lambda: listens(self.rest_port), "slurmrestd listens")
+        # On the port first, and a moment later on the socket.
+        eventually(lambda: listens(self.rest_port) and listens(self.rest_socket), "slurmrestd listens")
 
     def token(self, user: str, seconds: int = 3600) -> str:
         """A web token for slurmrestd."""
