@@ -10,7 +10,7 @@ BIN    := $(VENV)/bin
 STATE  ?= state
 ARGS   ?=
 
-.PHONY: help run dashboards test test-gpu soak bench lint type generate check-generated lock format clean
+.PHONY: help run dashboards docs test test-gpu soak bench lint type generate check-generated lock format clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -20,6 +20,9 @@ run: $(VENV)/.run ## exporter and alerter on this machine: real GPUs, or a repla
 
 dashboards: $(VENV)/.dashboards ## dutycycle-dashboards, in an environment of its own
 	@$(VENV)/dashboards/bin/dutycycle-dashboards --help
+
+docs: $(VENV)/.docs ## the documents as a site, in build/docs (ARGS="serve" to read it while writing)
+	$(VENV)/docs/bin/mkdocs $(if $(ARGS),$(ARGS),build) --strict
 
 test: $(VENV)/.test ## every test (ARGS="-k word" for some)
 	$(BIN)/pytest -n 3 $(ARGS)
@@ -58,15 +61,20 @@ check-generated: $(VENV)/.dev ## fail where a generated file or the lock is out 
 	@cp requirements-dashboards.lock $(VENV)/lock-dashboards.check
 	$(BIN)/uv pip compile $(LOCK_FLAGS) $(LOCK_DASHBOARDS) --quiet --output-file $(VENV)/lock-dashboards.check pyproject.toml
 	diff requirements-dashboards.lock $(VENV)/lock-dashboards.check
+	@cp requirements-docs.lock $(VENV)/lock-docs.check
+	$(BIN)/uv pip compile $(LOCK_FLAGS) $(LOCK_DOCS) --quiet --output-file $(VENV)/lock-docs.check pyproject.toml
+	diff requirements-docs.lock $(VENV)/lock-docs.check
 
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate
 # The client of Grafana replaces urllib3 wherever it is installed: it has an environment, and a lock, of its own.
 LOCK_MAIN := --extra exporter --extra alerter --extra apprise --group dev
 LOCK_DASHBOARDS := --extra dashboards --group build
+LOCK_DOCS := --group docs
 
-lock: $(VENV)/.dev ## renew both locks (ARGS=--upgrade for newer versions)
+lock: $(VENV)/.dev ## renew the locks (ARGS=--upgrade for newer versions)
 	$(BIN)/uv pip compile $(LOCK_FLAGS) $(LOCK_MAIN) $(ARGS) --output-file requirements.lock pyproject.toml
 	$(BIN)/uv pip compile $(LOCK_FLAGS) $(LOCK_DASHBOARDS) $(ARGS) --output-file requirements-dashboards.lock pyproject.toml
+	$(BIN)/uv pip compile $(LOCK_FLAGS) $(LOCK_DOCS) $(ARGS) --output-file requirements-docs.lock pyproject.toml
 
 clean: ## remove what make made, but not the store in state/
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -82,6 +90,10 @@ $(VENV)/.dashboards: $(VENV)/.run requirements-dashboards.lock pyproject.toml to
 	@tools/setup.sh dashboards $(PYTHON) $(VENV)
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.dev $(VENV)/.dashboards tools/setup.sh $(wildcard tests/dashboards/grafana_schema/*)
+$(VENV)/.docs: $(VENV)/.run requirements-docs.lock tools/setup.sh
+	@tools/setup.sh docs $(PYTHON) $(VENV)
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.dev $(VENV)/.dashboards $(VENV)/.docs tools/setup.sh $(wildcard tests/dashboards/grafana_schema/*)
 	@tools/setup.sh system-test $(VENV)
 	@touch $@

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What `make` needs on a fresh Debian or Ubuntu: `venv PYTHON DIR` makes the locked environment, `dashboards PYTHON DIR` in
-# it the one of dutycycle-dashboards, `system-test DIR` installs the programs that the tests start. Does nothing where
-# everything is there already.
+# it the one of dutycycle-dashboards, `docs PYTHON DIR` the one that builds the documents' site, `system-test DIR` installs
+# the programs that the tests start. Does nothing where everything is there already.
 set -euo pipefail
 
 fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
@@ -34,12 +34,21 @@ dashboards() {
     environment "$1" "$2/dashboards" requirements-dashboards.lock
 }
 
+# The site is made from Markdown alone: nothing of ours is installed there.
+docs() {
+    packages "$1" "$2/docs" requirements-docs.lock
+}
+
 environment() {
+    packages "$@"
+    "$2/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+}
+
+packages() {
     local python=$1 dir=$2 lock=$3
     [ -x "$dir/bin/python" ] || "$python" -m venv "$dir"
     echo "setup: installing Python packages into $dir"
     "$dir/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$lock"
-    "$dir/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 }
 
 system_test() {
@@ -152,6 +161,7 @@ extracted() {
 case ${1:-} in
     venv) venv "$2" "$3" ;;
     dashboards) dashboards "$2" "$3" ;;
+    docs) docs "$2" "$3" ;;
     system-test) system_test "$2" ;;
-    *) fail "usage: setup.sh venv PYTHON DIR | dashboards PYTHON DIR | system-test DIR" ;;
+    *) fail "usage: setup.sh venv PYTHON DIR | dashboards PYTHON DIR | docs PYTHON DIR | system-test DIR" ;;
 esac
