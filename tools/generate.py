@@ -16,6 +16,7 @@ from pathlib import Path
 from tools import (
     demo_recording,
     grafana_files,
+    kubernetes_manifests,
     recording_rules,
     reference_cli,
     reference_configuration,
@@ -38,6 +39,8 @@ GENERATORS: Mapping[str, Generator] = {
     "exporter/config.example.yaml": reference_exporter.example,
     "manifests/prometheus/dutycycle-recording.rules.yaml": recording_rules.plain,
     "manifests/prometheus/prometheusrule.yaml": recording_rules.prometheus_rule,
+    "manifests/base/version/kustomization.yaml": kubernetes_manifests.version,
+    "manifests/install.yaml": kubernetes_manifests.install,
     "alerter/dutycycle_alerter/data/demo.csv.gz": demo_recording.compressed,
     **grafana_files.generators(),
 }
