@@ -74,7 +74,7 @@ def build(variant: Variant, kubectl: Path = NEWEST_KUBECTL) -> Build:
 
 
 def _combined(variant: Variant, folder: Path) -> Path:
-    """As a site would write it: a kustomization of its own elsewhere. Kustomize takes folders by relative paths alone."""
+    """A kustomization of its own elsewhere, as a site writes one. Kustomize takes folders by relative paths alone."""
 
     def path(below: str) -> str:
         return os.path.relpath(MANIFESTS / below, folder)
