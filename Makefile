@@ -10,7 +10,7 @@ BIN    := $(VENV)/bin
 STATE  ?= state
 ARGS   ?=
 
-.PHONY: help run dashboards docs test test-gpu soak bench lint type generate check-generated lock format clean
+.PHONY: help run dashboards docs test test-gpu soak bench lint type generate check-generated lock format wheels clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -75,6 +75,9 @@ lock: $(VENV)/.dev ## renew the locks (ARGS=--upgrade for newer versions)
 	$(BIN)/uv pip compile $(LOCK_FLAGS) $(LOCK_MAIN) $(ARGS) --output-file requirements.lock pyproject.toml
 	$(BIN)/uv pip compile $(LOCK_FLAGS) $(LOCK_DASHBOARDS) $(ARGS) --output-file requirements-dashboards.lock pyproject.toml
 	$(BIN)/uv pip compile $(LOCK_FLAGS) $(LOCK_DOCS) $(ARGS) --output-file requirements-docs.lock pyproject.toml
+
+wheels: $(VENV)/.run ## what nodes without a package index install, in build/wheels (PYTHON=python3.12 where theirs is another)
+	$(BIN)/python -m tools.gather_wheels $(or $(ARGS),exporter alerter) --to build/wheels --python $(PYTHON)
 
 clean: ## remove what make made, but not the store in state/
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
