@@ -34,7 +34,25 @@ def gather(extra: str, directory: Path, python: str) -> None:
         # Built by the locked hatchling; the same source gives the same bytes, so that nodes see no change in it.
         _pip(sys.executable, "wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={scratch}", str(ROOT))
         wheels = sorted(Path(scratch).glob("*.whl"))
-        lists = [path for extra in LISTS if (path := directory / f"{extra}.txt").exists()]
+        listed = "".join(f"{entry(wheel, extra)}\n" for wheel in wheels)
+        for wheel in wheels:
+            wheel.replace(directory / wheel.name)
+        complete = Path(scratch) / "list"
+        complete.write_text(f"# Made by tools/gather_wheels.py for {_described(python)}\n{listed}")
+        complete.chmod(0o644)
+        complete.replace(directory / f"{extra}.txt")
+
+
+def entry(wheel: Path, extra: str) -> str:
+    """A wheel's line of the list, as pip reads it."""
+    name, version, _, _ = parse_wheel_filename(wheel.name)
+    extras = f"[{extra}]" if name == PROJECT else ""
+    return f"{name}{extras}=={version} --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}"
+
+
+def prune(directory: Path) -> None:
+    """Remove wheels that no list names any more."""
+    lists = [path for extra in LISTS if (path := directory / f"{extra}.txt").exists()]
     listed = "".join(path.read_text() for path in lists)
     for wheel in directory.glob("*.whl"):
         if hashlib.sha256(wheel.read_bytes()).hexdigest() not in listed:
