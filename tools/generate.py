@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tools import (
+    alert_rules,
     demo_recording,
     grafana_files,
     kubernetes_manifests,
@@ -23,6 +24,7 @@ from tools import (
     reference_dcgm,
     reference_exporter,
     reference_metrics,
+    reference_rules,
 )
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,10 +37,13 @@ GENERATORS: Mapping[str, Generator] = {
     "docs/configuration.md": reference_configuration.document,
     "docs/dcgm.md": reference_dcgm.document,
     "docs/metrics.md": reference_metrics.document,
+    "docs/rules.md": reference_rules.document,
     "alerter/config.example.yaml": reference_configuration.example,
     "exporter/config.example.yaml": reference_exporter.example,
     "manifests/prometheus/dutycycle-recording.rules.yaml": recording_rules.plain,
     "manifests/prometheus/prometheusrule.yaml": recording_rules.prometheus_rule,
+    "manifests/prometheus/dutycycle-alerts.rules.yaml": alert_rules.plain,
+    "manifests/prometheus/prometheusrule-alerts.yaml": alert_rules.prometheus_rule,
     "manifests/base/version/kustomization.yaml": kubernetes_manifests.version,
     "manifests/install.yaml": kubernetes_manifests.install,
     "alerter/dutycycle_alerter/data/demo.csv.gz": demo_recording.compressed,

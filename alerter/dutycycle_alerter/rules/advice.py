@@ -88,7 +88,7 @@ ADVICE: dict[Cause, tuple[str, ...]] = {
 }
 """Steps for the owner of the job, most useful first (ICSE'24: few changes fixed 85 % of low-utilization issues)."""
 
-_SIGNS: dict[Cause, str] = {
+SIGNS: dict[Cause, str] = {
     Cause.NO_PROCESS: "no process: nvidia-smi inside the job lists none",
     Cause.IDLE_NOTEBOOK: "idle notebook: the process waits for input and uses no CPU",
     Cause.CPU_ONLY: "CPU-only code: the process uses CPU all the time",
@@ -102,10 +102,11 @@ _SIGNS: dict[Cause, str] = {
     Cause.THROTTLING: "throttling: nvidia-smi -q -d PERFORMANCE names heat or a brake as the reason for its clocks",
     Cause.FAULT: "fault: the kernel log of the node has an XID for the GPU",
 }
+"""What each cause looks like, to whoever has to choose between several."""
 
 
 def tell_apart(causes: tuple[Cause, ...]) -> str:
     """How to settle a hesitation; empty where one cause is named."""
     if len(causes) < 2:
         return ""
-    return "; ".join(_SIGNS[cause] for cause in causes) + "."
+    return "; ".join(SIGNS[cause] for cause in causes) + "."
