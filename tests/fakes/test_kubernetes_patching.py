@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.kubernetes import KubernetesServer, container, pod, workload
+from tests.fakes.kubernetes import BUILTIN, KubernetesServer, container, pod, schemas, workload
 from tests.fakes.kubernetes.client import Client
 from tests.fakes.kubernetes.patching import by_operations, merge, strategic
 from tests.fakes.kubernetes.status import Refusal
 
+POD_KIND = next(kind for kind in BUILTIN if kind.name == "Pod")
 CONTAINERS = [{"name": "a", "image": "x", "env": [{"name": "E", "value": "1"}]}, {"name": "b", "image": "y"}]
 
 
@@ -48,7 +49,7 @@ def test_merge(value: Any, patch: Any, expected: Any) -> None:
 )
 def test_strategic_merge_of_named_things(patch: Any, expected: Any) -> None:
     before = {"spec": {"containers": copy.deepcopy(CONTAINERS), "nodeName": "n"}}
-    changed = strategic(before, {"spec": {"containers": patch}})
+    changed = strategic(before, {"spec": {"containers": patch}}, schemas.of(POD_KIND))
     assert changed == {"spec": {"containers": expected, "nodeName": "n"}}
     assert before["spec"]["containers"] == CONTAINERS
 
@@ -59,7 +60,10 @@ def test_strategic_merge_of_plain_lists() -> None:
         "metadata": {"finalizers": ["b", "c"], "$deleteFromPrimitiveList/finalizers": ["a"]},
         "spec": {"args": ["y"]},
     }
-    assert strategic(value, patch) == {"metadata": {"finalizers": ["b", "c"]}, "spec": {"args": ["y"]}}
+    assert strategic(value, patch, schemas.of(POD_KIND)) == {
+        "metadata": {"finalizers": ["b", "c"]},
+        "spec": {"args": ["y"]},
+    }
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from . import fields, validation
+from . import decoding, fields
 from .kinds import Kind
 from .routing import Target
 from .status import bad_request, refusal
@@ -70,5 +70,4 @@ def content(kind: Kind, found: Object, target: Target) -> tuple[Object, tuple[st
     if kind.namespaced and metadata.get("namespace", target.namespace) not in ("", target.namespace):
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     kept, warnings = fields.checked(kind, {**found, "metadata": metadata}, target.query.get("fieldValidation", "Warn"))
-    validation.typed(kind, kept)
-    return kept, warnings
+    return decoding.typed(kind, kept), warnings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from . import openapi
 from .forms import Form, Reply, discovery, reply
 from .kinds import BUILTIN, Kind
 from .routing import Target
@@ -129,6 +130,8 @@ def answer(registry: Registry, target: Target, wanted: Form, known: str | None, 
             return _whole(core, known)
         near = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
         return _said({"kind": "APIVersions", "versions": list(core[""]), "serverAddressByClientCIDRs": near}, wanted)
+    if steps[:2] == ["openapi", "v3"]:
+        return openapi.answer(groups, steps[2:])
     if steps == ["apis"]:
         rest = {name: versions for name, versions in groups.items() if name}
         if wanted.aggregated:

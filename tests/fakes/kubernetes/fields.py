@@ -1,4 +1,4 @@
-"""Fields that are unknown or given twice: ignored, warned of, or refused, as fieldValidation asks. Of pods alone."""
+"""Fields that are unknown or given twice: ignored, warned of, or refused, as fieldValidation asks."""
 
 from __future__ import annotations
 
@@ -6,22 +6,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from . import schemas
 from .kinds import Kind
-from .status import bad_request
+from .schemas import Schema
+from .status import Refusal, bad_request, invalid
 from .store import Object
-
-_TOP = frozenset(("apiVersion", "kind", "metadata", "spec", "status"))
-_SPEC = frozenset(
-    (
-        *("activeDeadlineSeconds", "affinity", "automountServiceAccountToken", "containers", "dnsConfig", "dnsPolicy"),
-        *("enableServiceLinks", "ephemeralContainers", "hostAliases", "hostIPC", "hostNetwork", "hostPID", "hostUsers"),
-        *("hostname", "hostnameOverride", "imagePullSecrets", "initContainers", "nodeName", "nodeSelector", "os"),
-        *("overhead", "preemptionPolicy", "priority", "priorityClassName", "readinessGates", "resourceClaims"),
-        *("resources", "restartPolicy", "runtimeClassName", "schedulerName", "schedulingGates", "securityContext"),
-        *("serviceAccount", "serviceAccountName", "setHostnameAsFQDN", "shareProcessNamespace", "subdomain"),
-        *("terminationGracePeriodSeconds", "tolerations", "topologySpreadConstraints", "volumes", "workloadRef"),
-    )
-)
 
 
 class _Read(dict[str, Any]):
@@ -44,21 +33,50 @@ def read(body: bytes) -> Any:
 
 def checked(kind: Kind, content: Object, mode: str) -> tuple[Object, tuple[str, ...]]:
     """The content without its unknown fields, and what to warn of. 400 where `mode` is Strict and there is anything."""
-    found = [f'duplicate field "{name}"' for name in _repeated(content, "")]
-    if kind.name != "Pod":
-        kept = content
-    else:
-        spec = content.get("spec")
-        unknown = sorted(name for name in content if name not in _TOP)
-        inner = sorted(name for name in spec if name not in _SPEC) if isinstance(spec, dict) else []
-        found += [f'unknown field "{name}"' for name in (*unknown, *(f"spec.{name}" for name in inner))]
-        kept = {name: value for name, value in content.items() if name not in unknown}
-        if inner and isinstance(spec, dict):
-            kept["spec"] = {name: value for name, value in spec.items() if name not in inner}
+    kept, found = _known(kind, content)
     if found and mode == "Strict":
         why = f"strict decoding error: {', '.join(found)}"
         raise bad_request(f'{kind.name} in version "{kind.version}" cannot be handled as a {kind.name}: {why}')
     return kept, () if mode == "Ignore" else tuple(found)
+
+
+def patched(kind: Kind, content: Object, mode: str, patch: Any) -> tuple[Object, tuple[str, ...]]:
+    """As checked, for what a patch has made: the refusal is a 422 that shows the patch."""
+    kept, found = _known(kind, content)
+    if found and mode == "Strict":
+        raise _refused(patch, found)
+    return kept, () if mode == "Ignore" else tuple(found)
+
+
+def _refused(patch: Any, found: list[str]) -> Refusal:
+    return invalid(' ""', {}, [("patch", f'Invalid value: "{_go(patch)}": strict decoding error: {", ".join(found)}')])
+
+
+def _known(kind: Kind, content: Object) -> tuple[Object, list[str]]:
+    schema = schemas.of(kind)
+    found = [f'duplicate field "{name}"' for name in _repeated(content, "")]
+    unknown: list[str] = []
+    kept = _kept(content, schema, "", unknown)
+    return kept, [*found, *(f'unknown field "{name}"' for name in unknown)]
+
+
+def _kept(value: Any, schema: Schema, path: str, unknown: list[str]) -> Any:
+    if isinstance(value, list):
+        items = schema.items()
+        return [_kept(one, items, f"{path}[{index}]", unknown) for index, one in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    found = {}
+    for name, inner in value.items():
+        at = f"{path}.{name}" if path else name
+        known = schema.field(name)
+        if known is not None:
+            found[name] = _kept(inner, known, at, unknown)
+        elif schema.open:
+            found[name] = inner
+        else:
+            unknown.append(at)
+    return found
 
 
 def _repeated(value: Any, path: str) -> Iterator[str]:
@@ -66,4 +84,18 @@ def _repeated(value: Any, path: str) -> Iterator[str]:
         yield from (f"{path}{name}" for name in value.repeated)
     if isinstance(value, dict):
         for name, inner in value.items():
-            yield from _repeated(inner, f"{path}{name}.")
+            yield from _repeated(inner, f"{path}{name}" if isinstance(inner, list) else f"{path}{name}.")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _repeated(inner, f"{path}[{index}].")
+
+
+def _go(value: Any) -> str:
+    """A value as Go prints it."""
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{name}:{_go(value[name])}' for name in sorted(value))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(_go(one) for one in value)}]"
+    if value is None:
+        return "<nil>"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +43,8 @@ class Kind:
     custom: bool = False
     fields: tuple[str, ...] = field(default=())
     """Field selectors beside metadata.name and metadata.namespace."""
+    schema: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    """What a custom kind's definition says its objects are like. None: anything."""
 
     @property
     def api_version(self) -> str:
@@ -164,6 +167,7 @@ BUILTIN: tuple[Kind, ...] = (
         fields=("status.phase",),
     ),
     Kind("", "v1", "Node", "nodes", False, ("no",), subresources=_NODE_SUBS, fields=("spec.unschedulable",)),
+    Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", short=("pvc",), subresources=(STATUS,)),
     Kind("", "v1", "Pod", "pods", True, ("po",), _ALL, _POD_SUBS, fields=_POD_FIELDS),
     Kind("", "v1", "Secret", "secrets", fields=("type",)),
     Kind(
@@ -179,7 +183,16 @@ BUILTIN: tuple[Kind, ...] = (
     Kind("apps", "v1", "StatefulSet", "statefulsets", True, ("sts",), _ALL, (SCALE, STATUS)),
     Kind("batch", "v1", "CronJob", "cronjobs", True, ("cj",), _ALL, (STATUS,)),
     Kind("batch", "v1", "Job", "jobs", True, (), _ALL, (STATUS,), fields=("status.successful",)),
+    Kind(
+        *("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False),
+        short=("crd", "crds"),
+        categories=_EXTENSIONS,
+        subresources=(STATUS,),
+    ),
     Kind("coordination.k8s.io", "v1", "Lease", "leases"),
+    Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices"),
+    Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", short=("netpol",)),
+    Kind("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", False),
     Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True, ("pdb",), subresources=(STATUS,)),
     Kind("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", False),
     Kind("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", False),
@@ -189,6 +202,8 @@ BUILTIN: tuple[Kind, ...] = (
     Kind("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", subresources=(STATUS,)),
     Kind("resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates"),
     Kind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", False, fields=("spec.nodeName", "spec.driver")),
+    Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, ("pc",)),
+    Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", False, ("sc",)),
     Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", False, verbs=_REVIEW),
     Kind("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", False, verbs=_REVIEW),
     Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False, verbs=_REVIEW),

@@ -5,27 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from .schemas import Schema, inside
 from .status import Refusal, bad_request, refusal
-
-_MERGE_KEYS = {
-    "containers": "name",
-    "initContainers": "name",
-    "ephemeralContainers": "name",
-    "volumes": "name",
-    "env": "name",
-    "volumeMounts": "mountPath",
-    "volumeDevices": "devicePath",
-    "ports": "containerPort",
-    "imagePullSecrets": "name",
-    "hostAliases": "ip",
-    "topologySpreadConstraints": "topologyKey",
-    "resourceClaims": "name",
-    "conditions": "type",
-    "addresses": "type",
-    "podIPs": "ip",
-    "ownerReferences": "uid",
-}
-"""By which field the items of a list are told apart, where a list is merged and not replaced."""
 
 
 def merge(value: Any, patch: Any) -> Any:
@@ -41,31 +22,49 @@ def merge(value: Any, patch: Any) -> Any:
     return found
 
 
-def strategic(value: Any, patch: Any) -> Any:
-    """As merge, but lists of named things are merged by their key; `$patch: delete` and `replace` are known."""
+def strategic(value: Any, patch: Any, schema: Schema) -> Any:
+    """As merge, but lists are merged as the schema says; the directives that begin with `$` are known."""
     if not isinstance(patch, dict):
         return patch
     if patch.get("$patch") == "replace":
         return {name: wanted for name, wanted in patch.items() if name != "$patch"}
+    if patch.get("$patch") == "delete":
+        return None
     found = dict(value) if isinstance(value, dict) else {}
     for name, wanted in patch.items():
-        if name.startswith(("$patch", "$setElementOrder/", "$retainKeys")):
-            continue
         if name.startswith("$deleteFromPrimitiveList/"):
             plain = name.partition("/")[2]
             found[plain] = [one for one in found.get(plain) or [] if one not in wanted]
-        elif wanted is None:
+    for name, wanted in patch.items():
+        if name.startswith("$"):
+            continue
+        if wanted is None:
             found.pop(name, None)
-        elif isinstance(wanted, list) and name in _MERGE_KEYS:
-            found[name] = _lists(found.get(name) or [], wanted, _MERGE_KEYS[name])
-        elif isinstance(wanted, list) and name == "finalizers":
-            found[name] = [*(found.get(name) or []), *(one for one in wanted if one not in (found.get(name) or []))]
-        else:
-            found[name] = strategic(found.get(name), wanted)
+            continue
+        found[name] = _field(found.get(name), wanted, inside(schema, name))
+        if found[name] is None:
+            del found[name]
+    for name, order in patch.items():
+        plain = name.removeprefix("$setElementOrder/")
+        if plain != name and isinstance(found.get(plain), list):
+            found[plain] = _ordered(found[plain], order, inside(schema, plain).merge_key)
+    if "$retainKeys" in patch:
+        found = {name: inner for name, inner in found.items() if name in patch["$retainKeys"]}
     return found
 
 
-def _lists(value: list[Any], patch: list[Any], key: str) -> list[Any]:
+def _field(value: Any, wanted: Any, schema: Schema) -> Any:
+    if isinstance(wanted, list) and "merge" in schema.strategies:
+        if schema.merge_key:
+            return _lists(value or [], wanted, schema)
+        return [*(value or []), *(one for one in wanted if one not in (value or []))]
+    return strategic(value, wanted, schema)
+
+
+def _lists(value: list[Any], patch: list[Any], schema: Schema) -> list[Any]:
+    key, items = schema.merge_key, schema.items()
+    if any(isinstance(one, dict) and set(one) == {"$patch"} and one["$patch"] == "replace" for one in patch):
+        return [one for one in patch if "$patch" not in one]
     found = list(value)
     for wanted in patch:
         if not isinstance(wanted, dict) or key not in wanted:
@@ -75,10 +74,24 @@ def _lists(value: list[Any], patch: list[Any], key: str) -> list[Any]:
             if at is not None:
                 del found[at]
         elif at is None:
-            found.append(strategic({}, wanted))
+            found.append(strategic({}, wanted, items))
         else:
-            found[at] = strategic(found[at], wanted)
+            found[at] = strategic(found[at], wanted, items)
     return found
+
+
+def _ordered(value: list[Any], order: list[Any], key: str) -> list[Any]:
+    """In that order; what it does not name keeps its place before what it stood before."""
+    wanted = [one.get(key) if isinstance(one, dict) else one for one in order]
+    names = [one.get(key) if key and isinstance(one, dict) else one for one in value]
+    told = [names.index(name) for name in wanted if name in names]
+    left = [index for index in range(len(value)) if index not in told]
+    found: list[int] = []
+    for index in told:
+        while left and left[0] < index:
+            found.append(left.pop(0))
+        found.append(index)
+    return [value[index] for index in (*found, *left)]
 
 
 def by_operations(value: Any, operations: Any) -> Any:

@@ -94,6 +94,7 @@ def modified(kind: Kind, name: str) -> Refusal:
 
 _CAUSES = {
     "Forbidden": "FieldValueForbidden",
+    "Not found": "FieldValueNotFound",
     "Required value": "FieldValueRequired",
     "Unsupported value": "FieldValueNotSupported",
 }

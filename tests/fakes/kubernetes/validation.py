@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from . import constraints
 from .kinds import Kind
-from .status import bad_field, bad_request
+from .status import bad_field
 from .store import Object
 
 _SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
@@ -25,7 +26,6 @@ _BAD_LABEL_VALUE = (
     "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     f"'{_LABEL_VALUE}')"
 )
-_QUANTITY = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
 _IMMUTABLE = (
     "Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
     "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing "
@@ -33,42 +33,8 @@ _IMMUTABLE = (
 )
 _MAY_CHANGE = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds")
 _TEMPLATED = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
-_TIMES = ("acquireTime", "renewTime")
-_MICRO_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")
 
 Causes = list[tuple[str, str]]
-
-
-def typed(kind: Kind, content: Object) -> None:
-    """400 where a field has a type that its kind cannot take."""
-    spec = content.get("spec")
-    if kind.name == "Pod" and isinstance(spec, dict):
-        containers = spec.get("containers", [])
-        if not isinstance(containers, list):
-            what = _type(containers)
-            why = f"json: cannot unmarshal {what} into Go struct field PodSpec.spec.containers of type []v1.Container"
-            raise _unhandled(kind, why)
-        for container in containers:
-            for part in ("limits", "requests"):
-                for value in ((container.get("resources") or {}).get(part) or {}).values():
-                    if not re.match(_QUANTITY, str(value)):
-                        raise _unhandled(kind, f"quantities must match the regular expression '{_QUANTITY}'")
-    if kind.name == "Lease" and isinstance(spec, dict):
-        for name in _TIMES:
-            value = spec.get(name)
-            if value is not None and not _MICRO_TIME.match(str(value)):
-                layout = "2006-01-02T15:04:05.000000Z07:00"
-                raise _unhandled(kind, f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"')
-
-
-def _unhandled(kind: Kind, why: str) -> Exception:
-    return bad_request(f'{kind.name} in version "{kind.version}" cannot be handled as a {kind.name}: {why}')
-
-
-def _type(value: Any) -> str:
-    if isinstance(value, str):
-        return "string"
-    return "bool" if isinstance(value, bool) else "number" if isinstance(value, int | float) else "object"
 
 
 def valid(kind: Kind, content: Object) -> None:
@@ -94,6 +60,8 @@ def valid(kind: Kind, content: Object) -> None:
         causes.append(
             ("spec.leaseDurationSeconds", f"Invalid value: {spec['leaseDurationSeconds']}: must be greater than 0")
         )
+    told = {field for field, _ in causes}
+    causes += [(field, message) for field, message in constraints.broken(kind, content) if field not in told]
     if causes:
         raise bad_field(kind, name, causes)
 
@@ -114,6 +82,7 @@ def _pod(spec: dict[str, Any], path: str, *, requests: bool) -> Causes:
     if not spec.get("containers"):
         return [(f"{path}.containers", "Required value")]
     causes: Causes = []
+    volumes = {one.get("name") for one in spec.get("volumes") or ()}
     for index, container in enumerate(spec["containers"]):
         at = f"{path}.containers[{index}]"
         for number, port in enumerate(container.get("ports") or ()):
@@ -121,6 +90,9 @@ def _pod(spec: dict[str, Any], path: str, *, requests: bool) -> Causes:
                 why = f"Invalid value: {port.get('containerPort')}: must be between 1 and 65535, inclusive"
                 causes.append((f"{at}.ports[{number}].containerPort", why))
         causes += _resources(container.get("resources") or {}, f"{at}.resources", requests=requests)
+        for number, mount in enumerate(container.get("volumeMounts") or ()):
+            if mount.get("name") not in volumes:
+                causes.append((f"{at}.volumeMounts[{number}].name", f'Not found: "{mount.get("name", "")}"'))
     return causes
 
 

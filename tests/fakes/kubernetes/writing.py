@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from . import bodies, managers, patching, reviews, shaping, subresources, validation
+from . import bodies, decoding, fields, managers, patching, reviews, schemas, shaping, subresources, validation
 from .access import User
 from .forms import Form, Reply, reply
 from .kinds import Kind
@@ -25,10 +25,11 @@ from .status import (
 )
 from .store import Object, Store, Stored, encode
 
-_PATCHES: dict[str, Callable[[Any, Any], Any]] = {
-    "application/merge-patch+json": patching.merge,
-    "application/strategic-merge-patch+json": patching.strategic,
-    "application/json-patch+json": patching.by_operations,
+_STRATEGIC = "application/strategic-merge-patch+json"
+_PATCHES: dict[str, Callable[[Kind, Any, Any], Any]] = {
+    "application/merge-patch+json": lambda _, value, patch: patching.merge(value, patch),
+    _STRATEGIC: lambda kind, value, patch: patching.strategic(value, patch, schemas.of(kind)),
+    "application/json-patch+json": lambda _, value, patch: patching.by_operations(value, patch),
 }
 _CREATED_BY_PUT = ("Lease", "Event")
 _NEEDS_VERSION = ("Lease",)
@@ -146,10 +147,11 @@ class Writer:
             validation.valid(kind, new)
         manager = bodies.manager(target, headers)
         moment = shaping.time_text(shaping.now())
-        fields = managers.managed(kind, old.object, new, manager, target.subresource, moment)
-        new["metadata"] = {**new["metadata"], "managedFields": fields}
+        managed = managers.managed(kind, old.object, new, manager, target.subresource, moment)
+        new["metadata"] = {**new["metadata"], "managedFields": managed}
         stored = self._kept(kind, new, 200, target, wanted, warnings)
-        self.finish(kind, new)
+        if "dryRun" not in target.query:
+            self.finish(kind, new)
         return stored
 
     def merged(self, kind: Kind, old: Stored, content: Object, subresource: str) -> Object:
@@ -175,17 +177,18 @@ class Writer:
             self.store.delete(kind, metadata.get("namespace", ""), metadata["name"])
 
     def _patch(self, kind: Kind, target: Target, headers: Mapping[str, str], body: bytes, wanted: Form) -> Reply:
-        apply = _PATCHES.get(bodies.media(headers))
-        if apply is None or (apply is patching.strategic and kind.custom):
+        media = bodies.media(headers)
+        if media not in _PATCHES or (media == _STRATEGIC and kind.custom):
             raise refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
         patch = bodies.decoded(body)
         old = self.there(kind, target)
-        content = apply(old.object, patch)
+        content = _PATCHES[media](kind, old.object, patch)
         if not isinstance(content, dict) or not isinstance(content.get("metadata"), dict):
             raise bad_request("the patch leaves no object")
-        validation.typed(kind, content)
+        content, warnings = fields.patched(kind, content, target.query.get("fieldValidation", "Warn"), patch)
+        content = decoding.typed(kind, content)
         self._check_sent(kind, content["metadata"], old)
-        return self.change(kind, old, content, target, headers, wanted)
+        return self.change(kind, old, content, target, headers, wanted, warnings)
 
     def _delete(self, kind: Kind, target: Target, body: bytes, wanted: Form) -> Reply:
         options = bodies.decoded(body) if body.strip() else {}
