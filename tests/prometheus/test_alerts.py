@@ -1,0 +1,431 @@
+"""Each alert fires when it should, for no other reason, and ends; by promtool, over what exporters and alerters say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.prometheus.saying import (
+    ALERTER,
+    EXPORTER,
+    MINUTES,
+    Series,
+    alerter,
+    exporter,
+    otherwise,
+    since,
+    steady,
+    until,
+    well,
+)
+from tests.prometheus.test_recording_rules import RULES as RECORDING
+from tests.prometheus.test_recording_rules import promtool
+from tools.alert_rules import ALERTS
+
+RULES = RECORDING.with_name("dutycycle-alerts.rules.yaml")
+
+Fired = Mapping[int, set[str]]
+"""At minutes of the scenario: the alerts that fire then, without `Dutycycle` before their names."""
+
+
+def down(since: int, until: int = MINUTES) -> str:
+    """Of `up`."""
+    return f"1x{since - 1} 0x{until - since} 1x{MINUTES - until}"
+
+
+def gone(since: int, until: int = MINUTES, *, value: float = 1) -> str:
+    """Of what a target says that is not scraped meanwhile."""
+    return f"{value}x{since - 1} stale _x{until - since - 1} {value}x{MINUTES - until}"
+
+
+def silent(node: str, since: int, until: int = MINUTES) -> dict[str, str | None]:
+    """An exporter that is not scraped."""
+    at = f'instance="{node}:9836"'
+    return {
+        f"up {at}": down(since, until),
+        f"dutycycle_exporter_build_info {at}": gone(since, until),
+        f"gpu_expected {at}": gone(since, until, value=8),
+        f"gpu_visible {at}": gone(since, until, value=8),
+        f"dutycycle_exporter_collector_success {at}": gone(since, until),
+        f"dutycycle_exporter_collector_age_seconds {at}": gone(since, until, value=3),
+        f"dutycycle_exporter_config_last_reload_successful {at}": gone(since, until),
+    }
+
+
+def without(*parts: str) -> Series:
+    """All that is well, but for the series that have one of these in them."""
+    return {name: values for name, values in well().items() if not any(part in name for part in parts)}
+
+
+NOTHING: set[str] = set()
+ALL_DAY = (1, 10, 40, 90, 120, 170)
+
+CASES: dict[str, tuple[Series, Fired]] = {
+    "all is well": (well(), dict.fromkeys(ALL_DAY, NOTHING)),
+    # -- exporters
+    "an exporter does not answer, and does again": (
+        otherwise(well(), silent("n1", 60, 120)),
+        {60: NOTHING, 74: NOTHING, 76: {"ExporterDown"}, 119: {"ExporterDown"}, 121: NOTHING},
+    ),
+    "a node is rebooted": (otherwise(well(), silent("n1", 60, 74)), dict.fromkeys((60, 74, 75, 90), NOTHING)),
+    "scrapes fail now and then": (
+        otherwise(well(), {'up instance="n1:9836"': " ".join(["1x8 0x3"] * 15)}),
+        dict.fromkeys(ALL_DAY, NOTHING),
+    ),
+    "an exporter's job has another name": (
+        otherwise(
+            without('instance="n1:9836"') | exporter("n1", job="kubernetes-pods"),
+            silent("n1", 10, 170),
+        ),
+        # Also when its last word is long ago.
+        {9: NOTHING, 26: {"ExporterDown"}, 60: {"ExporterDown"}, 150: {"ExporterDown"}, 171: NOTHING},
+    ),
+    "something else does not answer": (
+        well() | {'up{job="node-exporter",instance="n1:9100"}': steady(0)},
+        dict.fromkeys(ALL_DAY, NOTHING),
+    ),
+    "an exporter never answered": (
+        well() | {f'up{{job="{EXPORTER}",instance="n3:9836"}}': steady(0)},
+        {14: NOTHING, 16: {"ExporterDown"}, 170: {"ExporterDown"}},
+    ),
+    "an exporter is restarted, its pod is another one": (
+        without('instance="n1:9836"')
+        | until(exporter("n1"), 60)
+        | {name.replace("n1:9836", "n9:9836"): values for name, values in since(exporter("n1"), 60).items()},
+        dict.fromkeys(ALL_DAY, NOTHING),
+    ),
+    "a node is taken out": (
+        without('instance="n1:9836"') | until(exporter("n1"), 60),
+        dict.fromkeys(ALL_DAY, NOTHING),
+    ),
+    "no exporter is there": (
+        without("exporter", "gpu_"),
+        {14: NOTHING, 16: {"NoExporters"}, 170: {"NoExporters"}},
+    ),
+    "no exporter answers, and one does again": (
+        otherwise(well(), silent("n1", 60, 120) | silent("n2", 60)),
+        {
+            74: NOTHING,
+            90: {"ExporterDown", "NoExporters"},
+            125: {"ExporterDown"},
+        },
+    ),
+    "Prometheus begins": (
+        since(well(), 100),
+        {99: {"NoExporters", "NotEvaluating"}, 103: NOTHING, 110: NOTHING, 130: NOTHING},
+    ),
+    "a GPU is lost, and comes back": (
+        otherwise(well(), {"gpu_visible n2": "8x59 7x60 8x60"}),
+        {64: NOTHING, 66: {"GpuLost"}, 119: {"GpuLost"}, 121: NOTHING},
+    ),
+    "a driver is loaded": (
+        otherwise(well(), {"gpu_visible n2": "8x59 _x3 2 6 8x120"}),
+        dict.fromkeys((60, 63, 65, 70, 90), NOTHING),
+    ),
+    "a GPU is taken out of the bus, too": (
+        otherwise(well(), {"gpu_visible n2": "8x59 7x120", "gpu_expected n2": "8x59 7x120"}),
+        dict.fromkeys(ALL_DAY, NOTHING),
+    ),
+    "a node has GPUs cut into instances": (
+        otherwise(well(), {})
+        | {
+            f'gpu_info{{job="{EXPORTER}",instance="n1:9836",node="n1",gpu="0",gpu_uuid="GPU-1",mig="MIG-{i}"}}': steady(
+                1
+            )
+            for i in range(7)
+        },
+        dict.fromkeys(ALL_DAY, NOTHING),
+    ),
+    "NVML cannot be read": (
+        otherwise(
+            well(),
+            {
+                'dutycycle_exporter_collector_success nvml instance="n1:9836"': "1x59 0x60 1x60",
+                'dutycycle_exporter_collector_age_seconds nvml instance="n1:9836"': "3x59 3+60x60 3x60",
+                # It is tried every 30 s.
+                'dutycycle_exporter_child_restarts_total hang instance="n1:9836"': "1x59 1+2x60 121x60",
+                'gpu_visible instance="n1:9836"': gone(60, 120, value=8),
+            },
+        ),
+        {73: NOTHING, 80: {"CollectorFailing"}, 118: {"CollectorFailing"}, 125: NOTHING, 160: NOTHING},
+    ),
+    "the exporter's thread that reads NVML has ended without a word": (
+        otherwise(well(), {'dutycycle_exporter_collector_age_seconds nvml instance="n1:9836"': "3x59 3+60x60 3x60"}),
+        {60: NOTHING, 78: NOTHING, 82: {"CollectorFailing"}, 118: {"CollectorFailing"}, 122: NOTHING},
+    ),
+    "the driver is let go of for an upgrade": (
+        otherwise(
+            well(),
+            {
+                'dutycycle_exporter_collector_success nvml instance="n1:9836"': "1x59 0x12 1x120",
+                'dutycycle_exporter_child_restarts_total released instance="n1:9836"': "1x59 2x120",
+                'gpu_visible instance="n1:9836"': gone(60, 72, value=8),
+            },
+        ),
+        dict.fromkeys((60, 70, 75, 90), NOTHING),
+    ),
+    "NVML dies every other minute": (
+        otherwise(
+            well(),
+            {
+                'dutycycle_exporter_child_restarts_total hang instance="n1:9836"': "1x59 "
+                + " ".join(f"{2 + i}x1" for i in range(30))
+                + " 31x60",
+                'dutycycle_exporter_collector_success nvml instance="n1:9836"': "1x59 " + "0 1 " * 30 + "1x60",
+            },
+        ),
+        {70: NOTHING, 95: {"NvmlRestarting"}, 118: {"NvmlRestarting"}, 140: NOTHING},
+    ),
+    "NVML died three times": (
+        otherwise(well(), {'dutycycle_exporter_child_restarts_total hang instance="n1:9836"': "1x59 2 3 4x120"}),
+        dict.fromkeys((60, 62, 70, 80, 90), NOTHING),
+    ),
+    "its configuration is read again and again": (
+        otherwise(well(), {'dutycycle_exporter_child_restarts_total reload instance="n1:9836"': f"1+1x{MINUTES}"}),
+        dict.fromkeys(ALL_DAY, NOTHING),
+    ),
+    "a prolog's file is not believed": (
+        well()
+        | {
+            f'dutycycle_exporter_attribution_failures_total{{job="{EXPORTER}",instance="n1:9836",source="slurm",'
+            'reason="writable"}': "_x60 0+12x60 720x60"
+        },
+        {70: NOTHING, 95: {"AttributionFailing"}, 119: {"AttributionFailing"}, 140: NOTHING},
+    ),
+    "the API server does not answer the exporter": (
+        otherwise(well(), {'dutycycle_exporter_collector_success kubernetes_api instance="n1:9836"': "1x59 0x60 1x60"})
+        | {
+            f'dutycycle_exporter_attribution_failures_total{{job="{EXPORTER}",instance="n1:9836",'
+            'source="kubernetes_api",reason="unreachable"}': "_x60 1+1x60 61x60"
+        },
+        {70: NOTHING, 80: {"AttributionFailing"}, 118: {"AttributionFailing"}, 125: NOTHING},
+    ),
+    "it failed once, and there was nothing to ask it after that": (
+        otherwise(well(), {'dutycycle_exporter_collector_success kubernetes_api instance="n1:9836"': "1x59 0x120"})
+        | {
+            f'dutycycle_exporter_attribution_failures_total{{job="{EXPORTER}",instance="n1:9836",'
+            'source="kubernetes_api",reason="unreachable"}': "_x60 1 2x120"
+        },
+        dict.fromkeys((61, 70, 80, 90, 120), NOTHING),
+    ),
+    "a configuration is not valid, and mended": (
+        otherwise(well(), {'dutycycle_exporter_config_last_reload_successful instance="n2:9836"': "1x59 0x60 1x60"}),
+        {64: NOTHING, 66: {"ReloadFailed"}, 119: {"ReloadFailed"}, 121: NOTHING},
+    ),
+    # -- alerters
+    "the one that stands by does not answer": (
+        otherwise(
+            without('instance="b:9837"')
+            | until(alerter("b", leads=False), 60)
+            | {f'up{{job="{ALERTER}",instance="b:9837"}}': down(60, 120)},
+            {},
+        ),
+        {74: NOTHING, 76: {"AlerterDown"}, 119: {"AlerterDown"}, 121: NOTHING},
+    ),
+    "no alerter is there": (
+        without("alerter", "receiver"),
+        {4: NOTHING, 6: {"NotEvaluating"}, 170: {"NotEvaluating"}},
+    ),
+    "one takes over from the other": (
+        otherwise(
+            well(),
+            {
+                'dutycycle_alerter_leader instance="a:9837"': "1x59 0x120",
+                'dutycycle_alerter_leader instance="b:9837"': "0x62 1x120",
+                'dutycycle_alerter_leases_lost_total instance="a:9837"': "0x59 1x120",
+                "dutycycle_alerter_last_pass_timestamp_seconds": "-20+60x60 3580x3 3760+60x120",
+            },
+        ),
+        dict.fromkeys((60, 62, 66, 90, 120), NOTHING),
+    ),
+    "none leads": (
+        otherwise(well(), {'dutycycle_alerter_leader instance="a:9837"': "1x59 0x60 1x60"}),
+        {64: NOTHING, 66: {"NotEvaluating"}, 119: {"NotEvaluating"}, 121: NOTHING},
+    ),
+    "one leads, and its pass hangs": (
+        otherwise(well(), {"dutycycle_alerter_last_pass_timestamp_seconds": "-20+60x60 3580x50 6700+60x60"}),
+        {70: NOTHING, 77: {"NotEvaluating"}, 109: {"NotEvaluating"}, 112: NOTHING},
+    ),
+    "the very first pass hangs": (
+        without("dutycycle_alerter_last_pass"),
+        {4: NOTHING, 6: {"NotEvaluating"}},
+    ),
+    "an alerter begins after a day": (
+        otherwise(well(), {"dutycycle_alerter_last_pass_timestamp_seconds": "-86400x1 100+60x170"}),
+        dict.fromkeys((1, 2, 5, 10, 90), NOTHING),
+    ),
+    "the database's clock is an hour ahead": (
+        otherwise(well(), {"dutycycle_alerter_last_pass_timestamp_seconds": f"3600+60x{MINUTES}"}),
+        {4: NOTHING, 6: {"NotEvaluating"}},
+    ),
+    "one alerter cannot reach the database": (
+        otherwise(
+            well(),
+            {
+                'dutycycle_alerter_store_up instance="b:9837"': "1x59 0x60 1x60",
+                'dutycycle_alerter_last_pass_timestamp_seconds instance="b:9837"': "-20+60x59 stale",
+            },
+        ),
+        {64: NOTHING, 66: {"StoreFailing"}, 119: {"StoreFailing"}, 121: NOTHING},
+    ),
+    "Slurm does not answer the alerter": (
+        # What a follower read last from the database is the same.
+        otherwise(well(), {"dutycycle_alerter_source_up slurm": "1x59 0x60 1x60"}),
+        {74: NOTHING, 76: {"SourceSilent"}, 119: {"SourceSilent"}, 121: NOTHING},
+    ),
+    "mail is refused": (
+        otherwise(well(), {"dutycycle_receiver_failing_seconds": "0x59 86400+60x60 0x60"}),
+        {74: NOTHING, 76: {"NotificationsFailing"}, 119: {"NotificationsFailing"}, 121: NOTHING},
+    ),
+    "mail is refused once": (
+        otherwise(well(), {"dutycycle_receiver_failing_seconds": "0x59 86400x3 0x120"}),
+        dict.fromkeys((60, 62, 76, 90), NOTHING),
+    ),
+    "news are stuck in the outbox": (
+        otherwise(well(), {"dutycycle_outbox_oldest_seconds": "0x59 0+60x60 0x60"}),
+        {75: NOTHING, 88: NOTHING, 92: {"NotificationsFailing"}, 119: {"NotificationsFailing"}, 121: NOTHING},
+    ),
+    "the lease is lost again and again": (
+        otherwise(well(), {'dutycycle_alerter_leases_lost_total instance="a:9837"': "0x59 0+1x10 10x120"}),
+        {60: NOTHING, 70: {"LeaseUnstable"}, 110: {"LeaseUnstable"}, 135: NOTHING},
+    ),
+    "housekeeping always fails": (
+        otherwise(well(), {"dutycycle_alerter_task_failures_total housekeeping": "0x60 1x60 2x60"}),
+        {65: NOTHING, 120: NOTHING, 155: {"TaskFailing"}},
+    ),
+    "housekeeping fails once": (
+        otherwise(well(), {"dutycycle_alerter_task_failures_total housekeeping": "0x60 1x60 1x60"}),
+        dict.fromkeys((65, 120, 155, 175), NOTHING),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_fires(case: str, tmp_path: Path) -> None:
+    series, fired = CASES[case]
+    check(tmp_path, series, fired, RULES, RECORDING)
+
+
+RECORDED = "fleet:gpu_visible_seconds:increase5m"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "fired"),
+    [
+        pytest.param("_x1", {59: NOTHING, 61: {"RecordingRulesMissing"}}, id="the rules are not loaded"),
+        pytest.param("4800 _x4 " * 40, dict.fromkeys(ALL_DAY, NOTHING), id="they are, every five minutes"),
+        pytest.param("4800 _x9 " * 20, {59: NOTHING, 95: {"RecordingRulesMissing"}}, id="every other time is left out"),
+        pytest.param(
+            "4800 _x4 " * 12 + "_x60 " + "4800 _x4 " * 20,
+            {90: NOTHING, 105: {"RecordingRulesMissing"}, 145: NOTHING},
+            id="they are taken out for an hour",
+        ),
+    ],
+)
+def test_recording_rules_that_are_missing_or_too_slow(recorded: str, fired: Fired, tmp_path: Path) -> None:
+    check(tmp_path, well() | {RECORDED: recorded}, fired, RULES)
+
+
+def test_a_prometheus_that_was_away_for_half_an_hour_raises_no_alarm_when_it_is_back(tmp_path: Path) -> None:
+    """Rules are evaluated here though nothing is scraped: of that time nothing is asked."""
+    before, after = until(well(), 60), since(well(), 90)
+    series = {name: f"{values} _x29 {after[name].removeprefix('_x90 ')}" for name, values in before.items()}
+    series[RECORDED] = "4800 _x4 " * 12 + "_x30 " + "4800 _x4 " * 20
+    check(tmp_path, series, dict.fromkeys((92, 95, 105, 115, 150), NOTHING), RULES)
+
+
+def test_the_watchdog_fires_from_the_first_moment_and_without_any_series(tmp_path: Path) -> None:
+    expression = 'count by (alertname, alertstate, severity) (ALERTS{alertname="DutycycleWatchdog"})'
+    wanted = '{alertname="DutycycleWatchdog", alertstate="firing", severity="none"}'
+    run(
+        tmp_path,
+        {},
+        [
+            {"expr": expression, "eval_time": f"{minute}m", "exp_samples": [{"labels": wanted, "value": 1}]}
+            for minute in (0, 1, 60, 170)
+        ],
+        RULES,
+    )
+
+
+def test_every_alert_fires_in_some_scenario_and_is_silent_after_it() -> None:
+    """So that no alert is added without one."""
+    fires = {name for _, fired in CASES.values() for names in fired.values() for name in names}
+    ends = {
+        name
+        for _, fired in CASES.values()
+        for minute, names in fired.items()
+        for name in names
+        if any(later > minute and name not in fired[later] for later in fired)
+    }
+    own = {"Watchdog", "RecordingRulesMissing"}
+    assert {f"Dutycycle{name}" for name in fires | own} == set(ALERTS)
+    # Its cause is counted over three hours.
+    assert fires - ends <= {"NoExporters", "TaskFailing"}
+
+
+def test_messages_name_the_node_that_an_exporter_was_on(tmp_path: Path) -> None:
+    series = otherwise(well(), silent("n1", 60))
+    alert = ALERTS["DutycycleExporterDown"]
+    test = {
+        "interval": "1m",
+        "input_series": inputs(series),
+        "alert_rule_test": [
+            {
+                "alertname": alert.name,
+                "eval_time": "80m",
+                "exp_alerts": [
+                    {
+                        "exp_labels": {
+                            "severity": "warning",
+                            "service": "dutycycle",
+                            "job": EXPORTER,
+                            "instance": "n1:9836",
+                        },
+                        "exp_annotations": {
+                            "summary": "The exporter at n1:9836 (node n1) does not answer.",
+                            "description": alert.description,
+                            "runbook": alert.runbook,
+                        },
+                    }
+                ],
+            }
+        ],
+    }
+    written(tmp_path, test, RULES)
+
+
+def check(tmp_path: Path, series: Series, fired: Fired, *rules: Path) -> None:
+    """At each of the minutes exactly these alerts fire, whatever their labels."""
+    expression = 'group by (alertname) (ALERTS{alertstate="firing", alertname!="DutycycleWatchdog"})'
+    run(
+        tmp_path,
+        series,
+        [
+            {
+                "expr": expression,
+                "eval_time": f"{minute}m",
+                "exp_samples": [{"labels": f'{{alertname="Dutycycle{name}"}}', "value": 1} for name in sorted(names)],
+            }
+            for minute, names in fired.items()
+        ],
+        *rules,
+    )
+
+
+def run(tmp_path: Path, series: Series, expected: list[dict[str, object]], *rules: Path) -> None:
+    written(tmp_path, {"interval": "1m", "input_series": inputs(series), "promql_expr_test": expected}, *rules)
+
+
+def inputs(series: Series) -> list[dict[str, str]]:
+    return [{"series": name, "values": values} for name, values in series.items()]
+
+
+def written(tmp_path: Path, test: dict[str, object], *rules: Path) -> None:
+    path = tmp_path / "test.yaml"
+    content = {"rule_files": [str(rule) for rule in rules], "evaluation_interval": "1m", "tests": [test]}
+    path.write_text(yaml.safe_dump(content))
+    promtool("test", "rules", path)

@@ -1,0 +1,310 @@
+"""The alerts on Dutycycle itself as files: for Prometheus, and as a PrometheusRule for the operator.
+
+What GPUs and jobs do is the alerter's to tell. These say that something of Dutycycle does not work, or cannot be heard.
+They come by way of Prometheus and Alertmanager, so that they also come where the alerter does not.
+
+`python -m tools.alert_rules --runbooks URL` prints them with links to runbooks that a site publishes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import yaml
+
+Severity = Literal["critical", "warning", "none"]
+
+EXPORTERS = ".*dutycycle-exporter.*"
+ALERTERS = ".*dutycycle-alerter.*"
+"""Names of scrape jobs by which a target that never answered is known for ours. The operator calls a job
+`<namespace>/<monitor>`, or as the Service is called. One that answered within the hour is known by what it said.
+"""
+
+_MADE = "# Made from tools/alert_rules.py by `make generate`; do not edit.\n"
+_LABELS = {"app.kubernetes.io/name": "dutycycle", "app.kubernetes.io/component": "alert-rules"}
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One rule. It fires once `expr` has had an answer for `wait` (a Prometheus duration, empty for at once)."""
+
+    name: str
+    severity: Severity
+    wait: str
+    expr: str
+    summary: str
+    description: str
+
+    @property
+    def runbook(self) -> str:
+        """From the root of the repository."""
+        return f"docs/runbooks/{self.name}.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Alerts that are evaluated together."""
+
+    name: str
+    alerts: tuple[Alert, ...]
+
+
+def _down(name: str, jobs: str, info: str) -> str:
+    """Targets that do not answer, and are ours by the name of their job, by what they said before, or by this alert,
+    which so goes on for as long as the target is there.
+    """
+    known = f'up{{job=~"{jobs}"}} or last_over_time({info}[1h]) or ALERTS{{alertname="{name}"}}'
+    return f"up == 0 and on (job, instance) ({known})"
+
+
+_FAILURES = 'sum without (reason) (increase(dutycycle_exporter_attribution_failures_total{reason!="earlier_pod"}[15m]))'
+_RESTARTS = 'sum without (reason) (increase(dutycycle_exporter_child_restarts_total{reason!~"released|reload"}[15m]))'
+
+_WHERE = (
+    "{{ $labels.instance }}"
+    '{{ range query (printf "max by (node) (last_over_time(gpu_expected{job=%q,instance=%q}[1d]))"'
+    " $labels.job $labels.instance) }} (node {{ .Labels.node }}){{ end }}"
+)
+"""An exporter's own series do not have its node's name; what it says of the GPUs has."""
+
+GROUPS = (
+    Group(
+        "dutycycle-exporter-alerts",
+        (
+            Alert(
+                name="DutycycleExporterDown",
+                severity="warning",
+                # A node that is rebooted for maintenance is back by then.
+                wait="15m",
+                expr=_down("DutycycleExporterDown", EXPORTERS, "dutycycle_exporter_build_info"),
+                summary=f"The exporter at {_WHERE} does not answer.",
+                description="Prometheus has not been able to scrape it for 15 minutes. What the GPUs of its node do is "
+                "not known; no incident of them opens or resolves.",
+            ),
+            Alert(
+                name="DutycycleNoExporters",
+                severity="critical",
+                wait="15m",
+                expr="absent(dutycycle_exporter_build_info)",
+                summary="No exporter answers.",
+                description="Prometheus has no sample of any dutycycle-exporter: none is scraped, or none answers. "
+                "Nothing is measured, and nothing is judged.",
+            ),
+            Alert(
+                name="DutycycleGpuLost",
+                severity="critical",
+                # While a driver is loaded its GPUs come one by one.
+                wait="5m",
+                # Both are of the same scrape: all labels are the same.
+                expr="gpu_expected - gpu_visible > 0",
+                summary="Node {{ $labels.node }} has lost {{ $value }} GPU(s).",
+                description="The PCI bus shows more GPUs than NVML does. What runs on the lost ones hangs or has died.",
+            ),
+            Alert(
+                name="DutycycleCollectorFailing",
+                severity="warning",
+                wait="15m",
+                # The age is for a part that ended without a word. Others than these may have nothing to do for hours.
+                expr='dutycycle_exporter_collector_success{collector=~"nvml|attribution"} == 0 '
+                'or dutycycle_exporter_collector_age_seconds{collector=~"nvml|attribution"} > 300',
+                summary=f"Collector {{{{ $labels.collector }}}} fails at {_WHERE}.",
+                description="It has not succeeded for 15 minutes. nvml: the GPUs of this node cannot be read. "
+                "attribution: whose they are cannot be said.",
+            ),
+            Alert(
+                name="DutycycleNvmlRestarting",
+                severity="warning",
+                # A failure that lasts leaves this condition after 15 minutes, and is another alert.
+                wait="20m",
+                expr=f"{_RESTARTS} > 3 and on (job, instance) "
+                'max_over_time(dutycycle_exporter_collector_success{collector="nvml"}[15m]) == 1',
+                summary=f"NVML is started again and again at {_WHERE}.",
+                description="The process that reads NVML was replaced {{ $value | humanize }} times in 15 minutes, "
+                "and works in between. A GPU or the driver is about to fail; measured time has holes.",
+            ),
+            Alert(
+                name="DutycycleAttributionFailing",
+                severity="warning",
+                wait="15m",
+                # Files and processes are looked at with each sample, 180 times in 15 minutes; the kubelet and the API
+                # server are asked less often when they fail, and tell whether they answered.
+                expr=f"{_FAILURES} > 60 or {_FAILURES} > 0 and on (job, instance, source) label_replace("
+                'dutycycle_exporter_collector_success{collector!~"nvml|attribution"} == 0, '
+                '"source", "$1", "collector", "(.+)")',
+                summary=f"Whose GPUs are whose cannot be read from {{{{ $labels.source }}}} at {_WHERE}.",
+                description="Files, processes or answers of this source have been unusable for 15 minutes. GPUs may "
+                "seem to be nobody's, or go on being counted to a job that is over.",
+            ),
+            Alert(
+                name="DutycycleReloadFailed",
+                severity="warning",
+                wait="5m",
+                expr="dutycycle_exporter_config_last_reload_successful == 0",
+                summary=f"The exporter at {_WHERE} refused its configuration.",
+                description="It goes on with the former one, and would not start with this one.",
+            ),
+        ),
+    ),
+    Group(
+        "dutycycle-alerter-alerts",
+        (
+            Alert(
+                name="DutycycleAlerterDown",
+                severity="warning",
+                wait="15m",
+                expr=_down("DutycycleAlerterDown", ALERTERS, "dutycycle_alerter_build_info"),
+                summary="The alerter at {{ $labels.instance }} does not answer.",
+                description="Prometheus has not been able to scrape it for 15 minutes. Where another evaluates there "
+                "is nobody left to take over; where none does, DutycycleNotEvaluating says so.",
+            ),
+            Alert(
+                name="DutycycleNotEvaluating",
+                severity="critical",
+                wait="5m",
+                # A last pass in the future is a clock that is wrong, and would hide all that follows.
+                expr="absent(dutycycle_alerter_leader) or max(dutycycle_alerter_leader) < 1 "
+                "or abs(time() - max(dutycycle_alerter_last_pass_timestamp_seconds)) > 600 "
+                "or max(dutycycle_alerter_leader) unless max(dutycycle_alerter_last_pass_timestamp_seconds)",
+                summary="No alerter evaluates.",
+                description="No alerter answers, none has the lease, or the last pass is more than 10 minutes ago. "
+                "Nothing opens, resolves or is told.",
+            ),
+            Alert(
+                name="DutycycleStoreFailing",
+                severity="critical",
+                wait="5m",
+                expr="dutycycle_alerter_store_up == 0",
+                summary="The database does not answer the alerter at {{ $labels.instance }}.",
+                description="An alerter without its database judges nothing, tells nothing and shows nothing. What it "
+                "has told it keeps.",
+            ),
+            Alert(
+                name="DutycycleSourceSilent",
+                severity="warning",
+                wait="15m",
+                expr="max by (source) (dutycycle_alerter_source_up) == 0",
+                summary="{{ $labels.source }} does not answer the alerter.",
+                description="It has not for 15 minutes. What only this source tells is not known, and opens and "
+                "resolves nothing.",
+            ),
+            Alert(
+                name="DutycycleNotificationsFailing",
+                severity="warning",
+                wait="15m",
+                expr="max by (receiver) (dutycycle_receiver_failing_seconds) > 0 "
+                "or max by (receiver) (dutycycle_outbox_oldest_seconds) > 900",
+                summary="Nobody hears what the alerter sends by {{ $labels.receiver }}.",
+                description="The receiver has taken nothing for 15 minutes, or news for it have been due for longer. "
+                "They are kept and tried again.",
+            ),
+            Alert(
+                name="DutycycleLeaseUnstable",
+                severity="warning",
+                wait="",
+                expr="sum(increase(dutycycle_alerter_leases_lost_total[1h])) > 5",
+                summary="Alerters lost the lease {{ $value | humanize }} times in an hour.",
+                description="The database answers too late, or an alerter is held up. Each time, judging starts anew.",
+            ),
+            Alert(
+                name="DutycycleTaskFailing",
+                severity="warning",
+                # One failed run of the hourly task is none: the next one has been by then.
+                wait="90m",
+                expr="sum by (task) (increase(dutycycle_alerter_task_failures_total[3h])) "
+                "> 0.9 * sum by (task) (increase(dutycycle_alerter_task_runs_total[3h]))",
+                summary="The alerter's task {{ $labels.task }} fails at every run.",
+                description="No run of it has succeeded for hours. housekeeping: what is old is not deleted, and the "
+                "database grows.",
+            ),
+        ),
+    ),
+    Group(
+        "dutycycle-pipeline-alerts",
+        (
+            Alert(
+                name="DutycycleRecordingRulesMissing",
+                severity="warning",
+                # So long a Prometheus that was away for some minutes needs to have enough of them again.
+                wait="30m",
+                expr="max(gpu_visible offset 30m) and max(gpu_visible) "
+                "unless on () count_over_time(fleet:gpu_visible_seconds:increase5m[30m]) >= 5",
+                summary="The recording rules are not there, or too slow.",
+                description="Prometheus does not record every 5 minutes what it should. Dashboards lack what is "
+                "counted by user, and with prometheus.recorded the alerter lacks windows of two hours and more.",
+            ),
+            Alert(
+                name="DutycycleWatchdog",
+                severity="none",
+                wait="",
+                expr="vector(1)",
+                summary="Alerts of Dutycycle are evaluated and sent.",
+                description="This alert always fires. It is a dead man's switch: route it to something that raises "
+                "the alarm when it no longer hears it.",
+            ),
+        ),
+    ),
+)
+
+ALERTS: Mapping[str, Alert] = {alert.name: alert for group in GROUPS for alert in group.alerts}
+
+
+def plain(runbooks: str = "") -> bytes:
+    """For `rule_files` of Prometheus, or the ruler of Thanos, Mimir or VictoriaMetrics. `runbooks` is where a site
+    publishes docs/runbooks, if it does.
+    """
+    return _written(_groups(runbooks))
+
+
+def prometheus_rule() -> bytes:
+    """For the Prometheus operator. Its rule selector may want further labels: see the kustomization beside it."""
+    return _written(
+        {
+            "apiVersion": "monitoring.coreos.com/v1",
+            "kind": "PrometheusRule",
+            "metadata": {"name": "dutycycle-alerts", "labels": _LABELS},
+            "spec": _groups(""),
+        }
+    )
+
+
+def _groups(runbooks: str) -> dict[str, Any]:
+    return {
+        "groups": [
+            {"name": group.name, "interval": "1m", "rules": [_rule(alert, runbooks) for alert in group.alerts]}
+            for group in GROUPS
+        ]
+    }
+
+
+def _rule(alert: Alert, runbooks: str) -> dict[str, Any]:
+    link = {"runbook_url": f"{runbooks.rstrip('/')}/{alert.name}"} if runbooks else {}
+    return {
+        "alert": alert.name,
+        "expr": alert.expr,
+        **({"for": alert.wait} if alert.wait else {}),
+        "labels": {"severity": alert.severity, "service": "dutycycle"},
+        "annotations": {
+            "summary": alert.summary,
+            "description": alert.description,
+            "runbook": alert.runbook,
+            **link,
+        },
+    }
+
+
+def _written(content: dict[str, Any]) -> bytes:
+    return (_MADE + yaml.safe_dump(content, sort_keys=False, width=10_000)).encode()
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print the rules."""
+    parser = argparse.ArgumentParser(prog="python -m tools.alert_rules", description="Print the alerts' rules.")
+    parser.add_argument("--runbooks", default="", metavar="URL", help="where docs/runbooks is published")
+    print(plain(parser.parse_args(arguments).runbooks).decode(), end="")
+
+
+if __name__ == "__main__":
+    main()
