@@ -76,6 +76,16 @@ def test_an_unknown_key_is_named_with_the_nearest_valid_one(tmp_path: Path, cont
         ("source: {interval: soon}", "source.interval"),
         ("source: {interval: yes}", "source.interval"),
         ("source: {targets: http://x}", "source.targets"),
+        ("source: {targets: ['dns+ftp://x/metrics']}", "source.targets.0"),
+        ("source: {targets: ['dns+http://u:p@x/metrics']}", "source.targets.0: dns+ is followed by a URL"),
+        (
+            "source: {targets: ['dns+http://x:99999/metrics']}",
+            "source.targets.0: dns+ is followed by a URL",
+        ),
+        (
+            "source: {targets: ['dns+http://[::1]:1/metrics']}",
+            "source.targets.0: dns+ is followed by a URL",
+        ),
         ("judging: {rules: {idle: {window: 10m}}}", "judging.rules.idle.window"),
         ("judging: {rules: {idle: {window: null}}}", "judging.rules.idle.window"),
         ("judging: {rules: {idle: {window: []}}}", "judging.rules.idle.window"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
 
@@ -15,9 +16,24 @@ COARSEST = WINDOWS[0] / 3
 
 
 def _http_url(url: str) -> str:
-    if not re.fullmatch(r"https?://[^/\s]\S*", url):
-        raise ValueError("a target is a URL like http://gpu01:9836/metrics")
+    if not re.fullmatch(r"(dns\+)?https?://[^/\s]\S*", url):
+        raise ValueError(
+            "a target is a URL like http://gpu01:9836/metrics or dns+http://exporters.example.org:9836/metrics"
+        )
+    if url.startswith("dns+") and not _names_a_host(url):
+        raise ValueError(
+            "dns+ is followed by a URL with a host's name, like dns+http://exporters.example.org:9836/metrics"
+        )
     return url
+
+
+def _names_a_host(url: str) -> bool:
+    try:
+        parts = urlsplit(url.removeprefix("dns+"))
+        named = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return named and "@" not in parts.netloc and ":" not in (parts.hostname or "")
 
 
 def _fine_enough(seconds: float) -> float:
@@ -36,7 +52,9 @@ class ScrapeSource(Section):
     """Scrapes the exporters itself: one box, no Prometheus."""
 
     targets: tuple[Annotated[str, AfterValidator(_http_url)], ...] = ("http://127.0.0.1:9836/metrics",)
-    """The exporters' pages."""
+    """The exporters' pages. `dns+http://NAME:PORT/metrics` (also `dns+https`) stands for one at every address of the
+    name, which is resolved anew at each scrape.
+    """
     interval: Duration = 15
     """Time between two scrapes; the exporter's --series-hold is twice this."""
     timeout: RealDuration = 5

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from queue import Empty, SimpleQueue
+from time import monotonic
 
 from dutycycle_alerter.errors import SourceError
 from dutycycle_alerter.model import Evidence
@@ -15,6 +17,8 @@ from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.exposition import Exposition, parse
 from dutycycle_alerter.sources.fetch import Fetcher
 from dutycycle_alerter.sources.fleet import LONGEST_WINDOW, Fleet
+from dutycycle_alerter.sources.resolving import MOST_ADDRESSES, Name, Resolved
+from dutycycle_alerter.sources.targets import Target, Targets
 from dutycycle_alerter.store import counters
 from dutycycle_alerter.store.database import get_meta, set_meta
 from dutycycle_alerter.store.postgresql import take_time
@@ -35,34 +39,30 @@ _Answer = tuple[Exposition | None, float, str]
 """What was read, when, and why nothing was."""
 
 
-@dataclass(slots=True)
-class _Target:
-    """One exporter: its last answer, or why there is none."""
-
-    url: str
-    node: str = ""
-    last_success: float | None = None
-    error: str = ""
-    replay: bool = False
-
-
 class ScrapeSource:
     """Thread-safe: scrapes and passes come from different threads of the scheduler.
 
-    `settings` are scaled (wall seconds). `clock` gives wall time.
+    `settings` are scaled (wall seconds). `clock` gives wall time, `name` what resolves a target's name.
     """
 
-    def __init__(self, settings: Settings, database: Transactions, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        database: Transactions,
+        clock: Callable[[], float],
+        name: Callable[[str, float], Name] = Name,
+    ) -> None:
         self._settings = settings
         self._database = database
         self._clock = clock
         # A pass asks for the targets' state while it holds the evidence.
         self._lock = threading.RLock()
-        targets = len(settings.source.targets)
+        self._targets = Targets(settings.source, name)
+        targets = MOST_ADDRESSES if self._targets.names else len(settings.source.targets)
         self._fetcher = Fetcher(settings.source.timeout, hosts=targets)
         self._workers = ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, targets or 1), thread_name_prefix="scrape")
-        self._targets = [_Target(url) for url in settings.source.targets]
-        self._reading: dict[Future[_Answer], _Target] = {}
+        self._reading: dict[Future[_Answer], Target] = {}
+        self._heard: SimpleQueue[Future[_Answer] | Resolved] = SimpleQueue()
         self._accounted_until = 0.0
         self._saved_at = 0.0
         self._rewound_to: float | None = None
@@ -84,9 +84,7 @@ class ScrapeSource:
         with self._database.read() as connection, self._lock:
             take_time(connection)
             # What a store was filled from a replay with is marked so before its exporter answers again.
-            replay = load_status(connection, self._clock()).replay
-            for target in self._targets:
-                target.replay = replay
+            self._targets.assume(load_status(connection, self._clock()).replay)
             self._accounted_until = get_meta(connection, WATERMARK) or 0.0
             self._rewound_to = self._fleet.restore(
                 counters.load_series(connection, since),
@@ -104,23 +102,44 @@ class ScrapeSource:
         """
         with self._lock:
             self._heed_clock()
+            self._targets.expire()
+        for name in self._targets.names:
+            name.ask(self._heard.put)
         busy = {id(target) for target in self._reading.values()}
-        for target in self._targets:
-            if id(target) not in busy:
-                self._reading[self._workers.submit(self._read, target)] = target
+        self._ask(target for target in self._targets if id(target) not in busy)
         answers = []
-        with suppress(TimeoutError):
-            for reading in as_completed(list(self._reading), timeout=self._settings.source.interval):
-                target, (exposition, t, error) = self._reading.pop(reading), reading.result()
+        for heard in self._arrivals():
+            if isinstance(heard, Resolved):
                 with self._lock:
-                    self._take(target, exposition, t, error)
-                if exposition is not None:
+                    new = self._targets.take(heard, self._clock())
+                self._ask(new)
+                continue
+            target, (exposition, t, error) = self._reading.pop(heard), heard.result()
+            with self._lock:
+                if self._targets.answered(target, exposition, t, error) and exposition is not None:
+                    self._fleet.ingest(exposition, t)
                     answers.append((exposition, t))
         with self._lock:
             if self._clock() - self._saved_at >= self._settings.source.resolution:
                 self._save()
                 self._saved_at = self._clock()
             self._save_now(answers)
+
+    def _ask(self, targets: Iterable[Target]) -> None:
+        for target in targets:
+            reading = self._workers.submit(self._read, target)
+            self._reading[reading] = target
+            reading.add_done_callback(self._heard.put)
+
+    def _arrivals(self) -> Iterator[Future[_Answer] | Resolved]:
+        """What comes in until the next round begins. The resolver alone holds a round up no longer than a time-out."""
+        began, source = monotonic(), self._settings.source
+        while self._reading or any(name.asked for name in self._targets.names):
+            left = began + (source.interval if self._reading else min(source.interval, source.timeout)) - monotonic()
+            try:
+                yield self._heard.get(timeout=max(0.0, left))
+            except Empty:
+                return
 
     @contextmanager
     def evidence(self, at: float) -> Iterator[Evidence]:
@@ -134,14 +153,14 @@ class ScrapeSource:
             self._fleet.committed(at)
 
     def targets(self) -> tuple[TargetStatus, ...]:
-        """Each exporter's state."""
+        """Each exporter's state, and that of each name."""
         with self._lock:
-            return tuple(TargetStatus(t.url, t.node, t.last_success, t.error) for t in self._targets)
+            return self._targets.status()
 
     def replaying(self) -> bool:
         """Whether any exporter plays a recording."""
         with self._lock:
-            return any(target.replay for target in self._targets)
+            return self._targets.replaying()
 
     def housekeeping(self) -> None:
         """Delete counters that are older than the retention. Raises StoreError."""
@@ -161,13 +180,12 @@ class ScrapeSource:
         log.warning("the clock was set back: what was scraped later than it shows now was let go")
         self._rewound_to = rewound_to if self._rewound_to is None else min(self._rewound_to, rewound_to)
         self._saved_at = min(self._saved_at, rewound_to)
-        for target in self._targets:
-            if target.last_success is not None:
-                target.last_success = min(target.last_success, rewound_to)
+        self._targets.rewind(rewound_to)
 
-    def _read(self, target: _Target) -> _Answer:
+    def _read(self, target: Target) -> _Answer:
+        host = "" if target.name is None else target.name.host_header
         try:
-            exposition = parse(self._fetcher.get(target.url))
+            exposition = parse(self._fetcher.get(target.url, host=host))
         except SourceError as error:
             return None, self._clock(), str(error)
         expected = self._settings.time_scale
@@ -175,15 +193,6 @@ class ScrapeSource:
             mismatch = f"the exporter runs at time scale {exposition.time_scale:g}, the alerter at {expected:g}"
             return None, self._clock(), mismatch
         return exposition, self._clock(), ""
-
-    def _take(self, target: _Target, exposition: Exposition | None, t: float, error: str) -> None:
-        target.error = error
-        if exposition is None:
-            return
-        target.last_success = t
-        target.replay = exposition.replay
-        target.node = min(exposition.nodes, default=target.node)
-        self._fleet.ingest(exposition, t)
 
     def _save(self) -> None:
         series, hosts = self._fleet.unsaved()
