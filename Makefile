@@ -10,7 +10,7 @@ BIN    := $(VENV)/bin
 STATE  ?= state
 ARGS   ?=
 
-.PHONY: help run dashboards docs test test-gpu soak bench lint type generate check-generated lock format wheels clean
+.PHONY: help run dashboards docs images image-arguments test test-gpu soak bench lint type generate check-generated lock format wheels clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -22,7 +22,21 @@ dashboards: $(VENV)/.dashboards ## dutycycle-dashboards, in an environment of it
 	@$(VENV)/dashboards/bin/dutycycle-dashboards --help
 
 docs: $(VENV)/.docs ## the documents as a site, in build/docs (ARGS="serve" to read it while writing)
-	$(VENV)/docs/bin/mkdocs $(if $(ARGS),$(ARGS),build) --strict
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs $(if $(ARGS),$(ARGS),build) --strict
+
+# What goes into an image is what was committed last, as far as anyone can tell from it.
+IMAGE_ARGUMENTS = VERSION=$(shell sed -nE 's/^__version__ = "(.*)"/\1/p' alerter/dutycycle_alerter/__init__.py) \
+	REVISION=$(or $(shell git describe --always --abbrev=40 --dirty --exclude='*' 2>/dev/null),unknown) \
+	SOURCE_DATE_EPOCH=$(or $(shell git log -1 --format=%ct 2>/dev/null),1580601600)
+ENGINE ?= docker
+
+images: ## both container images, by docker (ENGINE=podman for another; ARGS= for more arguments of its build)
+	@command -v $(ENGINE) >/dev/null || { echo "no $(ENGINE) here: docs/images.md says what else builds them" >&2; exit 1; }
+	for part in exporter alerter; do $(ENGINE) build --file $$part/Dockerfile $(addprefix --build-arg ,$(IMAGE_ARGUMENTS)) \
+		--tag dutycycle-$$part:$(patsubst VERSION=%,%,$(filter VERSION=%,$(IMAGE_ARGUMENTS))) $(ARGS) .; done
+
+image-arguments: # what they are told of the commit
+	@printf '%s\n' $(IMAGE_ARGUMENTS)
 
 test: $(VENV)/.test ## every test (ARGS="-k word" for some)
 	$(BIN)/pytest -n 3 $(ARGS)

@@ -10,11 +10,15 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.fakes.nvml.fixtures import nvml_driver, nvml_libraries, nvml_library, pynvml_double
+from tests.images.fixtures import alerter_image, exporter_image, image_store
 from tests.postgres.fixtures import empty_postgres_url, postgres, postgres_template, postgres_url
 from tests.required import root
 
 __all__ = [
+    "alerter_image",
     "empty_postgres_url",
+    "exporter_image",
+    "image_store",
     "nvml_driver",
     "nvml_libraries",
     "nvml_library",

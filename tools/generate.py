@@ -17,6 +17,7 @@ from tools import (
     alert_rules,
     demo_recording,
     grafana_files,
+    image_locks,
     kubernetes_manifests,
     recording_rules,
     reference_cli,
@@ -46,6 +47,9 @@ GENERATORS: Mapping[str, Generator] = {
     "manifests/prometheus/prometheusrule-alerts.yaml": alert_rules.prometheus_rule,
     "manifests/base/version/kustomization.yaml": kubernetes_manifests.version,
     "manifests/install.yaml": kubernetes_manifests.install,
+    "requirements-alerter.lock": image_locks.alerter,
+    "requirements-build.lock": image_locks.build,
+    "requirements-exporter.lock": image_locks.exporter,
     "alerter/dutycycle_alerter/data/demo.csv.gz": demo_recording.compressed,
     **grafana_files.generators(),
 }

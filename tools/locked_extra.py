@@ -31,10 +31,10 @@ def locked(text: str) -> dict[str, list[str]]:
     return found
 
 
-def needed(extras: Iterable[str], lock: Mapping[str, object]) -> set[str]:
+def needed(extras: Iterable[str], lock: Mapping[str, object], project: str = PROJECT) -> set[str]:
     """Names of all packages that the extras need, their own needs included, on any system that the lock is for."""
     found: set[str] = set()
-    todo = [(PROJECT, frozenset(extras))]
+    todo = [(project, frozenset(extras))]
     while todo:
         name, wanted = todo.pop()
         for text in _requirements(name):

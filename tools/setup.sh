@@ -67,6 +67,10 @@ system_test() {
     if [ "$(id -u)" -eq 0 ] && ! { command -v slurmdbd && command -v slurmrestd && command -v mariadbd; } >/dev/null; then
         missing+=(slurmdbd slurmrestd slurm-wlm-jwt-plugin mariadb-server-core mariadb-client-core)
     fi
+    # What the Dockerfiles say is done in a root of its own, where the tests are root.
+    if [ "$(id -u)" -eq 0 ] && ! command -v debootstrap >/dev/null; then
+        missing+=(debootstrap debian-archive-keyring)
+    fi
     # Ubuntu's package of Chromium is a snap, which cannot be driven from here: there Playwright brings its own.
     local own=
     if ! command -v chromium >/dev/null; then
@@ -78,7 +82,7 @@ system_test() {
     unpacked "$dir" prometheus prometheus promtool
     unpacked "$dir" prometheus-alertmanager prometheus-alertmanager amtool
     alertmanager_templates
-    unpacked "$dir" victoria-metrics victoria-metrics
+    unpacked "$dir" victoria-metrics victoria-metrics vmagent vmalert
     grafana_schema "$dir"
     kubernetes_published "$dir"
 }
