@@ -17,7 +17,9 @@ from typing import Any
 KINDS = (
     "monitoring.coreos.com/v1/PodMonitor",
     "monitoring.coreos.com/v1/ServiceMonitor",
+    "monitoring.coreos.com/v1/Prometheus",
     "monitoring.coreos.com/v1/PrometheusRule",
+    "monitoring.coreos.com/v1/ThanosRuler",
     "security.openshift.io/v1/SecurityContextConstraints",
     "route.openshift.io/v1/Route",
 )

@@ -1,0 +1,41 @@
+"""Every way to install that the manifests offer, and what each expects the cluster to have already."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from .rendering import INSTALL, Object, Variant, build, kustomizations, parsed
+
+PARTS = frozenset({"base/alerter", "base/exporter"})
+"""Kustomizations that are resources of another one beside them, and are not installed alone."""
+BUILT_IN = frozenset({"base/version"})
+"""Components that the base has by itself."""
+NEEDS = {"components/dra": ("components/pod-names",)}
+"""Components that say which others they need."""
+PROVIDED = frozenset(
+    {
+        # Where Prometheus and Grafana run.
+        ("Namespace", "monitoring"),
+        # The GPU operator's, or the site's.
+        ("RuntimeClass", "nvidia"),
+        # With the database's password: components/ha-postgres says how it is made.
+        ("Secret", "dutycycle-database"),
+    }
+)
+COMPONENTS = tuple(name for name in kustomizations("Component") if name not in BUILT_IN)
+ALONE = tuple(Variant(name) for name in kustomizations() if name not in PARTS)
+WITH_ONE = tuple(Variant("base", (*NEEDS.get(name, ()), name)) for name in COMPONENTS)
+PAIRS = tuple(
+    Variant("base", tuple(dict.fromkeys((*NEEDS.get(first, ()), *NEEDS.get(second, ()), first, second))))
+    for first, second in combinations(COMPONENTS, 2)
+)
+SINGLE = (*ALONE, *WITH_ONE)
+EVERY = tuple(dict.fromkeys((*SINGLE, *PAIRS)))
+
+
+def installed() -> list[Object]:
+    return parsed(INSTALL.read_text())
+
+
+def objects(variant: Variant) -> list[Object]:
+    return build(variant).objects()
