@@ -7,6 +7,7 @@ server waits for a resource version are quickened here; watches are in test_kube
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -20,7 +21,6 @@ from tests.fakes.test_kubernetes_recorded_watches import REPLAYED as WATCHED
 _APPLY = "server-side apply is not served (415): neither the alerter nor a test applies"
 _POLICY = "admission policies and pod security do not run here: nothing that watches pods meets them"
 LEFT_OUT = {
-    "01-discovery/openapi-v3-index": "no schemas are kept, so none are shown",
     "02-pods/list-protobuf": "protobuf is not spoken: who accepts JSON as well gets JSON, else 406",
     "05-writes/ssa-1-apply-annotation": _APPLY,
     "05-writes/ssa-2-conflict-409": _APPLY,
@@ -181,8 +181,9 @@ READS = {
 """Reads whose answers are all that is known of their moment: selected, framed and packed as recorded."""
 PATHS = of("07-admission", "map-resources-v1 map-resources-v1alpha1 map-resources-v1beta1 map-create-v1beta1")
 NOT_MODIFIED = "01-discovery/agg-apis-304"
+SCHEMAS = "01-discovery/openapi-v3-index"
 REPLAYED = (
-    *(*DISCOVERY, NOT_MODIFIED, *AT_375, *AT_376, *CREATED, *REFUSED, *GRANTED, *LEASE, *NO_ANONYMOUS),
+    *(*DISCOVERY, NOT_MODIFIED, SCHEMAS, *AT_375, *AT_376, *CREATED, *REFUSED, *GRANTED, *LEASE, *NO_ANONYMOUS),
     *(*ODD_HEADERS, *REVIEWS, *WRITES, *READS, *PATHS, *WATCHED),
 )
 
@@ -228,6 +229,18 @@ def test_discovery_says_the_same_of_each_resource(server: KubernetesServer) -> N
         theirs = {each["name"]: each for each in one.object()["resources"]}
         mine = {each["name"]: each for each in real.answered(server, one)["resources"]}
         assert mine == {each: theirs[each] for each in mine}
+
+
+def test_the_index_of_schemas(server: KubernetesServer) -> None:
+    """Of the groups that are here; the documents themselves are this server's own, and so are their digests."""
+    one = exchange(SCHEMAS)
+    answer = replay(server, one)
+    assert (answer.code, answer.headers["Content-Type"]) == (one.code, one.answered["Content-Type"])
+    mine, theirs = json.loads(answer.body)["paths"], json.loads(one.answer)["paths"]
+    for path, shown in mine.items():
+        url, _, digest = shown["serverRelativeURL"].partition("?hash=")
+        assert (url, len(digest)) == (theirs[path]["serverRelativeURL"].partition("?")[0], 128)
+    assert {path for path in theirs if path.startswith(("apis/apps/v", "apis/batch/v", "api/v"))} <= set(mine)
 
 
 def test_discovery_that_is_known_already(server: KubernetesServer) -> None:

@@ -42,8 +42,10 @@ class Api:
         """Raises Refusal for every answer that is an error."""
         authorize(user, target)
         if not target.is_resource:
-            wanted = form(headers.get("Accept"), pretty=target.flag("pretty"))
-            return discovery.answer(self.registry, target, wanted, headers.get("If-None-Match"), address)
+            accept = headers.get("Accept") or ""
+            # Documents come in forms of their own.
+            wanted = form(None if target.path.startswith("/openapi") else accept, pretty=target.flag("pretty"))
+            return discovery.answer(self.registry, target, wanted, headers.get("If-None-Match"), address, accept)
         kind = discovery.served(self.registry, target)
         _allowed(kind, target)
         wanted = form(headers.get("Accept"), pretty=target.flag("pretty"))

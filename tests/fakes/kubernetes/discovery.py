@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 from . import openapi
@@ -44,6 +45,9 @@ class Registry:
 
     def uninstall(self, kind: Kind) -> None:
         self._kinds = {name: one for name, one in self._kinds.items() if one != kind}
+
+    def __iter__(self) -> Iterator[Kind]:
+        return iter(self._kinds.values())
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
         return self._kinds.get((group, version, plural))
@@ -116,7 +120,7 @@ def _health(target: Target) -> Reply:
     return Reply(200, f"{lines}{name} check passed\n".encode(), _TEXT)
 
 
-def answer(registry: Registry, target: Target, wanted: Form, known: str | None, address: str) -> Reply:
+def answer(registry: Registry, target: Target, wanted: Form, known: str | None, address: str, accept: str) -> Reply:
     """The answer for a path that is no resource; 404 in plain text for one that is nothing. `known`: If-None-Match."""
     groups = registry.groups()
     steps = target.path.strip("/").split("/")
@@ -130,6 +134,8 @@ def answer(registry: Registry, target: Target, wanted: Form, known: str | None, 
             return _whole(core, known)
         near = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
         return _said({"kind": "APIVersions", "versions": list(core[""]), "serverAddressByClientCIDRs": near}, wanted)
+    if steps == ["openapi", "v2"]:
+        return openapi.second(accept)
     if steps[:2] == ["openapi", "v3"]:
         return openapi.answer(groups, steps[2:])
     if steps == ["apis"]:

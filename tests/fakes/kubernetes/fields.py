@@ -49,7 +49,8 @@ def patched(kind: Kind, content: Object, mode: str, patch: Any) -> tuple[Object,
 
 
 def _refused(patch: Any, found: list[str]) -> Refusal:
-    return invalid(' ""', {}, [("patch", f'Invalid value: "{_go(patch)}": strict decoding error: {", ".join(found)}')])
+    shown = json.dumps(_go(patch), ensure_ascii=False)
+    return invalid(' ""', {}, [("patch", f"Invalid value: {shown}: strict decoding error: {', '.join(found)}")])
 
 
 def _known(kind: Kind, content: Object) -> tuple[Object, list[str]]:

@@ -14,11 +14,13 @@ from .store import encode
 
 Groups = dict[str, dict[str, list[Kind]]]
 
+_INFO = {"title": "Kubernetes", "version": "v1.36.2"}
 _TEXT = (("Content-Type", "text/plain; charset=utf-8"),)
 _WRITES = {"create": "post", "update": "put", "patch": "patch"}
 _PATCHES = tuple(
     f"application/{name}" for name in ("json-patch+json", "merge-patch+json", "strategic-merge-patch+json")
 )
+_SECOND = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _OPTIONS = ("dryRun", "fieldManager", "fieldValidation")
 
 
@@ -34,6 +36,21 @@ def answer(groups: Groups, steps: list[str]) -> Reply:
     if found is None:
         raise no_such_path()
     return Reply(200, found, (("Content-Type", "application/json"), ("Etag", f'"{_hash(found)}"'), ("Vary", "Accept")))
+
+
+def second(accept: str) -> Reply:
+    """OpenAPI 2, which newer clients ask for only where the third does not name a kind. Nothing is described there."""
+    if "protobuf" not in accept:
+        document = {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": {}}
+        return Reply(200, encode(document), (("Content-Type", "application/json"),))
+    title, version = (text.encode() for text in _INFO.values())
+    info = _text(1, title) + _text(2, version)
+    return Reply(200, _text(1, b"2.0") + _text(2, info) + _text(8, b"") + _text(9, b""), (("Content-Type", _SECOND),))
+
+
+def _text(number: int, value: bytes) -> bytes:
+    """A field of a protobuf message; short ones only."""
+    return bytes((number << 3 | 2, len(value))) + value
 
 
 def _hash(document: bytes) -> str:
@@ -62,8 +79,7 @@ def _document(path: str, kinds: tuple[Kind, ...]) -> bytes:
         else:
             known |= {one: _shown(schemas.definitions()[one]) for one in schemas.reachable(name)}
         paths |= _paths(path, kind)
-    info = {"title": "Kubernetes", "version": "v1.36.2"}
-    return encode({"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": known}})
+    return encode({"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": {"schemas": known}})
 
 
 def _gvk(kind: Kind) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -157,10 +158,19 @@ class KubernetesServer:
     # What is there
 
     def install(
-        self, group: str, version: str, kind: str, plural: str, *, namespaced: bool = True, status: bool = True
+        self,
+        group: str,
+        version: str,
+        kind: str,
+        plural: str,
+        *,
+        namespaced: bool = True,
+        status: bool = True,
+        schema: Mapping[str, Any] | None = None,
     ) -> Kind:
-        """A custom kind, from now on in discovery."""
-        made = Kind(group, version, kind, plural, namespaced, subresources=(STATUS,) if status else (), custom=True)
+        """A custom kind, from now on in discovery. `schema`: what its objects are like; without one anything goes."""
+        subs = (STATUS,) if status else ()
+        made = Kind(group, version, kind, plural, namespaced, subresources=subs, custom=True, schema=schema)
         self.registry.install(made)
         return made
 

@@ -32,7 +32,7 @@ CUSTOM = {
 CLUSTER_WIDE = ("SecurityContextConstraints",)
 OVERLAYS = [one for one in kustomizations() if one.startswith("overlays/")]
 ALWAYS_PATCHED = "PodDisruptionBudget"
-"""Its selector is replaced and not merged, so kubectl sends it each time, and says `configured` of what stays the same."""
+"""Its selector is replaced and not merged: kubectl sends it each time, and says `configured` of what stays the same."""
 PATIENCE = 60.0
 
 
@@ -143,9 +143,35 @@ def test_an_overlay_for_an_operator_that_is_not_there(kubectl: Kubectl, overlay:
     assert "ensure CRDs are installed first" in done.err
 
 
+@pytest.mark.parametrize(
+    ("overlay", "before", "after", "why"),
+    [
+        ("mig", "readOnlyRootFilesystem:", "readonlyRootFilesystem:", 'securityContext.readonlyRootFilesystem"'),
+        ("mig", "containerPort: 9836", 'containerPort: "9836"', "cannot unmarshal string into Go struct field"),
+        ("mig", "type: RuntimeDefault", "type: runtimeDefault", 'Unsupported value: "runtimeDefault"'),
+        ("mig", "mountPath: /host/proc", "mountPat: /host/proc", 'volumeMounts[1].mountPat"'),
+        ("prometheus-operator", "honorLabels:", "honourLabels:", 'podMetricsEndpoints[0].honourLabels"'),
+        (
+            "prometheus-operator",
+            "podMetricsEndpoints:",
+            "podMetricEndpoints:",
+            'unknown field "spec.podMetricEndpoints"',
+        ),
+        ("openshift", "allowHostDirVolumePlugin: true", "allowHostDirVolumePlugin: yes please", "of type boolean"),
+    ],
+)
+@pytest.mark.usefixtures("operators")
+def test_a_typo_is_refused(kubectl: Kubectl, tmp_path: Path, overlay: str, before: str, after: str, why: str) -> None:
+    text = build(Variant(f"overlays/{overlay}")).text
+    assert before in text
+    changed = tmp_path / "changed.yaml"
+    changed.write_text(text.replace(before, after))
+    done = kubectl("apply", "-f", changed)
+    assert done.code == 1
+    assert why in done.err
+
+
 def test_what_differs_is_shown(kubectl: Kubectl, tmp_path: Path) -> None:
-    assert kubectl("diff", "-f", INSTALL).code == 1, "nothing is there yet"
-    assert kubectl.server.objects("Deployment") == []
     kubectl.well("apply", "-f", INSTALL)
     assert kubectl.well("diff", "-f", INSTALL).out == ""
     changed = tmp_path / "changed.yaml"
@@ -249,24 +275,26 @@ def relative(path: Path, directory: Path) -> str:
 
 
 def test_delete_leaves_nothing(kubectl: Kubectl) -> None:
-    """The namespace goes when its controller has ended what is in it; kubectl waits for that."""
+    """The namespace goes when its controller has ended what is in it, here once all was asked for; kubectl waits for it."""
     before = everything(kubectl.server)
     kubectl.well("apply", "-f", INSTALL)
     assert everything(kubectl.server) != before
+    count = len(list(yaml.safe_load_all(INSTALL.read_text())))
     running = kubectl.start("delete", "-f", INSTALL)
     deadline = time.monotonic() + PATIENCE
     while running.poll() is None and time.monotonic() < deadline:
-        end_namespaces(kubectl.server)
+        if sum(one.method == "DELETE" for one in list(kubectl.server.requests)) == count:
+            end_namespaces(kubectl.server)
         time.sleep(0.02)
     out, err = running.communicate(timeout=PATIENCE)
     assert (running.returncode, err) == (0, "")
-    assert len(out.splitlines()) == len(list(yaml.safe_load_all(INSTALL.read_text())))
+    assert len(out.splitlines()) == count
     assert everything(kubectl.server) == before
 
 
 def everything(server: KubernetesServer) -> set[tuple[str, str, str]]:
     return {
         (kind.qualified_kind, one["metadata"].get("namespace", ""), one["metadata"]["name"])
-        for kind in [collection.kind for collection in server.store.collections()]
+        for kind in server.registry
         for one in server.objects(kind.qualified)
     }
