@@ -194,10 +194,11 @@ GROUPS = (
                 name="DutycycleNotificationsFailing",
                 severity="warning",
                 wait="15m",
+                # Who has had as many messages as the receiver's limit allows in a day gets the rest on the next.
                 expr="max by (receiver) (dutycycle_receiver_failing_seconds) > 0 "
-                "or max by (receiver) (dutycycle_outbox_oldest_seconds) > 900",
+                "or max by (receiver) (dutycycle_outbox_oldest_seconds) > 30 * 3600",
                 summary="Nobody hears what the alerter sends by {{ $labels.receiver }}.",
-                description="The receiver has taken nothing for 15 minutes, or news for it have been due for longer. "
+                description="Every attempt of the last 15 minutes has failed, or news have been due for over a day. "
                 "They are kept and tried again.",
             ),
             Alert(

@@ -285,8 +285,12 @@ CASES: dict[str, tuple[Series, Fired]] = {
         dict.fromkeys((60, 62, 76, 90), NOTHING),
     ),
     "news are stuck in the outbox": (
-        otherwise(well(), {"dutycycle_outbox_oldest_seconds": "0x59 0+60x60 0x60"}),
+        otherwise(well(), {"dutycycle_outbox_oldest_seconds": "0x59 107100+60x60 0x60"}),
         {75: NOTHING, 88: NOTHING, 92: {"NotificationsFailing"}, 119: {"NotificationsFailing"}, 121: NOTHING},
+    ),
+    "somebody had all messages of the day": (
+        otherwise(well(), {"dutycycle_outbox_oldest_seconds": f"70000+60x{MINUTES}"}),
+        dict.fromkeys(ALL_DAY, NOTHING),
     ),
     "the lease is lost again and again": (
         otherwise(well(), {'dutycycle_alerter_leases_lost_total instance="a:9837"': "0x59 0+1x10 10x120"}),
