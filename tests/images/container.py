@@ -47,13 +47,13 @@ def command(
 ) -> list[str]:
     """What runs `argv` as the first process of its namespace. Needs root."""
     uid, gid = confinement.user
-    entered = ["env", "-i", f"--chdir={workdir}", *(f"{name}={value}" for name, value in environment.items()), *argv]
+    as_whom = ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups"]
     if not confinement.capabilities:
-        taken = ["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
-        entered = ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups", *taken, *entered]
-        entered = ["chroot", str(root), *entered]
-    else:
-        entered = ["chroot", f"--userspec={uid}:{gid}", "--groups=", str(root), *entered]
+        as_whom += ["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
+    # What `--kill-child` sets is forgotten where the user changes.
+    as_whom.append("--pdeathsig=KILL")
+    with_what = ["env", "-i", f"--chdir={workdir}", *(f"{name}={value}" for name, value in environment.items())]
+    entered = ["chroot", str(root), *as_whom, *with_what, *argv]
     script = "\n".join(["set -eu", *_mounting(root, confinement), f"exec {shlex.join(entered)}"])
     return [
         *("unshare", "--mount", "--pid", "--ipc", "--fork", "--kill-child", "--propagation=private", "--"),
@@ -113,7 +113,7 @@ class Running:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # `--kill-child`: its namespace, and all that is in it, ends with it.
+        # Its namespace, and all that is in it, ends with it.
         self.process.kill()
         self.process.wait()
 
