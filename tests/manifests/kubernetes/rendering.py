@@ -7,7 +7,7 @@ import os
 import subprocess
 import tempfile
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,13 @@ class Build:
 
     def objects(self) -> list[Object]:
         """A new copy at each call: tests spoil theirs."""
-        return parsed(self.text)
+        found: list[Object] = json.loads(self._objects)
+        return found
+
+    @cached_property
+    def _objects(self) -> str:
+        """YAML takes long to read, above all that with dashboards in it."""
+        return json.dumps(parsed(self.text))
 
 
 def kustomizations(kind: str = "Kustomization") -> tuple[str, ...]:

@@ -25,12 +25,13 @@ PROVIDED = frozenset(
 COMPONENTS = tuple(name for name in kustomizations("Component") if name not in BUILT_IN)
 ALONE = tuple(Variant(name) for name in kustomizations() if name not in PARTS)
 WITH_ONE = tuple(Variant("base", (*NEEDS.get(name, ()), name)) for name in COMPONENTS)
-PAIRS = tuple(
-    Variant("base", tuple(dict.fromkeys((*NEEDS.get(first, ()), *NEEDS.get(second, ()), first, second))))
+PAIRS = {
+    (first, second): Variant(
+        "base", tuple(dict.fromkeys((*NEEDS.get(first, ()), first, *NEEDS.get(second, ()), second)))
+    )
     for first, second in combinations(COMPONENTS, 2)
-)
+}
 SINGLE = (*ALONE, *WITH_ONE)
-EVERY = tuple(dict.fromkeys((*SINGLE, *PAIRS)))
 
 
 def installed() -> list[Object]:

@@ -59,6 +59,7 @@ CHECKS: tuple[Check, ...] = (
 def objections(objects: list[Object], *, provided: frozenset[tuple[str, str]] = frozenset()) -> list[str]:
     """What the checks have against these objects. `provided` are (kind, name) that the cluster has already."""
     cluster = Cluster(tuple(objects), provided)
-    if broken := list(identity.said(cluster)):
+    # The others rely on these.
+    if broken := [*identity.said(cluster), *identity.nothing_is_null(cluster)]:
         return broken
     return [found for check in CHECKS for found in check(cluster)]

@@ -40,7 +40,6 @@ def is_label_key(text: str) -> bool:
 
 
 def said(cluster: Cluster) -> Iterator[str]:
-    """The rest relies on these."""
     for index, one in enumerate(cluster.objects):
         for key in ("apiVersion", "kind"):
             if not isinstance(one.get(key), str) or not one[key]:
