@@ -275,7 +275,7 @@ def relative(path: Path, directory: Path) -> str:
 
 
 def test_delete_leaves_nothing(kubectl: Kubectl) -> None:
-    """The namespace goes when its controller has ended what is in it, here once all was asked for; kubectl waits for it."""
+    """The namespace goes when its controller has ended what is in it, here once all was asked for; kubectl waits."""
     before = everything(kubectl.server)
     kubectl.well("apply", "-f", INSTALL)
     assert everything(kubectl.server) != before
