@@ -14,6 +14,7 @@ from dutycycle_exporter.driver import loaded_driver
 from dutycycle_exporter.errors import ExporterError
 from dutycycle_exporter.logs import set_up
 from dutycycle_exporter.ownership import NodeOwnership
+from dutycycle_exporter.pid_namespace import apart
 from dutycycle_exporter.reload import Configuration
 from dutycycle_exporter.service import Service
 from dutycycle_exporter.settings import Settings
@@ -64,6 +65,8 @@ class Exporter:
             time_scale=settings.time_scale,
             sysfs=settings.sysfs,
             sources=self._ownership.health,
+            # A recording tells of all processes, wherever it is played.
+            apart=settings.replay is None and apart(settings.procfs),
         )
         self._collector = ExporterCollector(
             self._service,

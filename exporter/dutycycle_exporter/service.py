@@ -85,7 +85,8 @@ class Service:
     """Thread-safe: snapshots come from the supervisor's thread, scrapes from the server's.
 
     `interval` is the sample interval and `hold` the time for which new and ended series are held, both in wall seconds.
-    `sources` tells how the resolver's own sources fare, those that it asks over a socket.
+    `sources` tells how the resolver's own sources fare, those that it asks over a socket. `apart`: the exporter is in a
+    pid namespace of its own, where NVML may show no process though there are some.
     """
 
     def __init__(
@@ -97,10 +98,12 @@ class Service:
         time_scale: float = 1.0,
         sysfs: Path = Path("/sys"),
         sources: Callable[[], Mapping[str, CollectorRun]] = dict,
+        apart: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._resolver = resolver
         self._sources = sources
+        self._apart = apart
         self._stale_after = _stale_after(interval)
         self._restart_after = _RESTART_AFTER / time_scale
         self._sysfs = sysfs
@@ -131,6 +134,8 @@ class Service:
         """
         if self._view is not None and snapshot.t <= self._view.snapshot.t <= self._clock():
             snapshot = replace(snapshot, t=self._clock())
+        if self._apart:
+            snapshot = replace(snapshot, gpus=tuple(map(_unseen, snapshot.gpus)))
         view = self._accounts.update(snapshot, snapshot.ownership or self._resolve(snapshot.gpus, snapshot.t))
         now = self._clock()
         expected = self._expect(now)
@@ -229,6 +234,11 @@ class Service:
     def _stale(self, now: float) -> bool:
         # A clock that was set back makes it stale, too, until the next snapshot.
         return self._seen_at is None or abs(now - self._seen_at) > self._stale_after
+
+
+def _unseen(gpu: GpuReading) -> GpuReading:
+    """No process is not known where NVML does not show all of them."""
+    return gpu if gpu.processes else replace(gpu, processes=None)
 
 
 def _stale_after(interval: float) -> float:

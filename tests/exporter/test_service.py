@@ -40,11 +40,11 @@ OWNER = {
 class Page:
     """A service and what it publishes."""
 
-    def __init__(self, tmp_path, *, interval=5.0, time_scale=1.0, replay=False):
+    def __init__(self, tmp_path, *, interval=5.0, time_scale=1.0, replay=False, apart=False):
         self.clock = FakeClock()
         self.ownership = OWNERSHIP
         self.service = Service(
-            self, interval=interval, hold=0.0, time_scale=time_scale, sysfs=tmp_path, clock=self.clock
+            self, interval=interval, hold=0.0, time_scale=time_scale, sysfs=tmp_path, apart=apart, clock=self.clock
         )
         self.collector = ExporterCollector(self.service, node="n1", cluster="lab", time_scale=time_scale, replay=replay)
         self.registry = registry_of(self.collector.text)
@@ -340,3 +340,20 @@ def test_a_reload_in_the_midst_of_a_page_holds_from_the_next_one_on(page, before
     page.collector.like_dcgm = before
     assert ("DCGM_FI_DEV_GPU_UTIL" in page.names()) is before
     assert ("DCGM_FI_DEV_GPU_UTIL" in page.names()) is not before
+
+
+@pytest.mark.parametrize(
+    ("apart", "processes", "shown"),
+    [
+        (False, (), 0),
+        # A newer driver shows none but those of the exporter's own namespace.
+        (True, (), None),
+        # An older one shows those of the host.
+        (True, (Process(7), Process(8)), 2),
+    ],
+)
+def test_in_a_pid_namespace_of_its_own_no_process_is_not_known(apart, processes, shown, tmp_path):
+    page = Page(tmp_path, apart=apart).snapshot(processes=processes)
+    assert page.value("gpu_processes", {"node": "n1", "gpu": "0", "gpu_uuid": "GPU-0", "mig": ""}) == shown
+    # None of them is this workload's.
+    assert page.value("workload_gpu_processes", OWNER) == (None if shown is None else 0)
