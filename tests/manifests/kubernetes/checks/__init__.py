@@ -37,6 +37,7 @@ CHECKS: tuple[Check, ...] = (
     containers.probes,
     volumes.sources,
     volumes.mounts,
+    volumes.unused,
     resources.quantities,
     references.of_pods,
     references.of_claims,

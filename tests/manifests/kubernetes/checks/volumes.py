@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from .cluster import Cluster
+from .cluster import Cluster, Pod
 from .identity import is_label_name
 
 _HOST_TYPES = ("", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice")
@@ -48,14 +48,16 @@ def _modes(value: Any) -> Iterator[int]:
             yield from _modes(part)
 
 
+def _there(pod: Pod) -> set[str]:
+    claimed = (pod.owner.get("spec") or {}).get("volumeClaimTemplates") or ()
+    return {one["name"] for one in pod.spec.get("volumes") or ()} | {one["metadata"]["name"] for one in claimed}
+
+
 def mounts(cluster: Cluster) -> Iterator[str]:
     for pod in cluster.pods:
-        there = {volume.get("name") for volume in pod.spec.get("volumes") or ()}
-        there |= {claim["metadata"]["name"] for claim in pod.owner.get("spec", {}).get("volumeClaimTemplates") or ()}
-        mounted = set()
+        there = _there(pod)
         for path, container in pod.containers():
             given = container.get("volumeMounts") or ()
-            mounted |= {mount.get("name") for mount in given}
             for mount in given:
                 at = mount.get("mountPath") or ""
                 if mount.get("name") not in there:
@@ -68,5 +70,11 @@ def mounts(cluster: Cluster) -> Iterator[str]:
             for at, count in Counter((mount.get("mountPath") or "").rstrip("/") for mount in given).items():
                 if count > 1:
                     yield f"{path}.volumeMounts: {count} are at {at}"
-        for name in sorted(str(one) for one in there - mounted):
+
+
+def unused(cluster: Cluster) -> Iterator[str]:
+    """No server minds; nobody meant it."""
+    for pod in cluster.pods:
+        mounted = {one.get("name") for _, container in pod.containers() for one in container.get("volumeMounts") or ()}
+        for name in sorted(_there(pod) - mounted):
             yield f"{pod}.volumes[{name}]: is mounted nowhere"

@@ -101,7 +101,7 @@ ROWS = (
     ),
     Spoiled(
         "a volume that nobody mounts",
-        volumes.mounts,
+        volumes.unused,
         drop(ALERTER, f"{CONTAINER} volumeMounts 3"),
         "is mounted nowhere",
     ),
