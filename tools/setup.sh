@@ -85,6 +85,15 @@ system_test() {
     unpacked "$dir" victoria-metrics victoria-metrics vmagent vmalert
     grafana_schema "$dir"
     kubernetes_published "$dir"
+    installers_wheels "$dir"
+}
+
+# What the installer of Slurm nodes is tested with. Gathered again where the lock is newer.
+installers_wheels() {
+    local dir=$1
+    [ ! "$dir/wheels/alerter.txt" -nt requirements.lock ] || return 0
+    echo "setup: gathering wheels"
+    "$dir/bin/python" -m tools.gather_wheels exporter alerter --to "$dir/wheels"
 }
 
 # The JSON Schema of dashboards, made from Grafana's own types. Of npm only the schema stays. One test alone needs it:
