@@ -2,7 +2,8 @@
 
 Reads must be answered with equal JSON where the objects are those of the recording, writes with JSON of one shape
 (names, uids and times are the server's own); a Status must say the same in the same words. The three seconds that a
-server waits for a resource version are quickened here; watches are in test_kubernetes_recorded_watches.
+server waits for a resource version are quickened here; watches are in test_kubernetes_recorded_watches,
+policies and pod security in test_kubernetes_recorded_admission.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import pytest
 from tests.fakes.kubernetes import Clock, KubernetesServer
 from tests.fakes.kubernetes import recorded as real
 from tests.fakes.kubernetes.recorded import differences, exchange, keep, replay
+from tests.fakes.test_kubernetes_recorded_admission import REPLAYED as ADMITTED
 from tests.fakes.test_kubernetes_recorded_watches import REPLAYED as WATCHED
 
 _APPLY = "server-side apply is not served (415): neither the alerter nor a test applies"
-_POLICY = "admission policies and pod security do not run here: nothing that watches pods meets them"
+_ALREADY = "a namespace that is labelled looks at no pods that are there: they are refused when they come"
 LEFT_OUT = {
     "02-pods/list-protobuf": "protobuf is not spoken: who accepts JSON as well gets JSON, else 406",
     "05-writes/ssa-1-apply-annotation": _APPLY,
@@ -29,30 +31,8 @@ LEFT_OUT = {
     "05-writes/ssa-5-create-201": _APPLY,
     "05-writes/ssa-6-same-200": _APPLY,
     "05-writes/ssa-7-managedfields-in-body": _APPLY,
+    "07-admission/psa-label-warning": _ALREADY,
     "06-authn/tokenrequest": "no tokens are issued: a test names the token of a user",
-    "07-admission/map-alice-edits-annotation": _POLICY,
-    "07-admission/map-bad-expression-422": _POLICY,
-    "07-admission/map-binding-create-v1": _POLICY,
-    "07-admission/map-create-v1": _POLICY,
-    "07-admission/map-delete": _POLICY,
-    "07-admission/map-deployment": _POLICY,
-    "07-admission/map-pod-alice": _POLICY,
-    "07-admission/map-pod-bob-spoofs": _POLICY,
-    "07-admission/map-pod-nogpu": _POLICY,
-    "07-admission/map2-binding": _POLICY,
-    "07-admission/map2-create": _POLICY,
-    "07-admission/map2-pod-alice": _POLICY,
-    "07-admission/map2-restart-dep": _POLICY,
-    "07-admission/psa-baseline-hostpath-403": _POLICY,
-    "07-admission/psa-baseline-hostpid-403": _POLICY,
-    "07-admission/psa-label-warning": _POLICY,
-    "07-admission/psa-restricted-daemonset-warning": _POLICY,
-    "07-admission/psa-restricted-hostpid-hostpath-403": _POLICY,
-    "07-admission/psa-restricted-ok-201": _POLICY,
-    "07-admission/psa-restricted-plain-403": _POLICY,
-    "07-admission/vap-binding": _POLICY,
-    "07-admission/vap-create": _POLICY,
-    "07-admission/vap-denied": _POLICY,
 }
 """Recorded, not replayed, and why."""
 
@@ -185,6 +165,7 @@ SCHEMAS = "01-discovery/openapi-v3-index"
 REPLAYED = (
     *(*DISCOVERY, NOT_MODIFIED, SCHEMAS, *AT_375, *AT_376, *CREATED, *REFUSED, *GRANTED, *LEASE, *NO_ANONYMOUS),
     *(*ODD_HEADERS, *REVIEWS, *WRITES, *READS, *PATHS, *WATCHED),
+    *ADMITTED,
 )
 
 

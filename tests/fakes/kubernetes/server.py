@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from . import access, forms, patching, shaping
 from .access import ALL, Rule, User
+from .admission import Admission
 from .api import Api
 from .clock import Clock
 from .discovery import Registry
@@ -74,7 +75,7 @@ class KubernetesServer:
         self.requests: deque[Request] = deque(maxlen=_REMEMBERED)
         self.token = "admin"
         self.add_user("admin", self.token, ALL, groups=("system:masters",))
-        writer = Writer(self.store, self._has_namespace, self.users)
+        writer = Writer(self.store, Admission(self.store, self._namespace), self.users)
         self._api = Api(self.store, self.clock, self.faults, self.registry, writer)
         self._context = _context(tls)
         self._wire: Wire | None = None
@@ -272,8 +273,8 @@ class KubernetesServer:
             raise KeyError(f"no {kind} {namespace}/{name}")
         return stored
 
-    def _has_namespace(self, name: str) -> bool:
-        return self.store.get(self.registry.named("Namespace"), "", name) is not None
+    def _namespace(self, name: str) -> Stored | None:
+        return self.store.get(self.registry.named("Namespace"), "", name)
 
 
 def _fresh(kind: Kind) -> Object:

@@ -81,6 +81,8 @@ def defaulted(kind: Kind, content: Object) -> Object:
         return {"eventTime": None, "reportingComponent": "", "reportingInstance": "", **found}
     if kind.name == "PodDisruptionBudget":
         return {**found, "status": dict.fromkeys(_BUDGET, 0)}
+    if "matchConstraints" in spec and kind.group == "admissionregistration.k8s.io":
+        return _policy(found, spec)
     if kind.custom or kind.name not in ("Pod", "Namespace", "Node", *_POD_TEMPLATES):
         return found
     if kind.name == "Pod":
@@ -98,9 +100,26 @@ def defaulted(kind: Kind, content: Object) -> Object:
         return {**found, "spec": spec, "status": {**empty, **(found.get("status") or {})}}
     if kind.name == "Job":
         found, spec = _job(found, spec)
+    if kind.name == "DaemonSet":
+        annotations = {"deprecated.daemonset.template.generation": "1", **(found["metadata"].get("annotations") or {})}
+        found["metadata"] = {**found["metadata"], "annotations": annotations}
     template = dict(spec.get("template") or {})
     template["spec"] = _template_spec(dict(template.get("spec") or {}))
     return {**found, "spec": {**_SPEC_DEFAULTS[kind.name], **spec, "template": template}, "status": _first(kind)}
+
+
+def _policy(found: Object, spec: dict[str, Any]) -> Object:
+    wanted = spec["matchConstraints"]
+    rules = [{**one, "scope": one.get("scope", "*")} for one in wanted.get("resourceRules") or ()]
+    whole = {
+        "namespaceSelector": {},
+        "objectSelector": {},
+        "matchPolicy": "Equivalent",
+        **wanted,
+        "resourceRules": rules,
+    }
+    first = {"status": {}} if found.get("kind") == "ValidatingAdmissionPolicy" else {}
+    return {**found, "spec": {"failurePolicy": "Fail", **spec, "matchConstraints": whole}, **first}
 
 
 _HISTORY = {"revisionHistoryLimit": 10}
@@ -192,7 +211,14 @@ _TEMPLATE_DEFAULTS: dict[str, Any] = {
 
 def _template_spec(spec: dict[str, Any]) -> dict[str, Any]:
     containers = [_container(one, requests=False, mount="") for one in spec.get("containers") or ()]
-    return {**_TEMPLATE_DEFAULTS, **spec, "containers": containers}
+    found = {**_TEMPLATE_DEFAULTS, **spec, "containers": containers}
+    if spec.get("volumes"):
+        found["volumes"] = [_volume(one) for one in spec["volumes"]]
+    return found
+
+
+def _volume(volume: dict[str, Any]) -> dict[str, Any]:
+    return {**volume, "hostPath": {"type": "", **volume["hostPath"]}} if volume.get("hostPath") else volume
 
 
 def _tolerated(reason: str) -> dict[str, Any]:
@@ -201,7 +227,7 @@ def _tolerated(reason: str) -> dict[str, Any]:
 
 
 def _pod_spec(spec: dict[str, Any]) -> dict[str, Any]:
-    mount = f"kube-api-access-{suffix()}"
+    mount = f"kube-api-access-{suffix()}" if spec.get("automountServiceAccountToken", True) else ""
     sources: list[dict[str, Any]] = [
         {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
         {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
@@ -218,9 +244,10 @@ def _pod_spec(spec: dict[str, Any]) -> dict[str, Any]:
         **spec,
         "serviceAccountName": account,
         "serviceAccount": account,
-        "volumes": [*spec.get("volumes", ()), volume],
         "tolerations": [*spec.get("tolerations", ()), _tolerated("not-ready"), _tolerated("unreachable")],
     }
+    if mount:
+        found["volumes"] = [*spec.get("volumes", ()), volume]
     for name in ("containers", "initContainers"):
         if spec.get(name):
             found[name] = [_container(one, requests=True, mount=mount) for one in spec[name]]

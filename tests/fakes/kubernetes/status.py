@@ -117,6 +117,13 @@ def bad_options(causes: list[tuple[str, str]]) -> Refusal:
     return invalid('ListOptions.meta.k8s.io ""', details, causes)
 
 
+def bad_dry_run(verb: str, value: str) -> Refusal:
+    """A dry run is of all stages or of none."""
+    options = f"{verb.removesuffix('collection').title()}Options"
+    why = f'Unsupported value: ["{value}"]: supported values: "All"'
+    return invalid(f'{options}.meta.k8s.io ""', {"group": "meta.k8s.io", "kind": options}, [("dryRun", why)])
+
+
 def bad_field(kind: Kind, name: str, causes: list[tuple[str, str]]) -> Refusal:
     """An object that breaks the rules of its kind."""
     return invalid(f'{kind.qualified_kind} "{name}"', about(kind, name, by_kind=True), causes)

@@ -6,16 +6,17 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from . import bodies, decoding, fields, managers, patching, reviews, schemas, shaping, subresources, validation
+from . import bodies, decoding, fields, managers, patching, reviews, schemas, shaping, subresources
 from .access import User
+from .admission import Admission
 from .forms import Form, Reply, reply
 from .kinds import Kind
 from .listing import selection, whole_number
 from .routing import Target
 from .status import (
-    Refusal,
     about,
     already_exists,
+    bad_dry_run,
     bad_request,
     conflict,
     invalid,
@@ -43,10 +44,10 @@ _SYSTEM = (
 class Writer:
     """Writes for clients, under the store's lock; every write that changes nothing leaves the resource version."""
 
-    def __init__(self, store: Store, namespace_exists: Callable[[str], bool], users: dict[str, User]) -> None:
+    def __init__(self, store: Store, admission: Admission, users: dict[str, User]) -> None:
         self.store = store
         self.users = users
-        self._namespace_exists = namespace_exists
+        self._admission = admission
 
     def answer(
         self, kind: Kind, target: Target, user: User, headers: Mapping[str, str], body: bytes, wanted: Form
@@ -56,16 +57,16 @@ class Writer:
                 kind, user, self.users, bodies.parsed(kind, headers, body), bodies.manager(target, headers), wanted
             )
         if target.query.get("dryRun", "All") != "All":
-            raise _bad_dry_run(target)
+            raise bad_dry_run(target.verb, target.query["dryRun"])
         with self.store.lock:
             if target.subresource and target.subresource != "status":
                 return subresources.answer(self, kind, target, headers, body, wanted)
             if target.verb == "get":
                 return self._said(200, self.there(kind, target), wanted)
             if target.verb == "create":
-                return self._create(kind, target, headers, body, wanted)
+                return self._create(kind, target, user, headers, body, wanted)
             if target.verb == "update":
-                return self._update(kind, target, headers, body, wanted)
+                return self._update(kind, target, user, headers, body, wanted)
             if target.verb == "patch":
                 return self._patch(kind, target, headers, body, wanted)
             if target.verb == "delete":
@@ -78,12 +79,15 @@ class Writer:
             raise not_found(kind, target.name)
         return stored
 
-    def _create(self, kind: Kind, target: Target, headers: Mapping[str, str], body: bytes, wanted: Form) -> Reply:
+    def _create(
+        self, kind: Kind, target: Target, user: User, headers: Mapping[str, str], body: bytes, wanted: Form
+    ) -> Reply:
         content, warnings = bodies.content(kind, bodies.parsed(kind, headers, body), target)
-        if kind.namespaced and not self._namespace_exists(target.namespace):
+        if kind.namespaced and not self._admission.there(target.namespace):
             message = f'namespaces "{target.namespace}" not found'
             raise refusal(404, "NotFound", message, {"name": target.namespace, "kind": "namespaces"})
-        validation.valid(kind, content)
+        content, more = self._admission.created(kind, content, user, target)
+        warnings = (*warnings, *more)
         name = content["metadata"].get("name", "")
         if name and self.store.get(kind, target.namespace if kind.namespaced else "", name) is not None:
             raise already_exists(kind, name)
@@ -98,7 +102,9 @@ class Writer:
             return reply(code, body + b"\n", wanted, *warnings)
         return self._said(code, self.store.put(kind, new), wanted, *warnings)
 
-    def _update(self, kind: Kind, target: Target, headers: Mapping[str, str], body: bytes, wanted: Form) -> Reply:
+    def _update(
+        self, kind: Kind, target: Target, user: User, headers: Mapping[str, str], body: bytes, wanted: Form
+    ) -> Reply:
         content, warnings = bodies.content(kind, bodies.parsed(kind, headers, body), target)
         name = content["metadata"].get("name", "")
         if name != target.name:
@@ -108,7 +114,7 @@ class Writer:
         if old is None:
             if kind.name not in _CREATED_BY_PUT:
                 raise not_found(kind, target.name)
-            return self._create(kind, target, headers, body, wanted)
+            return self._create(kind, target, user, headers, body, wanted)
         self._check_sent(kind, content["metadata"], old)
         if not content["metadata"].get("resourceVersion") and kind.name in _NEEDS_VERSION:
             cause = ("metadata.resourceVersion", "Invalid value: 0: must be specified for an update")
@@ -143,8 +149,7 @@ class Writer:
         if new == old.object:
             return self._said(200, old, wanted, *warnings)
         if not target.subresource:
-            validation.may_become(kind, old.object, new)
-            validation.valid(kind, new)
+            warnings = (*warnings, *self._admission.changed(kind, old.object, new))
         manager = bodies.manager(target, headers)
         moment = shaping.time_text(shaping.now())
         managed = managers.managed(kind, old.object, new, manager, target.subresource, moment)
@@ -257,13 +262,6 @@ class Writer:
 
     def _said(self, code: int, stored: Stored, wanted: Form, *warnings: str) -> Reply:
         return reply(code, (stored.partial if wanted.partial else stored.whole) + b"\n", wanted, *warnings)
-
-
-def _bad_dry_run(target: Target) -> Refusal:
-    options = f"{target.verb.removesuffix('collection').title()}Options"
-    details = {"group": "meta.k8s.io", "kind": options}
-    why = f'Unsupported value: ["{target.query["dryRun"]}"]: supported values: "All"'
-    return invalid(f'{options}.meta.k8s.io ""', details, [("dryRun", why)])
 
 
 def _preconditions(kind: Kind, stored: Stored, wanted: Mapping[str, Any]) -> None:
