@@ -1,4 +1,4 @@
-"""What a real Prometheus keeps of an exporter's labels under the manifests' relabelings: all, and no exporter pod's name.
+"""What a real Prometheus keeps of an exporter's labels under the manifests' relabelings: all, and no pod of ours.
 
 Debian's Prometheus knows no Kubernetes: what its discovery, and the operator, would say of a pod is said here.
 """
