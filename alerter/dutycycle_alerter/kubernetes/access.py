@@ -23,6 +23,7 @@ from urllib.parse import urlencode, urlsplit
 import urllib3
 from kubernetes.client import ApiClient, ApiException
 from urllib3.exceptions import HTTPError, ProxyError
+from urllib3.util.ssl_ import create_urllib3_context
 
 from dutycycle_alerter import __version__
 from dutycycle_alerter.bounded_http import bound
@@ -163,7 +164,9 @@ def _connected(settings: KubernetesCluster, loaded: Loaded) -> ApiClient:
         configuration.keep_alive = True
         configuration.connection_pool_maxsize = _KEPT + 2 * max(1, len(settings.namespaces))
         client = ApiClient(configuration)
-        bound(client.rest_client.pool_manager)
+        pool = client.rest_client.pool_manager
+        bound(pool)
+        pool.connection_pool_kw.setdefault("ssl_context", _judging(configuration))
     except Exception as error:  # noqa: BLE001
         # Whatever a certificate or an address that anybody wrote makes it raise.
         raise ApiError(f"{where(settings)}: {configuration_problem(error)}", Failure.CREDENTIALS) from None
@@ -200,6 +203,17 @@ def _shown(settings: KubernetesCluster, host: str) -> str:
     parts = urlsplit(host)
     name = settings.cluster or settings.context or ("" if settings.kubeconfig is not None else "of this pod")
     return f"Kubernetes cluster {name}".rstrip() + f" ({parts.scheme}://{parts.netloc.rpartition('@')[2]})"
+
+
+def _judging(configuration: Any) -> ssl.SSLContext:
+    """What certificates are judged by: the authorities of many clusters (EKS, MicroK8s) lack extensions that Python
+    asks for from 3.13 on. All else holds.
+    """
+    context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED if configuration.verify_ssl else ssl.CERT_NONE)
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not configuration.ssl_ca_cert and not configuration.ca_cert_data:
+        context.load_default_certs()
+    return context
 
 
 def _is_this_machine(host: str) -> bool:
