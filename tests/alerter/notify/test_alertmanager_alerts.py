@@ -133,7 +133,7 @@ def test_labels(changes: Mapping[str, Any], expected: Mapping[str, str]) -> None
 )
 def test_the_documented_routes_are_taken(tmp_path: Path, labels: Mapping[str, str], goes_to: str) -> None:
     example = re.search(
-        r"```yaml\n(.*?)```", (Path(__file__).parents[3] / "docs/alertmanager.md").read_text(), re.DOTALL
+        r"```yaml\n(route:.*?)```", (Path(__file__).parents[3] / "docs/alertmanager.md").read_text(), re.DOTALL
     )
     assert example is not None
     path = tmp_path / "alertmanager.yml"
