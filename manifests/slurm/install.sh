@@ -141,7 +141,7 @@ install_role() {
 
 uninstall_role() {
     read_record
-    if [[ ${#order[@]} -eq 0 ]]; then
+    if ! is_known; then
         say "Nothing to do: nothing of the role $role is installed${root:+ in $root}."
         return
     fi

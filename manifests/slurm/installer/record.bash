@@ -33,6 +33,11 @@ read_record() {
     done
 }
 
+# Whether anything was ever begun for this role; also where nobody came to write down for which.
+is_known() {
+    [[ -e $root$records/$role || -e $root$records/$role.part ]] || [[ -d $root$records && ${#others[@]} -eq 0 ]]
+}
+
 load() {
     local what sum path
     [[ -r $1 ]] || return 0
