@@ -91,13 +91,16 @@ def _restricted(spec: dict[str, Any], own: dict[str, dict[str, Any]]) -> Iterato
         kinds = _several("restricted volume type", sorted({of for _, of in bad}))
         verb = "uses" if len(bad) == 1 else "use"
         yield f"restricted volume types ({_several('volume', [name for name, _ in bad])} {verb} {kinds})"
+    false = [name for name, context in own.items() if context.get("runAsNonRoot") is False]
     rooted = [name for name, context in own.items() if not context.get("runAsNonRoot", whole.get("runAsNonRoot"))]
-    if rooted:
+    if false or whole.get("runAsNonRoot") is False:
+        who = _setters(false, pod=whole.get("runAsNonRoot") is False)
+        yield f"runAsNonRoot != true ({who} must not set securityContext.runAsNonRoot=false)"
+    elif rooted:
         yield f"runAsNonRoot != true ({_either(rooted)} must set securityContext.runAsNonRoot=true)"
     zero = [name for name, context in own.items() if context.get("runAsUser") == 0]
     if zero or whole.get("runAsUser") == 0:
-        who = _several("container", zero) if zero else "pod"
-        yield f"runAsUser=0 ({who} must not set runAsUser=0)"
+        yield f"runAsUser=0 ({_setters(zero, pod=whole.get('runAsUser') == 0)} must not set runAsUser=0)"
     given = (whole.get("seccompProfile") or {}).get("type")
     bare = [name for name, one in own.items() if (one.get("seccompProfile") or {}).get("type", given) not in _SECCOMP]
     if bare:
@@ -113,6 +116,10 @@ def _drops(context: dict[str, Any]) -> bool:
 def _several(what: str, names: list[str]) -> str:
     plural = "" if len(names) == 1 else "s"
     return f"{what}{plural} {', '.join(_quoted(name) for name in names)}"
+
+
+def _setters(names: list[str], *, pod: bool) -> str:
+    return " and ".join((*(("pod",) if pod else ()), *((_several("container", names),) if names else ())))
 
 
 def _either(names: list[str]) -> str:

@@ -1,153 +1,95 @@
-"""The alerter's pods fit PodSecurity's `restricted`, by a judge that agrees with the recorded one."""
+"""What the Pod Security Standards say of the pods, asked of the tests' API server with kubectl."""
 
 from __future__ import annotations
 
-import copy
-import json
-import re
-from collections.abc import Callable
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.fakes.kubernetes.recorded import exchange
+from tests.fakes.kubernetes.kubectl import Kubectl, serving
+from tests.fakes.kubernetes.podsecurity import violations
+from tests.manifests.kubernetes.rendering import INSTALL, parsed
 
-from .checks.cluster import Cluster, Pod
-from .pod_security import Spec, baseline, restricted
-from .rendering import Variant
-from .variants import SINGLE, installed, objects
-
-_ENDED = re.compile(r"\((?:[^()]|\([^()]*\))*\)")
-HOST = {"hostPath volumes"}
-"""What the exporter asks for in every rendering: directories of the node."""
-MORE = {
-    # Components, and what they add to it. They say so.
-    "components/host-pid": {"host namespaces"},
-    "components/mig": {"non-default capabilities"},
-    "components/profiling-admin": {"non-default capabilities"},
-    "components/openshift": {"seLinuxOptions"},
-}
+LABEL = "pod-security.kubernetes.io/"
+OF_EXPORTER = (
+    'Warning: would violate PodSecurity "restricted:latest": restricted volume types (volumes "pod-resources", "proc", '
+    '"cgroup" use restricted volume type "hostPath"), runAsNonRoot != true (pod or container "exporter" must set '
+    "securityContext.runAsNonRoot=true), runAsUser=0 (pod must not set runAsUser=0)"
+)
+"""The paths of the node and the uid that may read them; everything else is as restricted as it can be."""
 
 
-def _pods(variant: Variant, component: str) -> list[Pod]:
-    every = Cluster(tuple(objects(variant))).pods
-    return [pod for pod in every if pod.labels.get("app.kubernetes.io/component") == component]
+@pytest.fixture
+def kubectl(tmp_path: Path) -> Iterator[Kubectl]:
+    with serving(tmp_path) as (server, authority):
+        yield Kubectl(server, tmp_path, authority)
 
 
-@pytest.mark.parametrize("variant", SINGLE, ids=str)
-def test_the_alerters_pod_is_restricted(variant: Variant) -> None:
-    for pod in _pods(variant, "alerter"):
-        assert restricted(pod.spec) == []
+def template(kind: str) -> dict[str, Any]:
+    (found,) = (one for one in parsed(INSTALL.read_text()) if one["kind"] == kind)
+    made: dict[str, Any] = found["spec"]["template"]
+    return made
 
 
-@pytest.mark.parametrize("variant", SINGLE, ids=str)
-def test_the_exporters_pod_asks_for_no_more_than_is_said(variant: Variant) -> None:
-    used = set(variant.components)
-    # Overlays are of components: theirs count as well.
-    used |= {name for name in MORE if name.rpartition("/")[2] == variant.kustomization.rpartition("/")[2]}
-    allowed = HOST | {one for name in used for one in MORE.get(name, set())}
-    for pod in _pods(variant, "exporter"):
-        assert set(baseline(pod.spec)) == allowed
+def labelled(level: str) -> str:
+    """install.yaml in a namespace of that level."""
+    objects = parsed(INSTALL.read_text())
+    (namespace,) = (one for one in objects if one["kind"] == "Namespace")
+    assert namespace["metadata"]["labels"][f"{LABEL}enforce"] == "privileged"
+    kept = {name: value for name, value in namespace["metadata"]["labels"].items() if not name.startswith(LABEL)}
+    namespace["metadata"]["labels"] = kept | {f"{LABEL}{mode}": level for mode in ("enforce", "warn")}
+    return yaml.safe_dump_all(objects)
 
 
-def test_there_are_pods_to_look_at() -> None:
-    assert len(_pods(Variant("base"), "alerter")) == len(_pods(Variant("base"), "exporter")) == 1
-    assert len(Cluster(tuple(installed())).pods) == 2
+def pod(kubectl: Kubectl, kind: str) -> str:
+    """What becomes of the pod that the controller of that kind creates: an error, or nothing."""
+    made = template(kind)
+    content = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "made", "namespace": "dutycycle"}}
+    content["metadata"] |= {"labels": made["metadata"]["labels"]}
+    path = kubectl.home / "pod.yaml"
+    path.write_text(yaml.safe_dump({**content, "spec": made["spec"]}))
+    return kubectl("create", "-f", path).err
 
 
-def test_each_namespace_says_which_pods_it_takes() -> None:
-    """The exporter's are refused by any other level: the namespace must say so, where clusters have a default."""
-    for variant in SINGLE:
-        for one in objects(variant):
-            if one["kind"] == "Namespace" and _pods(variant, "exporter"):
-                assert one["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "privileged"
+def test_in_its_namespace_nothing_is_warned_of_and_the_pods_are_let_in(kubectl: Kubectl) -> None:
+    assert kubectl.well("apply", "-f", INSTALL).err == ""
+    assert pod(kubectl, "DaemonSet") == ""
 
 
-def _names(message: str) -> list[str]:
-    """The violations that a reply lists, without what is said of each in brackets."""
-    listed = message.partition('": ')[2].partition('": ')[2] or message.partition('": ')[2]
-    return sorted(name.strip() for name in _ENDED.sub("", listed).split(","))
+def test_in_a_restricted_namespace_the_exporter_is_warned_of_and_refused(kubectl: Kubectl) -> None:
+    """So the label is needed. The alerter's pod needs none."""
+    path = kubectl.home / "labelled.yaml"
+    path.write_text(labelled("restricted"))
+    done = kubectl.well("apply", "-f", path)
+    assert done.err.splitlines() == [OF_EXPORTER]
+    assert 'forbidden: violates PodSecurity "restricted:latest"' in pod(kubectl, "DaemonSet")
+    assert kubectl.server.objects("Pod") == []
+    assert pod(kubectl, "Deployment") == ""
+    assert len(kubectl.server.objects("Pod")) == 1
+
+
+def test_in_a_baseline_namespace_only_the_paths_of_the_node_are_too_much(kubectl: Kubectl) -> None:
+    path = kubectl.home / "labelled.yaml"
+    path.write_text(labelled("baseline"))
+    told = 'hostPath volumes (volumes "pod-resources", "proc", "cgroup")'
+    done = kubectl.well("apply", "-f", path)
+    assert done.err.splitlines() == [f'Warning: would violate PodSecurity "baseline:latest": {told}']
 
 
 @pytest.mark.parametrize(
-    ("name", "judge"),
+    ("change", "told"),
     [
-        ("07-admission/psa-baseline-hostpath-403", baseline),
-        ("07-admission/psa-baseline-hostpid-403", baseline),
-        ("07-admission/psa-restricted-hostpid-hostpath-403", restricted),
-        ("07-admission/psa-restricted-plain-403", restricted),
+        ({}, ""),
+        ({"hostNetwork": True}, "host namespaces (hostNetwork=true)"),
+        ({"volumes": [{"name": "a", "hostPath": {"path": "/"}}]}, 'volume "a" uses restricted volume type "hostPath"'),
+        ({"securityContext": {}}, "seccompProfile (pod or container"),
+        ({"containers": [{"name": "alerter", "image": "i"}]}, "allowPrivilegeEscalation != false"),
     ],
 )
-def test_a_real_server_says_the_same(name: str, judge: Callable[[Spec], list[str]]) -> None:
-    one = exchange(name)
-    assert one.code == 403
-    assert judge(json.loads(one.body or b"")["spec"]) == _names(one.object()["message"].partition(" is forbidden")[2])
-
-
-def test_a_real_server_takes_the_same() -> None:
-    one = exchange("07-admission/psa-restricted-ok-201")
-    assert one.code == 201
-    assert restricted(json.loads(one.body or b"")["spec"]) == []
-
-
-def test_a_real_server_warns_of_the_same() -> None:
-    one = exchange("07-admission/psa-restricted-daemonset-warning")
-    said = one.answered["Warning"].replace('\\"', '"')
-    spec = json.loads(one.body or b"")["spec"]["template"]["spec"]
-    assert restricted(spec) == _names(said.rstrip('"'))
-
-
-def _put(*path: str | int, to: object) -> Callable[[Spec], None]:
-    def change(spec: Spec) -> None:
-        part: Any = spec
-        for key in path[:-1]:
-            part = part.setdefault(key, {}) if isinstance(part, dict) else part[key]
-        part[path[-1]] = to
-
-    return change
-
-
-_OWN: tuple[str | int, ...] = ("containers", 0, "securityContext")
-_PROBE: tuple[str | int, ...] = ("containers", 0, "livenessProbe", "httpGet")
-
-
-@pytest.mark.parametrize(
-    ("spoil", "violated", "by_baseline"),
-    [
-        (_put("hostPID", to=True), "host namespaces", True),
-        (_put("hostNetwork", to=True), "host namespaces", True),
-        (_put("hostIPC", to=True), "host namespaces", True),
-        (_put("containers", 0, "ports", 0, "hostPort", to=9837), "hostPort", True),
-        (_put("securityContext", "sysctls", to=[{"name": "kernel.panic", "value": "1"}]), "forbidden sysctls", True),
-        (_put("securityContext", "seLinuxOptions", to={"type": "spc_t"}), "seLinuxOptions", True),
-        (_put(*_OWN, "seLinuxOptions", to={"role": "sysadm_r"}), "seLinuxOptions", True),
-        (_put(*_OWN, "appArmorProfile", to={"type": "Unconfined"}), "forbidden AppArmor profiles", True),
-        (_put(*_OWN, "privileged", to=True), "privileged", True),
-        (_put(*_OWN, "procMount", to="Unmasked"), "procMount", True),
-        (_put(*_PROBE, "host", to="127.0.0.1"), "probe or lifecycle host", True),
-        (_put(*_OWN, "seccompProfile", to={"type": "Unconfined"}), "seccompProfile", True),
-        (_put("securityContext", "seccompProfile", to={"type": "Unconfined"}), "seccompProfile", True),
-        (_put("volumes", 0, to={"name": "config", "hostPath": {"path": "/etc"}}), "restricted volume types", False),
-        (_put("volumes", 0, to={"name": "config", "nfs": {"path": "/"}}), "restricted volume types", False),
-        (_put("securityContext", "seccompProfile", to={}), "seccompProfile", False),
-        (_put("securityContext", "runAsNonRoot", to=False), "runAsNonRoot != true", False),
-        (_put(*_OWN, "runAsNonRoot", to=False), "runAsNonRoot != true", False),
-        (_put("securityContext", "runAsUser", to=0), "runAsUser=0", False),
-        (_put(*_OWN, "runAsUser", to=0), "runAsUser=0", False),
-        (_put(*_OWN, "allowPrivilegeEscalation", to=True), "allowPrivilegeEscalation != false", False),
-        (_put(*_OWN, "capabilities", to={}), "unrestricted capabilities", False),
-        (_put(*_OWN, "capabilities", "add", to=["CHOWN"]), "unrestricted capabilities", False),
-        (_put(*_OWN, to={}), "unrestricted capabilities", False),
-        (
-            _put("initContainers", to=[{"name": "i", "securityContext": {"allowPrivilegeEscalation": False}}]),
-            "unrestricted capabilities",
-            False,
-        ),
-    ],
-)
-def test_a_pod_that_violates_it_is_refused(spoil: Callable[[Spec], None], violated: str, by_baseline: bool) -> None:
-    (pod,) = _pods(Variant("base"), "alerter")
-    spec = copy.deepcopy(pod.spec)
-    spoil(spec)
-    assert violated in restricted(spec)
-    assert (violated in baseline(spec)) == by_baseline
+def test_what_would_make_the_alerter_less_than_restricted(change: dict[str, Any], told: str) -> None:
+    found = violations(template("Deployment")["spec"] | change, "restricted")
+    assert told in found
+    assert bool(found) == bool(told)
