@@ -18,7 +18,7 @@ from dutycycle_alerter.web.families import FAMILIES as ALERTERS
 from dutycycle_dashboards.cli import cli as dashboards
 from dutycycle_exporter.cli import cli as exporter
 from dutycycle_exporter.contract import FAMILIES
-from tools import reference_cli, reference_configuration, reference_metrics
+from tools import reference_cli, reference_configuration, reference_metrics, reference_rules
 
 
 def test_the_example_is_a_valid_file_that_changes_nothing(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_variables_are_those_that_click_reads(name: str, option: str) -> None:
 
 
 def test_nothing_depends_on_the_terminal_or_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    modules = (reference_cli, reference_configuration, reference_metrics)
+    modules = (reference_cli, reference_configuration, reference_metrics, reference_rules)
     before = [module.document() for module in modules]
     for name, value in (
         ("COLUMNS", "40"),

@@ -82,7 +82,8 @@ def test_opened_from_a_disk_it_finds_words_and_asks_nobody(site: Path) -> None:
     """Where a browser lets no page start a worker."""
     asked: list[str] = []
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        executable = shutil.which("chromium") or playwright.chromium.executable_path
+        chromium = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         page = chromium.new_page()
         page.on("request", lambda request: asked.append(request.url))
         page.goto((site / "repository" / "CHANGELOG.html").as_uri())
