@@ -36,6 +36,8 @@ class Image:
     labels: Mapping[str, str]
     exposed: tuple[int, ...]
     stop_signal: str
+    arguments: Mapping[str, str]
+    """What the build was told of the commit."""
     base: Path
     """The root that it was made from."""
     seconds: float
@@ -50,15 +52,17 @@ def arguments() -> dict[str, str]:
     return dict(line.split("=", 1) for line in done.stdout.split())
 
 
-def build(component: str, store: Store, *, again: str = "") -> Image:
-    """The image of `exporter` or `alerter`. With `again`, one of its own beside the one that is kept."""
+def build(component: str, store: Store, *, like: Image | None = None) -> Image:
+    """The image of `exporter` or `alerter`; with `like`, a second one that is told the same."""
     path = REPOSITORY / component / "Dockerfile"
     text = path.read_text()
     seen = Context(REPOSITORY)
-    given = arguments()
+    given = dict(like.arguments) if like else arguments()
     found = [each for each in dockerfile.parse(text) if each.name == "ARG" and each.words[0].startswith("BASE=")]
     root = base(found[0].words[0].partition("=")[2], store)
-    modules = [inspect.getsource(module) for module in (building, container, context, dockerfile)]
+    modules = [
+        inspect.getsource(module) for module in (building, container, context, dockerfile, sys.modules[__name__])
+    ]
     sources = [
         word
         for each in dockerfile.parse(text)
@@ -66,7 +70,14 @@ def build(component: str, store: Store, *, again: str = "") -> Image:
         for word in each.words[:-1]
     ]
     # The commit alone changes no file: a new one would be a new image each time.
-    parts = [text, root.name, str(root), seen.digest(sources), *modules, again]
+    parts = [
+        text,
+        root.name,
+        str(root),
+        seen.digest(sources),
+        *modules,
+        *sorted(like.arguments.values() if like else ()),
+    ]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def make(directory: Path) -> None:
@@ -77,13 +88,16 @@ def build(component: str, store: Store, *, again: str = "") -> Image:
         stage.root.rename(directory / "root")
         building.remove(scratch)
         config = {name: getattr(stage, name) for name in _FIELDS}
+        config["arguments"] = given
         config["seconds"] = time.monotonic() - started
         (directory / "image.json").write_text(json.dumps(config))
 
-    directory = store.get(f"{component}{again}", key, make)
+    directory = store.get(f"second-{component}" if like else component, key, make)
     config = json.loads((directory / "image.json").read_text())
     tuples = {name: tuple(config[name]) for name in ("user", "entrypoint", "cmd", "exposed")}
     return Image(root=directory / "root", base=root, **{**config, **tuples})
 
 
-_FIELDS = [field.name for field in dataclasses.fields(Image) if field.name not in {"root", "base", "seconds"}]
+_FIELDS = [
+    field.name for field in dataclasses.fields(Image) if field.name not in {"root", "arguments", "base", "seconds"}
+]
