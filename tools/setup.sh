@@ -71,6 +71,11 @@ system_test() {
     if [ "$(id -u)" -eq 0 ] && ! command -v debootstrap >/dev/null; then
         missing+=(debootstrap debian-archive-keyring)
     fi
+    # Pods are run as their manifests say, each with a network of its own, and what the exporter opens is traced.
+    if [ "$(id -u)" -eq 0 ]; then
+        command -v ip >/dev/null || missing+=(iproute2)
+        command -v strace >/dev/null || missing+=(strace)
+    fi
     # Ubuntu's package of Chromium is a snap, which cannot be driven from here: there Playwright brings its own.
     local own=
     if ! command -v chromium >/dev/null; then
