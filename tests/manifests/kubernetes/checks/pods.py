@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from .cluster import Cluster, Pod
+from .cluster import Cluster, Pod, matches
 from .identity import is_label_key, is_label_name, is_label_value
 
 _CONTAINER = "kubectl.kubernetes.io/default-container"
@@ -101,6 +101,8 @@ def placement(cluster: Cluster) -> Iterator[str]:
         for one in pod.spec.get("topologySpreadConstraints") or ():
             if one.get("maxSkew", 0) < 1 or not is_label_key(one.get("topologyKey") or ""):
                 yield f"{pod}.topologySpreadConstraints: maxSkew and topologyKey"
+            if not matches(one.get("labelSelector") or {}, pod.labels):
+                yield f"{pod}.topologySpreadConstraints: labelSelector does not match the pod itself"
             if one.get("whenUnsatisfiable") not in ("DoNotSchedule", "ScheduleAnyway"):
                 yield f"{pod}.topologySpreadConstraints: whenUnsatisfiable is {one.get('whenUnsatisfiable')}"
 
@@ -139,6 +141,8 @@ def _neighbours(pod: Pod, affinity: dict[str, Any], kind: str) -> Iterator[str]:
     for term in (*required, *(one["podAffinityTerm"] for one in preferred)):
         if not is_label_key(term.get("topologyKey") or ""):
             yield f"{pod}: {kind}: topologyKey is {term.get('topologyKey')!r}"
+        if kind == "podAntiAffinity" and not matches(term.get("labelSelector") or {}, pod.labels):
+            yield f"{pod}: {kind}: labelSelector does not match the pod itself"
 
 
 def annotations(cluster: Cluster) -> Iterator[str]:

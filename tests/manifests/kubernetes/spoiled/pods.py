@@ -9,6 +9,7 @@ _SECURITY = f"{CONTAINER} securityContext"
 _TERMS = f"{POD} affinity nodeAffinity requiredDuringSchedulingIgnoredDuringExecution nodeSelectorTerms"
 _PREFERRED = f"{POD} affinity nodeAffinity preferredDuringSchedulingIgnoredDuringExecution"
 _APART = f"{POD} affinity podAntiAffinity"
+_OTHERS = {"labelSelector": {"matchLabels": {"app.kubernetes.io/name": "alerter"}}}
 _SPREAD = f"{POD} topologySpreadConstraints"
 _TOLERATION = f"{POD} tolerations 0"
 _TEMPLATE = {"template": {"spec": {"containers": [{"name": "a", "image": "b"}]}}}
@@ -207,6 +208,18 @@ ROWS = (
         pods.placement,
         put(ALERTER, f"{_APART} requiredDuringSchedulingIgnoredDuringExecution", [{"labelSelector": {}}]),
         "topologyKey is None",
+    ),
+    Spoiled(
+        "apart from pods of others",
+        pods.placement,
+        put(ALERTER, f"{_APART} requiredDuringSchedulingIgnoredDuringExecution", [{"topologyKey": "a", **_OTHERS}]),
+        "podAntiAffinity: labelSelector does not match",
+    ),
+    Spoiled(
+        "spread with pods of others",
+        pods.placement,
+        put(ALERTER, _SPREAD, [{"maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "ScheduleAnyway", **_OTHERS}]),
+        "topologySpreadConstraints: labelSelector does not match",
     ),
     Spoiled(
         "apart from others by no wish",
