@@ -17,6 +17,7 @@ from .machine import SLURM
 SD = SLURM / "prometheus-sd"
 OLD = "[]\n"
 LINE = "n1|10.0.0.1|gpu|idle|gpu:h100:8(S:0-1)"
+STATE, GRES = LINE.replace("idle", "?"), LINE.replace("gpu:h100:8(S:0-1)", "?")
 
 
 class Discovery:
@@ -66,19 +67,17 @@ def test_a_node_of_two_partitions_is_one_target_that_anybody_can_read(discovery:
     ("line", "targets"),
     [
         *(
-            (LINE.replace("idle", state), True)
+            (STATE.replace("?", state), True)
             for state in ("alloc", "mix", "down*", "drain", "drng@", "idle#", "maint$")
         ),
-        (LINE.replace("idle", "idle~"), False),
+        (STATE.replace("?", "idle~"), False),
         *(
-            (LINE.replace("gpu:h100:8(S:0-1)", gres), True)
-            for gres in ("gpu", "gpu:2", "gpu:a:0,gpu:b:1", "shard:4,gpu:x:1")
+            (GRES.replace("?", gres), True)
+            for gres in ("gpu", "gpu:2", "gpu:h100", "gpu:a:0,gpu:b:1", "shard:4,gpu:x:1")
         ),
-        *(
-            (LINE.replace("gpu:h100:8(S:0-1)", gres), False)
-            for gres in ("(null)", "", "gpu:0", "gpu:a:0(S:0)", "shard:8")
-        ),
-        *((LINE.replace("gpu:h100:8(S:0-1)", gres), False) for gres in ("nogpu:8", "fpga:gpu:1", "mps:gpu:100")),
+        *((GRES.replace("?", gres), True) for gres in ("gpu:a:1(S:0,1)", "gpu:0,gpu:b:1", "gpu(S:0)")),
+        *((GRES.replace("?", gres), False) for gres in ("(null)", "", "gpu:0", "gpu:a:0(S:0)", "shard:8", "mps:gpu:9")),
+        *((GRES.replace("?", gres), False) for gres in ("nogpu:8", "fpga:gpu:1", "nic:1(gpu:1)", "nic:1(S:0,gpu:1)")),
     ],
 )
 def test_nodes_that_have_gpus_and_are_not_switched_off_are_targets(

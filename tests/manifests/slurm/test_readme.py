@@ -1,32 +1,32 @@
-"""What the README says of the installation is what there is to install."""
+"""What the README says of where files go is what the installer does."""
+
+from __future__ import annotations
 
 import re
-import tomllib
-from importlib.metadata import requires
-from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
-README = (ROOT / "manifests/slurm/README.md").read_text()
+from .machine import SLURM
 
 
-def needed(name):
-    """A package's own requirements, by name; those of an extra or another system are not needed here."""
-    found = [requirement for requirement in requires(name) or () if ";" not in requirement]
-    return {re.match(r"[\w.-]+", requirement)[0].lower() for requirement in found}
+def test_the_table_of_files_is_what_the_installer_installs() -> None:
+    rows = re.findall(r"^\| `(\S+)` \| `(/\S+)` \| ([a-z, ]+) \|$", (SLURM / "README.md").read_text(), re.MULTILINE)
+    said = {(role, source, target) for source, target, roles in rows for role in roles.split(", ")}
+    text = (SLURM / "installer/roles.bash").read_text()
+    for name, value in {
+        "unit_directory": "/etc/systemd/system",
+        "prolog_dir": "/etc/slurm/prolog.d",
+        "epilog_dir": "/etc/slurm/epilog.d",
+    }.items():
+        text = text.replace(f"${name}", value)
+    planned = set()
+    for role, body in re.findall(r"^plan_(\w+)\(\) \{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL):
+        for source, target in re.findall(r'planning (?:file|conf) \d+ "\$here/(\S+)" "?(/[^\s"]+)"?', body):
+            planned.add((role, source, target))
+    assert said == planned
+    assert all((SLURM / source).is_file() for _, source, _ in planned)
 
 
-def test_the_packages_that_are_gathered_are_those_that_the_exporter_needs():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    names = {re.match(r"[\w.-]+", requirement)[0] for requirement in project["optional-dependencies"]["exporter"]}
-    while more := set().union(*map(needed, names)) - names:
-        names |= more
-    [listed] = re.findall(r"sed -nE '/\^\(([^)]+)\)==/", README)
-    assert listed.split("|") == sorted(names)
-    lock = (ROOT / "requirements.lock").read_text()
-    assert all(re.search(rf"^{re.escape(name)}==", lock, re.MULTILINE) for name in names)
-
-
-def test_every_file_that_is_installed_exists():
-    sources = re.findall(r"^install -D -m \d+ (\S+)", README, re.MULTILINE)
-    assert len(sources) == 5
-    assert [name for name in sources if not (ROOT / "manifests/slurm" / name).is_file()] == []
+def test_every_file_here_is_installed_or_part_of_the_installer() -> None:
+    readme = (SLURM / "README.md").read_text()
+    files = {str(path.relative_to(SLURM)) for path in SLURM.rglob("*") if path.is_file()}
+    files = {name for name in files if not name.startswith("installer/") and "__pycache__" not in name}
+    assert {name for name in files if f"`{name}`" not in readme} == {"README.md", "prometheus.yml"}

@@ -6,6 +6,7 @@ import configparser
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,6 @@ def test_only_root_writes_the_alerters_configuration_and_only_the_alerter_reads_
 
 
 def test_the_alerters_configuration_is_one():
-    program = Path(shutil.which("dutycycle", path=str(Path(__import__("sys").executable).parent)) or "dutycycle")
+    program = Path(shutil.which("dutycycle", path=str(Path(sys.executable).parent)) or "dutycycle")
     done = run(program, "config", SLURM / "etc/config.yaml")
     assert done.returncode == 0, done.stderr
