@@ -1,0 +1,67 @@
+"""How big the container images are, and how long their Dockerfiles' steps take, without a container engine.
+
+    python benchmarks/images.py                  # the base and both images from nothing: needs root and debootstrap
+    python benchmarks/images.py --quick          # those that the tests have built, or build next
+
+Sizes are of what lies beyond the base: a node that has the base for another image fetches only that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.images import tree
+from tests.images.base import PROGRAMS, base
+from tests.images.image import STORE, build
+from tests.images.store import Store
+
+SUITE = "debian:trixie-slim"
+MEGABYTE = 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="build nothing that the tests have built")
+    quick = parser.parse_args().quick
+    if os.geteuid() != 0 or not all(map(shutil.which, PROGRAMS)):
+        print(f"needs root and {', '.join(PROGRAMS)}")
+        return
+    with tempfile.TemporaryDirectory(dir=Path(sys.prefix)) as scratch:
+        store = Store(STORE if quick else Path(scratch))
+        started = time.monotonic()
+        root = base(SUITE, store)
+        seconds = time.monotonic() - started
+        print(f"base: {seconds:.1f} s, {sum(entry.size for entry in _entries(root).values()) / MEGABYTE:.0f} MB")
+        for component in ("exporter", "alerter"):
+            image = build(component, store)
+            found, below = _entries(image.root), _entries(root)
+            more = sorted(name for name, entry in found.items() if below.get(name) != entry)
+            print(
+                f"{component}: {image.seconds:.1f} s, {tree.beyond(found, below) / MEGABYTE:.0f} MB beyond the base, "
+                f"{_compressed(image.root, more) / MEGABYTE:.0f} MB compressed"
+            )
+        store.close()
+
+
+def _entries(root: Path) -> dict[str, tree.Entry]:
+    return tree.entries(root, until=int(time.time()))
+
+
+def _compressed(root: Path, names: list[str]) -> int:
+    """As a layer travels: tar and gzip."""
+    command = ["tar", "--create", "--gzip", "--no-recursion", "--null", "--files-from=-", f"--directory={root}"]
+    done = subprocess.run(command, input="\0".join(names).encode(), stdout=subprocess.PIPE, check=True)
+    return len(done.stdout)
+
+
+if __name__ == "__main__":
+    main()
