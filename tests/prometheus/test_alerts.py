@@ -183,6 +183,13 @@ CASES: dict[str, tuple[Series, Fired]] = {
         otherwise(well(), {'dutycycle_exporter_child_restarts_total hang instance="n1:9836"': "1x59 2 3 4x120"}),
         dict.fromkeys((60, 62, 70, 80, 90), NOTHING),
     ),
+    "NVML dies now and then": (
+        otherwise(
+            well(),
+            {'dutycycle_exporter_child_restarts_total hang instance="n1:9836"': " ".join(f"{n}x5" for n in range(30))},
+        ),
+        dict.fromkeys(ALL_DAY, NOTHING),
+    ),
     "its configuration is read again and again": (
         otherwise(well(), {'dutycycle_exporter_child_restarts_total reload instance="n1:9836"': f"1+1x{MINUTES}"}),
         dict.fromkeys(ALL_DAY, NOTHING),
