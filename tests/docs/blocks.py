@@ -43,6 +43,7 @@ NEEDS = frozenset(
         "a container engine",
         "a container engine and a registry",
         "a site in trouble",
+        "a machine of its own",
         "a mail server",
         "a package index",
         "a proxy that logs people in",
