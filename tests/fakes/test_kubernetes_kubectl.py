@@ -20,7 +20,10 @@ STEPS = {
     "2-apply-unchanged": ("apply", "dep.yaml"),
     "3-apply-changed": ("apply", "dep2.yaml"),
     "4-apply-unknown-field": ("apply", "depbad.yaml"),
-    "6-apply-dry-run-server": ("apply", "dep.yaml", "--dry-run=server"),
+    "5-apply-server-side": (
+        *("apply", "dep2.yaml", "--server-side", "--force-conflicts", "--field-manager=dutycycle"),
+    ),
+    "6-apply-dry-run-server": ("apply", "dep2.yaml", "--dry-run=server"),
     "10-delete": ("delete", "dep.yaml"),
     "11-apply-validate-false": ("apply", "dep.yaml", "--validate=false"),
     "12-delete-nowait": ("delete", "dep.yaml", "--wait=false"),

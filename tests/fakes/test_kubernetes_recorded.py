@@ -20,17 +20,9 @@ from tests.fakes.kubernetes.recorded import differences, exchange, keep, replay
 from tests.fakes.test_kubernetes_recorded_admission import REPLAYED as ADMITTED
 from tests.fakes.test_kubernetes_recorded_watches import REPLAYED as WATCHED
 
-_APPLY = "server-side apply is not served (415): neither the alerter nor a test applies"
 _ALREADY = "a namespace that is labelled looks at no pods that are there: they are refused when they come"
 LEFT_OUT = {
     "02-pods/list-protobuf": "protobuf is not spoken: who accepts JSON as well gets JSON, else 406",
-    "05-writes/ssa-1-apply-annotation": _APPLY,
-    "05-writes/ssa-2-conflict-409": _APPLY,
-    "05-writes/ssa-3-force": _APPLY,
-    "05-writes/ssa-4-no-fieldmanager": _APPLY,
-    "05-writes/ssa-5-create-201": _APPLY,
-    "05-writes/ssa-6-same-200": _APPLY,
-    "05-writes/ssa-7-managedfields-in-body": _APPLY,
     "07-admission/psa-label-warning": _ALREADY,
     "06-authn/tokenrequest": "no tokens are issued: a test names the token of a user",
 }
@@ -160,12 +152,18 @@ READS = {
 }
 """Reads whose answers are all that is known of their moment: selected, framed and packed as recorded."""
 PATHS = of("07-admission", "map-resources-v1 map-resources-v1alpha1 map-resources-v1beta1 map-create-v1beta1")
+APPLIED = of(
+    "05-writes",
+    """ssa-1-apply-annotation ssa-2-conflict-409 ssa-3-force ssa-4-no-fieldmanager ssa-5-create-201 ssa-6-same-200
+    ssa-7-managedfields-in-body""",
+)
+"""In turn, from the pod that there was."""
 NOT_MODIFIED = "01-discovery/agg-apis-304"
 SCHEMAS = "01-discovery/openapi-v3-index"
 REPLAYED = (
     *(*DISCOVERY, NOT_MODIFIED, SCHEMAS, *AT_375, *AT_376, *CREATED, *REFUSED, *GRANTED, *LEASE, *NO_ANONYMOUS),
     *(*ODD_HEADERS, *REVIEWS, *WRITES, *READS, *PATHS, *WATCHED),
-    *ADMITTED,
+    *(*APPLIED, *ADMITTED),
 )
 
 
@@ -305,6 +303,24 @@ def test_writes(server: KubernetesServer, name: str, there: str) -> None:
     keep(server, *there.split())
     one = exchange(name)
     assert differences(one, replay(server, one), exact=there == name) == []
+
+
+def test_server_side_apply(server: KubernetesServer) -> None:
+    """Who manages which field is compared too; times are each server's own."""
+    keep(server, "02-pods/pod-get-bare")
+    for name in APPLIED:
+        one = exchange(name)
+        answer = replay(server, one)
+        assert differences(one, answer) == []
+        if one.code < 300:
+            applied = [
+                (each["manager"], each["fieldsV1"])
+                for content in (real.object_of(answer.body), one.object())
+                for each in content["metadata"]["managedFields"]
+                if each["operation"] == "Apply"
+            ]
+            assert applied[: len(applied) // 2] == applied[len(applied) // 2 :]
+            assert len(applied) == 2
 
 
 def test_the_comparison_sees_what_is_wrong(server: KubernetesServer) -> None:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import fieldsets, schemas
+from .fieldsets import Path
 from .kinds import Kind
 from .store import Object
 
-_SYSTEM_METADATA = ("creationTimestamp", "generation", "managedFields", "name", "namespace", "resourceVersion", "uid")
+_SYSTEM_METADATA = (
+    *("creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields", "name"),
+    *("namespace", "resourceVersion", "selfLink", "uid"),
+)
+APPLY, UPDATE = "Apply", "Update"
 
 
-def entry(kind: Kind, manager: str, fields: dict[str, Any], time: str) -> dict[str, Any]:
+def entry(kind: Kind, manager: str, fields: dict[str, Any], time: str, operation: str = UPDATE) -> dict[str, Any]:
     """One of managedFields. `time` is RFC 3339."""
     return {
         "manager": manager,
-        "operation": "Update",
+        "operation": operation,
         "apiVersion": kind.api_version,
         "time": time,
         "fieldsType": "FieldsV1",
@@ -22,33 +28,40 @@ def entry(kind: Kind, manager: str, fields: dict[str, Any], time: str) -> dict[s
     }
 
 
-def owned(content: Object) -> dict[str, Any]:
-    """The fields of an object in the form of managedFields; lists count as one field."""
-    found: dict[str, Any] = {}
-    for name, value in content.items():
-        if name in ("kind", "apiVersion", "status"):
-            continue
-        if name == "metadata":
-            rest = {one: it for one, it in value.items() if one not in _SYSTEM_METADATA}
-            if rest:
-                found["f:metadata"] = _fields(rest)
-        else:
-            found[f"f:{name}"] = _fields(value)
-    return found
+def owned(kind: Kind, content: Object) -> dict[str, Any]:
+    """The fields of an object that its creator manages."""
+    return fieldsets.tree(leaves(kind, content))
 
 
-def _fields(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        return {}
-    return {f"f:{name}": _fields(inner) for name, inner in value.items()}
+def leaves(kind: Kind, content: Object, subresource: str = "") -> dict[Path, Any]:
+    """The fields that a client may manage, with their values: those of the status, or all others."""
+    if subresource == "status":
+        kept: Object = {"status": content.get("status") or {}}
+    else:
+        kept = {name: value for name, value in content.items() if name not in ("kind", "apiVersion", "status")}
+        metadata = {name: value for name, value in content["metadata"].items() if name not in _SYSTEM_METADATA}
+        kept["metadata"] = metadata
+        if not metadata:
+            del kept["metadata"]
+    return fieldsets.leaves(kept, schemas.of(kind)) if kept else {}
 
 
-def managed(kind: Kind, old: Object, new: Object, manager: str, subresource: str, time: str) -> list[dict[str, Any]]:
-    """managedFields after a write: one entry for a manager and subresource, the latest write last."""
-    entries = old["metadata"].get("managedFields") or []
-    mine = [one for one in entries if one["manager"] == manager and one.get("subresource", "") == subresource]
-    fields = {"f:status": _fields(new.get("status"))} if subresource == "status" else owned(new)
-    latest = entry(kind, manager, fields, time)
-    if subresource:
-        latest["subresource"] = subresource
-    return [*(one for one in entries if one not in mine), latest]
+def managed(
+    kind: Kind, old: Object, entries: list[dict[str, Any]], new: Object, manager: str, subresource: str, time: str
+) -> list[dict[str, Any]]:
+    """`entries` after a write: who wrote a field has it alone, and what is gone nobody; the latest write last."""
+    before, after = leaves(kind, old, subresource), leaves(kind, new, subresource)
+    changed = {path for path, value in after.items() if path not in before or before[path] != value}
+    gone = before.keys() - after.keys()
+    kept: list[dict[str, Any]] = []
+    mine: set[Path] = set(changed)
+    for one in entries:
+        fields = fieldsets.paths(one["fieldsV1"])
+        if (one["manager"], one["operation"], one.get("subresource", "")) == (manager, UPDATE, subresource):
+            mine |= fields - gone
+        elif left := fields - changed - gone:
+            kept.append(one if left == fields else {**one, "fieldsV1": fieldsets.tree(left)})
+    if not mine:
+        return kept
+    latest = entry(kind, manager, fieldsets.tree(mine), time)
+    return [*kept, {**latest, "subresource": subresource} if subresource else latest]

@@ -31,7 +31,11 @@ def answer(kind: Kind, user: User, users: dict[str, User], given: Object, manage
         return _said({**head, "metadata": made, "status": {"userInfo": user.info()}}, wanted)
     if kind.name == "SelfSubjectRulesReview":
         return _said({**head, "metadata": {}, "spec": {}, "status": _rules(user, spec.get("namespace", ""))}, wanted)
-    metadata = {"managedFields": [managers.entry(kind, manager, managers.owned(given), time_text(now()))]}
+    metadata = {
+        "managedFields": [
+            managers.entry(kind, manager, managers.owned(kind, {"metadata": {}, **given}), time_text(now()))
+        ]
+    }
     if kind.name == "TokenReview":
         return _said({**head, "metadata": metadata, "spec": spec, "status": _token(users, spec)}, wanted)
     if ("resourceAttributes" in spec) == ("nonResourceAttributes" in spec):

@@ -65,7 +65,7 @@ def created(kind: Kind, content: Object, namespace: str, manager: str) -> Object
     if has_status(kind):
         found.pop("status", None)
     found = defaulted(kind, found)
-    fields = managers.owned(found)
+    fields = managers.owned(kind, found)
     if kind.name == "Event":
         fields.pop("f:eventTime", None)
     if fields:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from . import bodies, decoding, fields, managers, patching, reviews, schemas, shaping, subresources
+from . import applying, bodies, decoding, fields, managers, patching, reviews, schemas, shaping, subresources
 from .access import User
 from .admission import Admission
 from .forms import Form, Reply, reply
@@ -68,6 +68,8 @@ class Writer:
             if target.verb == "update":
                 return self._update(kind, target, user, headers, body, wanted)
             if target.verb == "patch":
+                if bodies.media(headers) == applying.MEDIA:
+                    return applying.answer(self, kind, target, user, body, wanted)
                 return self._patch(kind, target, headers, body, wanted)
             if target.verb == "delete":
                 return self._delete(kind, target, body, wanted)
@@ -83,20 +85,26 @@ class Writer:
         self, kind: Kind, target: Target, user: User, headers: Mapping[str, str], body: bytes, wanted: Form
     ) -> Reply:
         content, warnings = bodies.content(kind, bodies.parsed(kind, headers, body), target)
+        new, more = self.made(kind, content, target, user, bodies.manager(target, headers))
+        return self.kept(kind, new, 201, target, wanted, (*warnings, *more))
+
+    def made(
+        self, kind: Kind, content: Object, target: Target, user: User, manager: str
+    ) -> tuple[Object, tuple[str, ...]]:
+        """A new object that may be, to be kept, and what to warn of."""
         if kind.namespaced and not self._admission.there(target.namespace):
             message = f'namespaces "{target.namespace}" not found'
             raise refusal(404, "NotFound", message, {"name": target.namespace, "kind": "namespaces"})
-        content, more = self._admission.created(kind, content, user, target)
-        warnings = (*warnings, *more)
+        content, warnings = self._admission.created(kind, content, user, target)
         name = content["metadata"].get("name", "")
         if name and self.store.get(kind, target.namespace if kind.namespaced else "", name) is not None:
             raise already_exists(kind, name)
-        new = shaping.created(kind, content, target.namespace, bodies.manager(target, headers))
-        return self._kept(kind, new, 201, target, wanted, warnings)
+        return shaping.created(kind, content, target.namespace, manager), warnings
 
-    def _kept(
+    def kept(
         self, kind: Kind, new: Object, code: int, target: Target, wanted: Form, warnings: tuple[str, ...] = ()
     ) -> Reply:
+        """The answer with an object that is stored from now on, but for a dry run."""
         if "dryRun" in target.query:
             body = encode({"kind": kind.name, "apiVersion": kind.api_version, **new})
             return reply(code, body + b"\n", wanted, *warnings)
@@ -150,11 +158,13 @@ class Writer:
             return self._said(200, old, wanted, *warnings)
         if not target.subresource:
             warnings = (*warnings, *self._admission.changed(kind, old.object, new))
-        manager = bodies.manager(target, headers)
-        moment = shaping.time_text(shaping.now())
-        managed = managers.managed(kind, old.object, new, manager, target.subresource, moment)
-        new["metadata"] = {**new["metadata"], "managedFields": managed}
-        stored = self._kept(kind, new, 200, target, wanted, warnings)
+        if bodies.media(headers) != applying.MEDIA:
+            manager = bodies.manager(target, headers)
+            moment = shaping.time_text(shaping.now())
+            entries = new["metadata"].get("managedFields") or []
+            managed = managers.managed(kind, old.object, entries, new, manager, target.subresource, moment)
+            new["metadata"] = {**new["metadata"], "managedFields": managed}
+        stored = self.kept(kind, new, 200, target, wanted, warnings)
         if "dryRun" not in target.query:
             self.finish(kind, new)
         return stored
@@ -171,6 +181,8 @@ class Writer:
                 kept["status"] = before["status"]
         metadata = {name: value for name, value in content["metadata"].items() if name not in _SYSTEM and value}
         metadata |= {name: before["metadata"][name] for name in _SYSTEM if name in before["metadata"]}
+        if content["metadata"].get("managedFields") is not None:
+            metadata["managedFields"] = [one for one in content["metadata"]["managedFields"] if one]
         if "generation" in metadata and kept.get("spec") != before.get("spec"):
             metadata["generation"] += 1
         return {**kept, "metadata": metadata}

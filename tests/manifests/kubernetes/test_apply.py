@@ -116,6 +116,23 @@ def test_install_yaml(kubectl: Kubectl) -> None:
     is_applied_twice(kubectl, list(yaml.safe_load_all(INSTALL.read_text())), "-f", INSTALL)
 
 
+def test_server_side(kubectl: Kubectl) -> None:
+    """Also over what was applied by kubectl itself: its fields are taken over, and the second time nothing changes."""
+    objects = list(yaml.safe_load_all(INSTALL.read_text()))
+    kubectl.well("apply", "-f", INSTALL)
+    for _ in range(2):
+        revision = kubectl.server.revision
+        done = kubectl.well("apply", "--server-side", "-f", INSTALL)
+        assert done.lines == sorted(f"{called(one)} serverside-applied" for one in objects)
+        assert done.err == ""
+    assert kubectl.server.revision == revision
+    for one in objects:
+        live = kept(kubectl.server, one)
+        assert holds(live, one)
+        owners = {(mine["manager"], mine["operation"]) for mine in live["metadata"]["managedFields"]}
+        assert owners == {("kubectl", "Apply"), ("kubectl-last-applied", "Apply")}
+
+
 @pytest.mark.parametrize("overlay", OVERLAYS)
 @pytest.mark.usefixtures("operators")
 def test_overlays(kubectl: Kubectl, overlay: str) -> None:
