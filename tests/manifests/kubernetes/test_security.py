@@ -84,7 +84,7 @@ def _of_pod(spec: Object, which: str, components: set[str]) -> list[str]:
 def _of_container(container: Object, which: str, components: set[str]) -> list[str]:
     own = dict(container.get("securityContext") or {})
     added = sorted({one for name in components for one in ADDED.get(name, ())} if which == "exporter" else ())
-    # OpenShift's name for a container that may read other processes; test_pod_security has it as a violation.
+    # OpenShift's name for a container that may read other processes; test_restricted has it as a violation.
     if which == "exporter" and "components/openshift" in components:
         own.pop("seLinuxOptions", None)
     wanted = {
