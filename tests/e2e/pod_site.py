@@ -80,6 +80,11 @@ class PodSite:
                 print(f"--- {each.name}, started again {each.restarts} times\n{each.log[-4000:]}")
         self._open.__exit__(kind, error, trace)
 
+    def install_operator(self) -> None:
+        """The kinds of the Prometheus operator, without what it does."""
+        for kind in ("PodMonitor", "PrometheusRule", "ServiceMonitor"):
+            self.server.install("monitoring.coreos.com", "v1", kind, f"{kind.lower()}s", status=False)
+
     def add_node(self, name: str, gpus: int) -> FakeNode:
         """A node of Kubernetes with GPUs, with NVIDIA's driver and container toolkit."""
         machine = FakeNode(
@@ -173,11 +178,13 @@ class PodSite:
         assert status == 200, body
         return json.loads(body)
 
-    def page(self, path: str) -> tuple[int, str]:
-        """Through the Service, by its name."""
+    def page(self, path: str, pod: Pod | None = None) -> tuple[int, str]:
+        """Through the Service, by its name; or of one of its pods."""
         if not hasattr(self, "_port"):
             self._port = self.cluster.services.forward(NAMESPACE, ALERTER, "http")
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
+        if pod is not None:
+            connection.sock = self.cluster.network.connect(pod.address, pod.port("http"), 20)
         try:
             connection.request("GET", path, headers={"Host": f"{ALERTER}.{NAMESPACE}:9837"})
             answer = connection.getresponse()
@@ -186,10 +193,6 @@ class PodSite:
             raise ConnectionError(str(error)) from error
         finally:
             connection.close()
-
-    def running(self, component: str) -> list[Pod]:
-        """Its pods."""
-        return [one for one in self.cluster.pods if one.name.startswith(component)]
 
     def incidents(self) -> list[dict[str, Any]]:
         """Every incident of a job, resolved ones included."""

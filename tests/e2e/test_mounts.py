@@ -25,8 +25,10 @@ from tests.required import lacking
 
 TIME_SCALE = 20.0
 PATIENCE = 180.0
-HOST = ("/host", "/var/lib/kubelet")
-"""Where a container has what is the node's."""
+OWN = ("/dev", "/etc", "/lib", "/opt", "/proc", "/sys", "/usr")
+"""Where a container has what is its image's, or the kernel's."""
+ELSEWHERE = {"/", "/run/dutycycle/slurm", "/var/run/nscd/socket"}
+"""What is looked for and may be missing: the files of a Slurm prolog (components/slurm), and what glibc looks for."""
 SURPLUS = ("/var/lib", "/host/var/lib")
 """Of the node, and where a mount of it would be."""
 CYCLES = 4
@@ -43,11 +45,7 @@ def problems(daemonset: Mapping[str, Any], seen: Files) -> list[str]:
     """What is mounted for nothing, and what is looked for and not mounted."""
     given = mounts(daemonset)
     used = {mount for mount in given if any(below(path, mount) and path != mount for path in seen.opened)}
-    lacking = {
-        path
-        for path in seen.tried
-        if any(below(path, one) for one in HOST) and not any(below(path, one) for one in given)
-    }
+    lacking = {path for path in seen.tried - ELSEWHERE if not any(below(path, one) for one in (*OWN, *given))}
     return [f"{mount} is mounted for nothing" for mount in sorted(given - used)] + [
         f"{path} is not mounted" for path in sorted(lacking)
     ]

@@ -5,6 +5,7 @@ Objects are those of the tests' API server.
 
 from __future__ import annotations
 
+import base64
 import secrets
 import uuid
 from collections.abc import Mapping
@@ -214,7 +215,8 @@ class Cluster:
             found = self.server.get(kind, namespace, name)
         except KeyError:
             return None
-        return {**found.get("data", {}), **found.get("stringData", {})}
+        data = found.get("data", {})
+        return {key: base64.b64decode(data[key]).decode() for key in data} if kind == "Secret" else data
 
     def _image(self, name: str) -> Image:
         return self._images[name.rpartition("/")[2].partition(":")[0]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
 
 from tests.fakes.kubernetes import KubernetesServer
@@ -39,9 +40,14 @@ class Services:
         return self.network.reach(lambda: self._endpoint(namespace, service, port))
 
     def serve(self, namespace: str, service: str, target: tuple[str, int], port: int) -> None:
-        """A Service of that name, behind which is a server of the tests."""
+        """A Service of that name, behind which is a server of the tests, on the machine's loopback."""
         self._addresses[namespace, service] = address = self._address()
         self.network.offer(address, port, target)
+
+    def lead(self, namespace: str, service: str, port: int, find: Callable[[], tuple[str, int] | None]) -> None:
+        """A Service of that name, behind which is a program in the network of the nodes."""
+        self._addresses[namespace, service] = address = self._address()
+        self.network.service(address, port, find)
 
     def _endpoint(self, namespace: str, service: str, port: str) -> tuple[str, int] | None:
         (found,) = (
