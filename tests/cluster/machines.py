@@ -37,8 +37,8 @@ _SYSTEMCTL = """\
 echo "$*" >> /run/systemctl
 """
 
-_ACCOUNTS = ("etc/passwd-", "etc/group-", "etc/shadow-", "etc/gshadow-", "etc/.pwd.lock")
-"""Kept by the system's own programs, which change users."""
+_KEPT = ("etc/passwd-", "etc/group-", "etc/shadow-", "etc/gshadow-", "etc/.pwd.lock", "run/systemctl")
+"""By the system's own programs, which change users, and by the one that stands for systemd."""
 
 State = tuple[str, int, str]
 """Of a path: type and mode, owner, contents or what a link says."""
@@ -119,24 +119,22 @@ class Machine:
 
     def asked_of_systemd(self) -> list[str]:
         """What systemctl was called for, since it was asked last."""
-        file = self.upper / "run/systemctl"
-        lines = file.read_text().splitlines() if file.exists() else []
-        file.unlink(missing_ok=True)
-        return lines
+        # Not behind the overlay's back, which may not see it.
+        return self.run("sh", "-c", "cat /run/systemctl 2>/dev/null; rm -f /run/systemctl").splitlines()
 
     def remember(self) -> None:
         """What is there now is what `changed` compares with."""
         self._before = {path: _state(self.upper / path) for path in self._paths()}
 
     def changed(self) -> list[str]:
-        """Paths that are not as they were, but for what the system's own programs keep."""
+        """Paths that are not as they were, but for what programs of the system keep."""
         found = []
         for path in sorted({*self._paths(), *self._before}):
             was = self._before[path] if path in self._before else _state(Path("/") / path)
             # A copy that is in the overlay alone may be the same as the file below it.
             copy = self.upper / path
             now = _state(copy) if os.path.lexists(copy) else _state(Path("/") / path)
-            if was != now and path not in _ACCOUNTS:
+            if was != now and path not in _KEPT:
                 found.append(f"/{path}")
         return found
 

@@ -1,0 +1,135 @@
+"""The installer on a machine that runs: users, directories, and what it asks of systemd, where something changed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.machines import PROGRAMS, Machine
+from tests.required import lacking
+
+from .installing import INSTALL, PYTHON, make_wheels
+from .machine import SLURM
+
+UNIT = "dutycycle-exporter.service"
+ACCOUNTS = Path("/etc/passwd")
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    if os.geteuid() != 0:
+        lacking("root (for mounts)")
+    if missing := [name for name in (*PROGRAMS, PYTHON) if shutil.which(name) is None]:
+        lacking(", ".join(missing))
+    if "dutycycle" in ACCOUNTS.read_text():
+        pytest.skip("Dutycycle is installed on this machine")
+    with Machine("bare") as machine:
+        machine.remember()
+        yield machine
+
+
+@pytest.fixture
+def wheels() -> Iterator[Path]:
+    """Where the machine can read them: pytest's own directories are closed to others, but root reads all."""
+    directory = Path("/tmp") / f"wheels-{os.getpid()}"
+    yield make_wheels(directory)
+    shutil.rmtree(directory)
+
+
+def install(machine: Machine, wheels: Path, *arguments: str, tree: Path = SLURM, code: int = 0) -> str:
+    own = ("--wheels", str(wheels), "--python", PYTHON)
+    return machine.run(str(tree / "install.sh"), *arguments, *own, code=code)
+
+
+def test_a_node_from_its_first_installation_to_its_last_file(machine: Machine, wheels: Path, tmp_path: Path) -> None:
+    install(machine, wheels, "node")
+    assert machine.asked_of_systemd() == ["daemon-reload", f"start {UNIT}"]
+    assert machine.run("id", "-nG", "dutycycle") == "dutycycle\n"
+    assert machine.run("stat", "-c", "%a %U", "/run/dutycycle/slurm/.new") == "755 root\n"
+    run = machine.command("/opt/dutycycle/bin/dutycycle-exporter", user="dutycycle")
+    assert subprocess.run(run, capture_output=True, text=True, timeout=60, check=True).stdout == "1.0\n"
+
+    machine.write("/etc/dutycycle/exporter.env", "DUTYCYCLE_EXPORTER_CLUSTER=alps\n")
+    assert install(machine, wheels, "node").startswith("Nothing to do")
+    assert machine.asked_of_systemd() == []
+
+    make_wheels(wheels, "2.0")
+    install(machine, wheels, "node")
+    assert machine.asked_of_systemd() == ["daemon-reload", f"try-restart {UNIT}"]
+
+    shutil.copytree(SLURM, tmp_path / "slurm")
+    with (tmp_path / "slurm/systemd" / UNIT).open("a") as unit:
+        unit.write("# newer\n")
+    install(machine, wheels, "node", tree=tmp_path / "slurm")
+    assert machine.asked_of_systemd() == ["daemon-reload", f"try-restart {UNIT}"]
+
+    install(machine, wheels, "node", "--uninstall")
+    assert machine.asked_of_systemd() == [f"disable --now {UNIT}", "daemon-reload"]
+    assert machine.run("id", "-un", "dutycycle") == "dutycycle\n"
+    said = install(machine, wheels, "node", "--uninstall", "--purge")
+    assert "removes user dutycycle" in said
+    assert machine.changed() == []
+
+
+def test_a_restart_that_failed_is_made_up_for(machine: Machine, wheels: Path) -> None:
+    """Else what runs would be the old version for ever, as nothing else changes."""
+    install(machine, wheels, "node")
+    make_wheels(wheels, "2.0")
+    systemctl = machine.read("/usr/local/bin/systemctl")
+    machine.write("/usr/local/bin/systemctl", f"{systemctl}exit 1\n", 0o755)
+    said = install(machine, wheels, "node", code=1)
+    assert "run the same command again" in said
+    machine.write("/usr/local/bin/systemctl", systemctl, 0o755)
+    machine.asked_of_systemd()
+    install(machine, wheels, "node")
+    assert machine.asked_of_systemd() == ["daemon-reload", f"try-restart {UNIT}"]
+    install(machine, wheels, "node")
+    assert machine.asked_of_systemd() == []
+
+
+def test_where_no_systemd_runs_nothing_is_started_and_it_is_said(machine: Machine, wheels: Path) -> None:
+    machine.run("rmdir", "/run/systemd/system")
+    assert f"{UNIT} begins at the next boot" in install(machine, wheels, "node")
+    assert machine.asked_of_systemd() == []
+    install(machine, wheels, "node", "--uninstall", "--purge")
+    assert machine.changed() == ["/run/systemd/system"]
+
+
+def test_a_user_that_was_there_before_stays(machine: Machine, wheels: Path) -> None:
+    machine.run("useradd", "--system", "dutycycle-alerter")
+    machine.remember()
+    install(machine, wheels, "alerter")
+    assert machine.run("stat", "-c", "%a %U %G", "/etc/dutycycle/config.yaml") == "640 root dutycycle-alerter\n"
+    install(machine, wheels, "alerter", "--uninstall", "--purge")
+    assert machine.changed() == []
+
+
+def test_the_alerters_store_outlives_it_unless_purged(machine: Machine, wheels: Path) -> None:
+    install(machine, wheels, "alerter")
+    machine.write("/var/lib/dutycycle/dutycycle.sqlite3", "x")
+    said = install(machine, wheels, "alerter", "--uninstall")
+    assert "/var/lib/dutycycle\n" in said.partition("Left here:")[2]
+    assert machine.read("/var/lib/dutycycle/dutycycle.sqlite3") == "x"
+    install(machine, wheels, "alerter", "--uninstall", "--purge")
+    assert machine.changed() == []
+
+
+def test_what_slurm_runs_by_counts_before_its_file(machine: Machine, wheels: Path) -> None:
+    """Nodes of a site without local files have no slurm.conf."""
+    install(machine, wheels, "node")
+    machine.write("/usr/local/bin/scontrol", "#!/bin/sh\necho 'Prolog[0]    = /etc/slurm/prolog.d/*'\n", 0o755)
+    assert "Slurm still has Prolog=/etc/slurm/prolog.d/*" in install(machine, wheels, "node", "--uninstall", code=3)
+    assert machine.run("test", "-x", "/etc/slurm/prolog.d/50-dutycycle.sh") == ""
+
+
+@pytest.mark.usefixtures("root")
+def test_it_is_for_root() -> None:
+    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(INSTALL), "node"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "this is for root" in done.stderr
