@@ -112,3 +112,13 @@ def test_what_is_ours_in_the_tables_of_other_tools_is_there() -> None:
                 seen |= set(re.findall(r"\b(?:gpu|workload)_[a-z0-9_]*[a-z0-9]\b", text))
     assert len(seen) > 25
     assert seen - METRICS - {"gpu_uuid"} == set()
+
+
+def test_targets_of_make_are_those_of_the_makefile() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set()
+    for path in documents():
+        text = path.read_text()
+        named |= set(re.findall(r"(?:^\$ |`)make ([a-z-]+)", text, re.MULTILINE))
+    assert {"run", "test", "docs"} <= named
+    assert named - targets == set()
