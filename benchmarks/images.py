@@ -58,7 +58,7 @@ def _entries(root: Path) -> dict[str, tree.Entry]:
 
 def _compressed(root: Path, names: list[str]) -> int:
     """As a layer travels: tar and gzip."""
-    command = ["tar", "--create", "--gzip", "--no-recursion", "--null", "--files-from=-", f"--directory={root}"]
+    command = ["tar", "--create", "--gzip", f"--directory={root}", "--no-recursion", "--null", "--files-from=-"]
     done = subprocess.run(command, input="\0".join(names).encode(), stdout=subprocess.PIPE, check=True)
     return len(done.stdout)
 
