@@ -13,10 +13,9 @@ import yaml
 from tests.required import lacking
 from tools.generate import GENERATORS
 
-from .flattened import leaves
 from .rendering import INSTALL, MANIFESTS, OLDEST_KUBECTL, Variant, build, kustomizations
 from .schemas import OLDEST
-from .variants import ALONE, BUILT_IN, COMPONENTS, PAIRS, PARTS, SINGLE, WITH_ONE, installed, objects
+from .variants import ALONE, BUILT_IN, COMPONENTS, PARTS, SINGLE, WITH_ONE, installed, objects
 
 NOT_OF_KUBERNETES = {
     "compose": "read by docker compose, Prometheus, Alertmanager, Grafana and the alerter",
@@ -108,40 +107,3 @@ def test_what_is_installed_is_the_base() -> None:
 @pytest.mark.parametrize("name", COMPONENTS)
 def test_a_component_changes_something(name: str) -> None:
     assert objects(Variant("base", (name,))) != objects(Variant("base"))
-
-
-@pytest.mark.parametrize("first", COMPONENTS[:-1])
-def test_two_components_keep_what_each_has_changed(first: str) -> None:
-    """Patches by place in a list, and lists that replace each other, would lose what the one before has put there."""
-    before = leaves(objects(Variant("base")))
-
-    def changed(variant: Variant) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-        after = leaves(objects(variant))
-        return after - before, before - after
-
-    lost = {}
-    for (one, other), variant in PAIRS.items():
-        if one != first:
-            continue
-        added, removed = changed(variant)
-        for name in (one, other):
-            own_added, own_removed = changed(Variant("base", (name,)))
-            lost[str(variant), name] = (own_added - added) | (own_removed - removed)
-    assert {pair: what for pair, what in lost.items() if what} == {}
-
-
-@pytest.mark.parametrize(
-    ("changed", "lost"),
-    [
-        ({"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}, set()),
-        (
-            {"env": [{"name": "B", "value": "2"}]},
-            {("ConfigMap a env [A] name", "'A'"), ("ConfigMap a env [A] value", "'1'")},
-        ),
-        ({"env": [{"name": "A", "value": "2"}]}, {("ConfigMap a env [A] value", "'1'")}),
-        ({}, {("ConfigMap a env [A] name", "'A'"), ("ConfigMap a env [A] value", "'1'")}),
-    ],
-)
-def test_what_is_lost_is_seen(changed: dict[str, Any], lost: set[tuple[str, str]]) -> None:
-    named = {"kind": "ConfigMap", "metadata": {"name": "a-1"}}
-    assert leaves([named | {"env": [{"name": "A", "value": "1"}]}]) - leaves([named | changed]) == lost

@@ -10,7 +10,7 @@ from .checks import CHECKS, objections
 from .checks.cluster import Cluster
 from .rendering import Object, Variant
 from .spoiled import ROWS, Spoiled
-from .variants import COMPONENTS, PAIRS, PROVIDED, SINGLE, installed, objects
+from .variants import PROVIDED, SINGLE, installed, objects
 
 EVERYTHING = Variant(
     "overlays/prometheus-operator",
@@ -22,12 +22,6 @@ EVERYTHING = Variant(
 @pytest.mark.parametrize("variant", SINGLE, ids=str)
 def test_a_cluster_has_nothing_against_it(variant: Variant) -> None:
     assert objections(objects(variant), provided=PROVIDED) == []
-
-
-@pytest.mark.parametrize("first", COMPONENTS[:-1])
-def test_a_cluster_has_nothing_against_any_two_components(first: str) -> None:
-    pairs = [variant for (one, _), variant in PAIRS.items() if one == first]
-    assert {str(pair): objections(objects(pair), provided=PROVIDED) for pair in pairs} == {str(p): [] for p in pairs}
 
 
 def test_a_cluster_has_nothing_against_what_is_installed() -> None:
