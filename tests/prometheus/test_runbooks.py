@@ -73,6 +73,15 @@ def test_the_list_names_the_jobs_that_the_rules_look_for() -> None:
         assert f"`{pattern.removeprefix('.*').removesuffix('.*')}`" in page("README")
 
 
+def test_our_examples_call_their_scrape_jobs_so() -> None:
+    jobs = {
+        name
+        for path in (ROOT / "manifests").rglob("*.y*ml")
+        for name in re.findall(r"^\s*-? ?job_name: (\S+)$", path.read_text(), re.M)
+    }
+    assert {bool(re.fullmatch(EXPORTERS, job)) + 2 * bool(re.fullmatch(ALERTERS, job)) for job in jobs} == {1, 2}
+
+
 @pytest.mark.parametrize("where", ASKED)
 def test_it_asks_for_nothing_that_nobody_publishes(where: str) -> None:
     known = metrics() | OTHERS
