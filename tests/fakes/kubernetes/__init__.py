@@ -15,10 +15,10 @@ Kinds from the start: BUILTIN in `kinds`, checked against Kubernetes' published 
 missing. `install("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs")` adds one (`schema=` as its definition has it), and
 `uninstall("PyTorchJob")` takes it away; a group without kinds is a 404 in plain text, as one that never was.
 
-A real kubectl works with it: `kubectl.serving` and `kubectl.Kubectl`. Every way to apply, diff, dry runs, delete, get;
-not what speaks protobuf alone (`kubectl create job`, `auth can-i`). Namespaces that are deleted stay, terminating, until
-`controllers.end_namespaces`. Admission: Mutating- and ValidatingAdmissionPolicies that are bound, on what is created over
-HTTP; the Pod Security Standards as a namespace's labels enforce and warn.
+A real kubectl works with it: `kubectl.serving` and `kubectl.Kubectl`. It applies, compares, tries, deletes and gets;
+what speaks protobuf alone (`kubectl create job`, `auth can-i`) is not served. Deleted namespaces stay, terminating,
+until `controllers.end_namespaces`. Admission: Mutating- and ValidatingAdmissionPolicies that are bound, on what is
+created over HTTP; the Pod Security Standards as a namespace's labels enforce and warn.
 
 Builders: `pod`, `container`, `node`, `workload` (any owner), `owner` (a reference to an object, for `owners=`),
 `claim` (a ResourceClaim; a pod names it with `claims=`).
