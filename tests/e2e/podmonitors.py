@@ -6,11 +6,14 @@ to say, by the relabelling that the operator generates.
 
 from __future__ import annotations
 
+import http.client
+import json
 import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import yaml
 
@@ -109,6 +112,17 @@ class ClusterPrometheus(PrometheusServer):
         super().start()
         port = int(self.url.rpartition(":")[2])
         self._cluster.services.lead("monitoring", "prometheus-operated", 9090, lambda: ("127.0.0.1", port))
+
+    def series(self, selector: str) -> list[dict[str, str]]:
+        """The labels of what it has of these now."""
+        connection = http.client.HTTPConnection("127.0.0.1", timeout=20)
+        connection.sock = self._cluster.network.connect("127.0.0.1", int(self.url.rpartition(":")[2]), 20)
+        try:
+            connection.request("GET", f"/api/v1/query?{urlencode({'query': selector})}")
+            found = json.loads(connection.getresponse().read())["data"]["result"]
+        finally:
+            connection.close()
+        return [one["metric"] for one in found]
 
     def _launch(self, *arguments: str) -> None:
         inside = ("nsenter", f"--net={self._cluster.network.nodes.path}", program("prometheus"))

@@ -84,14 +84,18 @@ def test_the_overlay_for_the_prometheus_operator(
         site.start()
         pods = site.cluster.roll_out(site.exporters()) + site.cluster.roll_out(site.alerter(judging=JUDGING))
         configs = scrape_configs(site.server.objects("PodMonitor"), pods, TIME_SCALE)
-        assert [config["honor_labels"] for config in configs] == [True, True]
-        with ClusterPrometheus(tmp_path / "prometheus", site.cluster, configs):
+        with ClusterPrometheus(tmp_path / "prometheus", site.cluster, configs) as prometheus:
             wait_for(lambda: all(pod.ready for pod in pods), "every pod is ready", within=PATIENCE)
             within = PATIENCE + TO_A_VERDICT / TIME_SCALE
             (found,) = wait_for(site.incidents, "an incident", within=within)
             assert (found["rule"], found["user"], found["namespace"], found["job_gpus"]) == ("idle", "ada", "ml", 2)
             assert {gpu["workload"].split("/")[2] for gpu in found["gpus"]} == {"bert-worker-0", "bert-worker-1"}
-            assert {gpu["node"] for gpu in found["gpus"]} == {"gpu-a"}
+            # For dashboards: whose pod it is stands where Prometheus has the exporter's, and nothing beside.
+            owned = prometheus.series('gpu_allocation{pod="bert-worker-0"}')
+            told = [(one["namespace"], one["job"], one["instance"], one["node"]) for one in owned]
+            assert told == [("ml", EXPORTER, "gpu-a", "gpu-a")]
+            assert not [name for name in owned[0] if name.startswith("exported_") or name in ("container", "endpoint")]
+            assert {one["job"] for one in prometheus.series("up == 1")} == {EXPORTER, ALERTER}
 
 
 @pytest.mark.timeout(TIMEOUT)
