@@ -79,7 +79,7 @@ def python() -> str:
     return lacking("a Python of this version, with venv, that every user can run")
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_from_bare_machines_to_the_owners_mail_and_back(
     tmp_path: Path, nvml_libraries: Libraries, installed_cluster: InstalledCluster, wheels: Path
 ) -> None:

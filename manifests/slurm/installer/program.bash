@@ -99,9 +99,9 @@ build_program() {
         error "pip could not install $list; nothing that ran was touched"
         exit 1
     }
-    # Nothing needs them any more.
-    PIP_CONFIG_FILE=/dev/null "$here_venv/bin/python" -I -m pip uninstall --isolated --quiet --yes \
-        --disable-pip-version-check pip setuptools 2>/dev/null
+    # Nothing needs these any more.
+    rm -rf -- "$here_venv"/bin/pip* "$here_venv"/lib/python*/site-packages/{pip,pip-*,setuptools,setuptools-*} \
+        "$here_venv"/lib/python*/site-packages/{pkg_resources,_distutils_hack,distutils-precedence.pth}
     [[ -z $root ]] || relocate "$here_venv"
     "$here_venv/bin/python" -I -m compileall -q -j 0 -s "$here_venv" -p "$venv" "$here_venv/lib" >/dev/null
     touch -- "$here_venv/.complete"

@@ -92,6 +92,15 @@ def test_the_program_is_made_for_the_image_and_not_for_the_directory_it_is_made_
     assert mentions.stdout == b""
 
 
+def test_the_program_runs_without_what_installed_it(installed: Image) -> None:
+    environment = installed.path("/opt/dutycycle/venvs") / installed.program()
+    code = "import dutycycle_empty; dutycycle_empty.main()"
+    done = subprocess.run([environment / "bin/python", "-I", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "1.0\n"
+    packages = {path.name for path in next((environment / "lib").glob("python*/site-packages")).iterdir()}
+    assert packages == {"__pycache__", "dutycycle_empty.py", "dutycycle-1.0.dist-info"}
+
+
 def test_a_second_run_changes_nothing_and_says_so(node: Image) -> None:
     before = node.listing()
     assert node.install("node").startswith("Nothing to do: node is installed, and as it should be.\n")
