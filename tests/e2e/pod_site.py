@@ -40,7 +40,7 @@ GPU_LABEL = {"nvidia.com/gpu.present": "true"}
 POD_RESOURCES = "/var/lib/kubelet/pod-resources"
 INTERVAL = 30.0
 """Seconds between two scrapes of the full-length run, and between two reads of NVML."""
-_PROGRAMS = ("ip", "mount", "nsenter", "openssl", "unshare")
+_PROGRAMS = ("ip", "nsenter", "openssl", "setpriv", "unshare")
 
 
 class PodSite:

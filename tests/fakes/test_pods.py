@@ -222,7 +222,10 @@ def test_the_network_is_the_clusters_alone(cluster: Cluster) -> None:
 def test_nothing_is_left(cluster: Cluster, tmp_path: Path) -> None:
     (pod,) = cluster.roll_out(deployment())
     wait_for(lambda: pod.ready, "it is ready", within=PATIENCE)
-    assert str(tmp_path) in Path("/proc/self/mounts").read_text()
+    running = pod.lives["main"].running
+    assert running is not None
+    pids = [running.pid, pod._namespace.pid]
     cluster.end(pod)
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
     assert str(tmp_path) not in Path("/proc/self/mounts").read_text()
     assert not list(Path("/sys/fs/cgroup").glob(f"**/pod-{pod.name}-*"))

@@ -80,7 +80,18 @@ class Running:
         )
         namespaces = ["--mount", "--ipc", "--uts", *([] if host_pid else ["--pid"]), "--fork", "--kill-child"]
         command = [
-            *("nsenter", f"--net={network.path}", *traced, "unshare", *namespaces, "--propagation=private", "--"),
+            # Its end is also that of the thread that started it, whatever becomes of the tests.
+            *(
+                "setpriv",
+                "--pdeathsig=KILL",
+                "nsenter",
+                f"--net={network.path}",
+                *traced,
+                "unshare",
+                *namespaces,
+                "--propagation=private",
+                "--",
+            ),
             *(sys.executable, "-I", str(Path(enter.__file__)), str(plan)),
         ]
         self._depth = 1 if trace is None else 2

@@ -29,12 +29,12 @@ T = TypeVar("T")
 
 
 class Namespace:
-    """A network namespace, which lasts as long as the process that holds it."""
+    """A network namespace, which lasts as long as the process that holds it: until `close`, or the end of the tests."""
 
     def __init__(self) -> None:
         self._holder = subprocess.Popen(
-            ["unshare", "--net", "sh", "-c", "echo; exec sleep infinity"],
-            stdin=subprocess.DEVNULL,
+            ["unshare", "--net", "sh", "-c", "echo; exec cat"],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
         assert self._holder.stdout is not None
@@ -80,8 +80,9 @@ class Namespace:
         """It goes with the last process in it."""
         self._holder.kill()
         self._holder.wait()
-        if self._holder.stdout is not None:
-            self._holder.stdout.close()
+        for end in (self._holder.stdin, self._holder.stdout):
+            if end is not None:
+                end.close()
 
 
 @dataclass

@@ -83,7 +83,6 @@ class Pod:
         self._stopping.set()
         for thread in self._threads:
             thread.join()
-        self._volumes.close()
         self._namespace.close()
 
     @property

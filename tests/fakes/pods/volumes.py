@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .fields import Fields, UnsupportedFieldError
-from .spec import in_bytes
 
 _READABLE, _WRITABLE = 0o440, 0o660
 _TYPES = {"Directory": stat.S_ISDIR, "File": stat.S_ISREG, "Socket": stat.S_ISSOCK, "CharDevice": stat.S_ISCHR}
@@ -39,11 +37,10 @@ class Volume:
 
 
 class Volumes:
-    """Below a pod's directory. `close` takes away what is in memory."""
+    """Below a pod's directory. What an emptyDir holds has no limit here."""
 
     def __init__(self, directory: Path, sources: Sources, fs_group: int | None) -> None:
         self._directory, self._sources, self._group = directory, sources, fs_group
-        self._mounted: list[Path] = []
 
     def make(self, name: str, volume: Mapping[str, Any], nested: Iterable[str]) -> Volume:
         """`nested` are directories in it that other volumes are mounted on."""
@@ -55,8 +52,11 @@ class Volumes:
                     path = self._sources.claim(one.get("claimName"))
                     self._owned(path, _WRITABLE)
                     return Volume(path, one.get("readOnly", False))
-            path = self._in_memory(name, fields.get("emptyDir"))
+            path = self._directory / name
+            path.mkdir(parents=True)
             if "emptyDir" in volume:
+                with fields.within("emptyDir", ("sizeLimit",)) as empty:
+                    empty.only("medium", "", "Memory")
                 path.chmod(0o777)
                 self._owned(path, _WRITABLE)
                 read_only = False
@@ -66,10 +66,6 @@ class Volumes:
             for each in nested:
                 (path / each).mkdir(parents=True, exist_ok=True)
             return Volume(path, read_only)
-
-    def close(self) -> None:
-        for path in reversed(self._mounted):
-            subprocess.run(["umount", "--lazy", path], check=True, capture_output=True)
 
     def _host(self, name: str, given: Mapping[str, Any]) -> Volume:
         with Fields(f"volumes.{name}.hostPath", given) as fields:
@@ -81,20 +77,6 @@ class Volumes:
                     f"volumes.{name}: hostPath type check failed: {given['path']} is not a {kind}"
                 )
             return Volume(path, read_only=False)
-
-    def _in_memory(self, name: str, empty: Mapping[str, Any] | None) -> Path:
-        path = self._directory / name
-        path.mkdir(parents=True)
-        size = "16m"
-        if empty is not None:
-            with Fields(f"volumes.{name}.emptyDir", empty) as fields:
-                fields.only("medium", "", "Memory")
-                size = str(in_bytes(fields.get("sizeLimit", "256Mi")))
-        subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"mode=755,size={size}", "tmpfs", path], check=True, capture_output=True
-        )
-        self._mounted.append(path)
-        return path
 
     def _fill(self, path: Path, name: str, fields: Fields) -> None:
         for kind, key in (("ConfigMap", "configMap"), ("Secret", "secret")):
