@@ -123,10 +123,8 @@ class Schema:
 
     @property
     def atomic(self) -> bool:
-        """Whether server-side apply treats it as one value."""
-        if self.content.get("x-kubernetes-map-type") == "atomic":
-            return True
-        return self.type == "array" and not self.keys and not self.a_set
+        """Whether server-side apply treats an object as one value; lists without keys it always does."""
+        return bool(self.content.get("x-kubernetes-map-type") == "atomic")
 
     @property
     def quantity(self) -> bool:

@@ -1,4 +1,7 @@
-"""The rights that manifests give to a service account, as the tests' API server has them, and what of them was used."""
+"""The rights that manifests give to a service account, as the tests' API server has them, and what of them was used.
+
+With the kinds that they are about: all that own pods, by the chains of the alerter's own tests.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tests.alerter.kubernetes.test_owners import CHAINS
 from tests.fakes.kubernetes import KubernetesServer, Request, Rule
 from tests.fakes.kubernetes.routing import target
 
 NAMESPACE = "dutycycle"
+NOBODY_KNOWS = ("example.com", "nvidia.com")
+"""Groups of the chains that stand for any operator: a role cannot name them, and what is theirs may not be read."""
 Right = tuple[str, str, str]
 """A verb, a group and a resource."""
 
@@ -85,3 +91,12 @@ def _rule(given: dict[str, Any], namespace: str) -> Rule:
         groups=tuple(given["apiGroups"]),
         namespaces=(namespace,) if namespace else None,
     )
+
+
+def install_owners(server: KubernetesServer) -> None:
+    """Every kind of every chain is there from now on."""
+    for kind in {kind.rstrip("*") for chain in CHAINS.values() for kind in chain}:
+        version, _, name = kind.partition(" ")
+        group, _, number = version.rpartition("/")
+        if not any((one.api_version, one.name) == (version, name) for one in server.registry):
+            server.install(group, number, name, f"{name.lower()}s", namespaced=name != "ClusterPolicy")

@@ -17,13 +17,12 @@ from tests.fakes.kubernetes import ALL, KubernetesServer, builders, expressions
 from tests.fakes.kubernetes.client import Client
 from tests.fakes.kubernetes.kubectl import Kubectl, serving
 from tests.fakes.kubernetes.recorded import exchange
-from tests.manifests.kubernetes.access import account
+from tests.manifests.kubernetes.access import NOBODY_KNOWS, account, install_owners
 from tests.manifests.kubernetes.rendering import INSTALL, Variant, build, parsed
 
 ALICE = "alice@example.com"
 CONTROLLER = "system:serviceaccount:kube-system:job-controller"
 STAMP = "dutycycle.io/user"
-NOBODY_KNOWS = ("example.com", "nvidia.com")
 PEOPLE = {
     ALICE: True,
     "bob": True,
@@ -114,12 +113,7 @@ def test_the_binding_is_of_this_policy(policy: dict[str, Any]) -> None:
 def server() -> Iterator[KubernetesServer]:
     """With every kind of every chain, the policy in force, and three who may do all."""
     with KubernetesServer() as found:
-        for chain in CHAINS.values():
-            for kind in chain:
-                version, _, name = kind.rstrip("*").partition(" ")
-                group, _, number = version.rpartition("/")
-                if not any((one.api_version, one.name) == (version, name) for one in found.registry):
-                    found.install(group, number, name, f"{name.lower()}s", namespaced=name != "ClusterPolicy")
+        install_owners(found)
         for one in policies():
             found.put(one)
         join(found)

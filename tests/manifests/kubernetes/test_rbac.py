@@ -22,13 +22,11 @@ from tests.alerter.kubernetes.watched import kubeconfig, until, watched
 from tests.exporter.attribution.kubernetes.usual import SELECTION
 from tests.fakes import kubelet as kubelets
 from tests.fakes.kubernetes import KubernetesServer, Rule, builders
-from tests.manifests.kubernetes.access import Account, Right, account
+from tests.manifests.kubernetes.access import NOBODY_KNOWS, Account, Right, account, install_owners
 from tests.manifests.kubernetes.rendering import INSTALL, Variant, build, kustomizations, parsed
 
 ALERTER, EXPORTER = "dutycycle-alerter", "dutycycle-exporter"
 NODE, UUID = "gpu-node-a", "GPU-00000000-aaaa-4000-8000-000000000000"
-NOBODY_KNOWS = ("example.com", "nvidia.com")
-"""Groups of the chains that stand for any operator: a role cannot name them, and what is theirs may not be read."""
 ADMISSION = {("use", "security.openshift.io", "securitycontextconstraints")}
 """Rights that are not for requests: OpenShift looks at them when it lets a pod in."""
 
@@ -37,12 +35,7 @@ ADMISSION = {("use", "security.openshift.io", "securitycontextconstraints")}
 def server() -> Iterator[KubernetesServer]:
     """With every kind of every chain."""
     with KubernetesServer() as found:
-        for chain in CHAINS.values():
-            for kind in chain:
-                version, _, name = kind.rstrip("*").partition(" ")
-                group, _, number = version.rpartition("/")
-                if not any((one.api_version, one.name) == (version, name) for one in found.registry):
-                    found.install(group, number, name, f"{name.lower()}s", namespaced=name != "ClusterPolicy")
+        install_owners(found)
         yield found
 
 
