@@ -163,7 +163,10 @@ class Site:
             "/etc/dutycycle/slurm-sd.env",
             f"ARGUMENTS=--port {self._port}\nSLURM_CONF={self.slurm.conf}\nPATH=/usr/bin:/bin\n",
         )
+        # A node that is drained is a target, too.
+        self.slurm.scontrol("update", "NodeName=n3", "State=DRAIN", "Reason=test")
         Unit(self._head, "dutycycle-slurm-sd.service").run()
+        self.slurm.scontrol("update", "NodeName=n3", "State=RESUME")
         groups = json.loads(self._head.read("/var/lib/dutycycle-slurm-sd/targets.json"))
         assert {group["labels"]["node"]: group["targets"] for group in groups} == {
             node: [f"{address}:{self._port}"] for node, address in self.slurm.addresses.items()

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 from .machine import SLURM
 
 INSTALL = SLURM / "install.sh"
-PYTHON = "/usr/bin/python3"
+
+
+def _suits(python: str) -> bool:
+    probe = "import ensurepip, sys; sys.exit(sys.version_info < (3, 11))"
+    return shutil.which(python) is not None and subprocess.run([python, "-c", probe], check=False).returncode == 0
+
+
+_BASE = str(getattr(sys, "_base_executable", sys.executable))
+PYTHON = next((python for python in ("/usr/bin/python3", _BASE) if _suits(python)), "")
+"""One that can make environments: the system's, else that of the tests. Empty where there is none."""
 
 
 def make_wheels(directory: Path, version: str = "1.0", tags: str = "py3-none-any") -> Path:

@@ -24,8 +24,11 @@ ACCOUNTS = Path("/etc/passwd")
 def machine() -> Iterator[Machine]:
     if os.geteuid() != 0:
         lacking("root (for mounts)")
-    if missing := [name for name in (*PROGRAMS, PYTHON) if shutil.which(name) is None]:
+    if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
         lacking(", ".join(missing))
+    others = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", PYTHON, "-c", ""]
+    if not PYTHON or subprocess.run(others, capture_output=True, check=False).returncode != 0:
+        lacking("Python 3.11 or newer, with venv, that every user can run")
     if "dutycycle" in ACCOUNTS.read_text():
         pytest.skip("Dutycycle is installed on this machine")
     with Machine("bare") as machine:
