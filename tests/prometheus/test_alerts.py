@@ -23,6 +23,7 @@ from tests.prometheus.saying import (
 )
 from tests.prometheus.test_recording_rules import RULES as RECORDING
 from tests.prometheus.test_recording_rules import promtool
+from tools import alert_rules
 from tools.alert_rules import ALERTS
 
 RULES = RECORDING.with_name("dutycycle-alerts.rules.yaml")
@@ -409,6 +410,25 @@ def test_messages_name_the_node_that_an_exporter_was_on(tmp_path: Path) -> None:
     written(tmp_path, test, RULES)
 
 
+def test_the_operators_form_holds_the_same_groups() -> None:
+    rule = yaml.safe_load(alert_rules.prometheus_rule())
+    assert (rule["apiVersion"], rule["kind"]) == ("monitoring.coreos.com/v1", "PrometheusRule")
+    assert rule["metadata"]["name"] == "dutycycle-alerts"
+    assert rule["spec"] == yaml.safe_load(RULES.read_text())
+
+
+def test_a_site_that_publishes_the_runbooks_gets_links_to_them(capsys: pytest.CaptureFixture[str]) -> None:
+    def links() -> dict[str, str | None]:
+        groups = yaml.safe_load(capsys.readouterr().out)["groups"]
+        rules = [rule for group in groups for rule in group["rules"]]
+        return {rule["alert"]: rule["annotations"].get("runbook_url") for rule in rules}
+
+    alert_rules.main(["--runbooks", "https://docs.example.org/runbooks/"])
+    assert links() == {name: f"https://docs.example.org/runbooks/{name}" for name in ALERTS}
+    alert_rules.main([])
+    assert links() == dict.fromkeys(ALERTS)
+
+
 def check(tmp_path: Path, series: Series, fired: Fired, *rules: Path) -> None:
     """At each of the minutes exactly these alerts fire, whatever their labels."""
     expression = 'group by (alertname) (ALERTS{alertstate="firing", alertname!="DutycycleWatchdog"})'
@@ -435,7 +455,7 @@ def inputs(series: Series) -> list[dict[str, str]]:
     return [{"series": name, "values": values} for name, values in series.items()]
 
 
-def written(tmp_path: Path, test: dict[str, object], *rules: Path) -> None:
+def written(tmp_path: Path, test: Mapping[str, object], *rules: Path) -> None:
     path = tmp_path / "test.yaml"
     content = {"rule_files": [str(rule) for rule in rules], "evaluation_interval": "1m", "tests": [test]}
     path.write_text(yaml.safe_dump(content))

@@ -8,6 +8,7 @@ import sys
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def test_a_recordings_incident_becomes_an_alert_and_dashboards_have_answers(stac
     assert [one["name"] for one in watchdog[0]["receivers"]] == ["nobody"]
 
     for name in ("gpu01", "gpu02", "alerter"):
-        eventually(lambda name=name: stack.healthy(name), f"{name} is healthy")
+        eventually(partial(stack.healthy, name), f"{name} is healthy")
 
     def query(expression: str) -> list[dict[str, Any]]:
         asked = urllib.parse.urlencode({"query": expression})
