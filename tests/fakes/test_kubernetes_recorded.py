@@ -3,7 +3,7 @@
 Reads must be answered with equal JSON where the objects are those of the recording, writes with JSON of one shape
 (names, uids and times are the server's own); a Status must say the same in the same words. The three seconds that a
 server waits for a resource version are quickened here; watches are in test_kubernetes_recorded_watches,
-policies and pod security in test_kubernetes_recorded_admission.
+policies and pod security in test_kubernetes_recorded_admission, server-side apply in test_kubernetes_recorded_applying.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tests.fakes.kubernetes import Clock, KubernetesServer
 from tests.fakes.kubernetes import recorded as real
 from tests.fakes.kubernetes.recorded import differences, exchange, keep, replay
 from tests.fakes.test_kubernetes_recorded_admission import REPLAYED as ADMITTED
+from tests.fakes.test_kubernetes_recorded_applying import REPLAYED as APPLIED
 from tests.fakes.test_kubernetes_recorded_watches import REPLAYED as WATCHED
 
 _ALREADY = "a namespace that is labelled looks at no pods that are there: they are refused when they come"
@@ -152,18 +153,12 @@ READS = {
 }
 """Reads whose answers are all that is known of their moment: selected, framed and packed as recorded."""
 PATHS = of("07-admission", "map-resources-v1 map-resources-v1alpha1 map-resources-v1beta1 map-create-v1beta1")
-APPLIED = of(
-    "05-writes",
-    """ssa-1-apply-annotation ssa-2-conflict-409 ssa-3-force ssa-4-no-fieldmanager ssa-5-create-201 ssa-6-same-200
-    ssa-7-managedfields-in-body""",
-)
-"""In turn, from the pod that there was."""
 NOT_MODIFIED = "01-discovery/agg-apis-304"
 SCHEMAS = "01-discovery/openapi-v3-index"
 REPLAYED = (
     *(*DISCOVERY, NOT_MODIFIED, SCHEMAS, *AT_375, *AT_376, *CREATED, *REFUSED, *GRANTED, *LEASE, *NO_ANONYMOUS),
     *(*ODD_HEADERS, *REVIEWS, *WRITES, *READS, *PATHS, *WATCHED),
-    *(*APPLIED, *ADMITTED),
+    *(*ADMITTED, *APPLIED),
 )
 
 
@@ -303,24 +298,6 @@ def test_writes(server: KubernetesServer, name: str, there: str) -> None:
     keep(server, *there.split())
     one = exchange(name)
     assert differences(one, replay(server, one), exact=there == name) == []
-
-
-def test_server_side_apply(server: KubernetesServer) -> None:
-    """Who manages which field is compared too; times are each server's own."""
-    keep(server, "02-pods/pod-get-bare")
-    for name in APPLIED:
-        one = exchange(name)
-        answer = replay(server, one)
-        assert differences(one, answer) == []
-        if one.code < 300:
-            applied = [
-                (each["manager"], each["fieldsV1"])
-                for content in (real.object_of(answer.body), one.object())
-                for each in content["metadata"]["managedFields"]
-                if each["operation"] == "Apply"
-            ]
-            assert applied[: len(applied) // 2] == applied[len(applied) // 2 :]
-            assert len(applied) == 2
 
 
 def test_the_comparison_sees_what_is_wrong(server: KubernetesServer) -> None:
