@@ -60,9 +60,10 @@ class Machine:
         for name in ("upper", "work", "root"):
             (self._directory / name).mkdir(mode=0o755)
         script = _MOUNT.format(shared=" ".join(_SHARED))
+        # Ends with the test, whatever becomes of it, and the mounts with it.
+        command = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private"]
         self._holder = subprocess.Popen(
-            ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", str(self._directory)],
-            stdout=subprocess.PIPE,
+            [*command, "sh", "-c", script, "sh", str(self._directory)], stdout=subprocess.PIPE
         )
         assert self._holder.stdout is not None
         said = self._holder.stdout.readline()
