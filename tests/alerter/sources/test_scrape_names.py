@@ -144,6 +144,13 @@ def test_two_addresses_of_one_exporter_are_read_once(path: Path) -> None:
         assert told[noted[0]] == ("gpu01", "", f"is gpu01, which is read at {read[0]}")
         (found,) = rig.evidence().values()
         assert found.window(900).gpus[0].busy == pytest.approx(4 * INTERVAL)
+        # Three answers without it end an allocation, and they are not given twice as fast.
+        node.end("slurm/gpu01")
+        ends = []
+        for _ in range(3):
+            rig.step()
+            ends.append(next(iter(rig.evidence().values())).ended is not None)
+        assert ends == [False, False, True]
 
 
 def test_two_exporters_that_say_they_are_one_node_are_told_and_never_mixed(path: Path) -> None:
