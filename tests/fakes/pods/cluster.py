@@ -87,7 +87,7 @@ class Cluster:
     def roll_out(self, workload: Object, *, trace: Path | None = None) -> list[Pod]:
         """Starts the pods of a DaemonSet, on each node that it selects, or of a Deployment, on the first nodes."""
         spec = workload["spec"]["template"]["spec"]
-        nodes = [node for node in self.nodes if _selects(spec, node)]
+        nodes = [node for node in self.nodes if selects(spec, node.name, node.labels)]
         if workload["kind"] == "Deployment":
             nodes = [nodes[number % len(nodes)] for number in range(workload["spec"]["replicas"])]
         return [self._start(workload, node, trace) for node in nodes]
@@ -230,8 +230,9 @@ def _as_spec(image: Image) -> SpecImage:
     return SpecImage(image.env, image.user, image.workdir, image.entrypoint, image.cmd)
 
 
-def _selects(spec: Object, node: Node) -> bool:
-    labels = {"kubernetes.io/os": "linux", "kubernetes.io/hostname": node.name, **node.labels}
+def selects(spec: Object, name: str, own: Mapping[str, str]) -> bool:
+    """Whether a pod may be on the node of this name, by its selector and its required affinity."""
+    labels = {"kubernetes.io/os": "linux", "kubernetes.io/hostname": name, **own}
     if not spec.get("nodeSelector", {}).items() <= labels.items():
         return False
     affinity = spec.get("affinity", {}).get("nodeAffinity", {})
