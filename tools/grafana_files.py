@@ -12,7 +12,11 @@ import yaml
 from dutycycle_dashboards.render import dashboards, text
 
 _MADE = "# Made from dashboards/dutycycle_dashboards by `make generate`; do not edit.\n"
-_LABELS = {"app.kubernetes.io/name": "dutycycle", "app.kubernetes.io/component": "dashboards"}
+_LABELS = {
+    "app.kubernetes.io/name": "dutycycle",
+    "app.kubernetes.io/part-of": "dutycycle",
+    "app.kubernetes.io/component": "dashboards",
+}
 _WHERE = "manifests/grafana"
 
 

@@ -13,7 +13,11 @@ _MADE = (
     "# Made from alerter/dutycycle_alerter/sources/prometheus/recorded.py and\n"
     "# dashboards/dutycycle_dashboards/recording.py by `make generate`; do not edit.\n"
 )
-_LABELS = {"app.kubernetes.io/name": "dutycycle", "app.kubernetes.io/component": "recording-rules"}
+_LABELS = {
+    "app.kubernetes.io/name": "dutycycle",
+    "app.kubernetes.io/part-of": "dutycycle",
+    "app.kubernetes.io/component": "recording-rules",
+}
 
 
 def plain() -> bytes:
