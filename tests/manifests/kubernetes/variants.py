@@ -20,6 +20,8 @@ PROVIDED = frozenset(
         ("RuntimeClass", "nvidia"),
         # With the database's password: components/ha-postgres says how it is made.
         ("Secret", "dutycycle-database"),
+        # With the bucket: engines/thanos says that it needs one.
+        ("Secret", "thanos-objstore"),
     }
 )
 COMPONENTS = tuple(name for name in kustomizations("Component") if name not in BUILT_IN)
@@ -32,6 +34,25 @@ PAIRS = {
     for first, second in combinations(COMPONENTS, 2)
 }
 SINGLE = (*ALONE, *WITH_ONE)
+_COMMON = ("components/pod-names", "components/host-pid")
+_GPU_OPERATOR = ("components/runtime-class", "components/gpu-operator", *_COMMON)
+SITES = {
+    site: Variant(kustomization, components)
+    for site, kustomization, components in (
+        ("GPU operator, Prometheus operator", "overlays/prometheus-operator", (*_GPU_OPERATOR, "components/dra")),
+        (
+            "NRI, PostgreSQL, a chart's Prometheus",
+            "overlays/ha-postgres",
+            ("components/annotations", "components/nri", "components/creator-policy", *_COMMON),
+        ),
+        ("MIG, Slurm's jobs too", "overlays/mig", (*_GPU_OPERATOR, "components/slurm")),
+        ("Bottlerocket, profiling restricted", "base", ("components/device-mounts", "components/profiling-admin")),
+        ("OpenShift, PostgreSQL", "overlays/openshift", ("components/ha-postgres", "components/mig", *_COMMON)),
+        ("Thanos, PostgreSQL", "engines/thanos", ("components/ha-postgres", *_GPU_OPERATOR)),
+        ("Mimir, MIG", "engines/mimir", ("components/mig", "components/creator-policy", *_GPU_OPERATOR)),
+    )
+}
+"""What clusters are likely to put together, every component in one of them at least."""
 
 
 def installed() -> list[Object]:

@@ -7,7 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from . import containers, identity, pods, references, resources, roles, selectors, services, volumes, workloads
+from . import (
+    containers,
+    identity,
+    operators,
+    pods,
+    references,
+    resources,
+    roles,
+    selectors,
+    services,
+    volumes,
+    workloads,
+)
 from .cluster import Cluster, Object
 
 Check = Callable[[Cluster], Iterator[str]]
@@ -40,6 +52,7 @@ CHECKS: tuple[Check, ...] = (
     volumes.unused,
     resources.quantities,
     references.of_pods,
+    references.of_custom,
     references.of_claims,
     references.unused,
     roles.rules,
@@ -54,6 +67,8 @@ CHECKS: tuple[Check, ...] = (
     selectors.disruption_budgets,
     selectors.monitors,
     selectors.admission,
+    operators.selectors,
+    operators.rights,
 )
 
 

@@ -10,6 +10,8 @@ from .cluster import Cluster, Pod, matches
 from .identity import is_label_key, is_label_name, is_label_value
 
 _CONTAINER = "kubectl.kubernetes.io/default-container"
+_DEVICES = "nvidia.cdi.k8s.io/container."
+_SCRAPED = "prometheus.io/port"
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -146,7 +148,12 @@ def _neighbours(pod: Pod, affinity: dict[str, Any], kind: str) -> Iterator[str]:
 
 
 def annotations(cluster: Cluster) -> Iterator[str]:
+    """Those that name a container or a port, whoever reads them: kubectl, NVIDIA's NRI plugin, Prometheus."""
     for pod in cluster.pods:
-        called = (pod.metadata.get("annotations") or {}).get(_CONTAINER)
-        if called is not None and called not in {one.get("name") for _, one in pod.containers()}:
-            yield f"{pod}: {_CONTAINER}: there is no container {called}"
+        there = {one.get("name") for _, one in pod.containers()}
+        for key, value in (pod.metadata.get("annotations") or {}).items():
+            called = value if key == _CONTAINER else key.removeprefix(_DEVICES) if key.startswith(_DEVICES) else None
+            if called is not None and called not in there:
+                yield f"{pod}: {key}: there is no container {called}"
+            if key == _SCRAPED and value not in {str(one.get("containerPort")) for one in pod.ports()}:
+                yield f"{pod}: {key}: there is no port {value}"

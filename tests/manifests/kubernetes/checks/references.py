@@ -1,4 +1,4 @@
-"""What pods name and do not bring along: ConfigMaps, Secrets, claims, service accounts, classes."""
+"""What pods, and what an operator makes pods of, name: ConfigMaps, Secrets, claims, service accounts, classes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .cluster import Cluster, Pod, title
+from .cluster import Cluster, Object, Pod, group, namespace, title, walk
 
+_OF_OPERATORS = "monitoring.coreos.com"
+"""Whose objects name accounts, Secrets and ConfigMaps of their own namespace, as pods do."""
 _SYSTEM_PRIORITIES = ("system-node-critical", "system-cluster-critical")
 
 
@@ -56,19 +58,47 @@ def _in_volume(path: str, volume: dict[str, Any]) -> Iterator[Reference]:
                 yield Reference(path, kind, called, bool(named.get("optional")), keys)
 
 
+def _in_custom(one: Object) -> Iterator[Reference]:
+    """An account; names of Secrets and ConfigMaps to mount; and keys of them, in whichever field they stand."""
+    spec = one.get("spec") or {}
+    if "serviceAccountName" in spec:
+        yield Reference(f"{title(one)}: spec.serviceAccountName", "ServiceAccount", spec["serviceAccountName"])
+    for field, kind in (("secrets", "Secret"), ("configMaps", "ConfigMap")):
+        for name in spec.get(field) or ():
+            yield Reference(f"{title(one)}: spec.{field}", kind, name)
+    for path, value in walk(spec, "spec"):
+        if isinstance(value, dict) and {"name", "key"} <= set(value) <= {"name", "key", "optional"}:
+            kind = "ConfigMap" if path.endswith(".configMap") else "Secret"
+            yield Reference(f"{title(one)}: {path}", kind, value["name"], bool(value.get("optional")), (value["key"],))
+
+
+def _missing(cluster: Cluster, one: Reference, within: str) -> Iterator[str]:
+    if one.kind == "ServiceAccount" and one.name == "default":
+        return
+    found = cluster.find(one.kind, one.name, within)
+    if found is None:
+        if not one.optional and (one.kind, one.name) not in cluster.provided:
+            yield f"{one.path}: there is no {one.kind} {one.name}"
+        return
+    held = {*(found.get("data") or {}), *(found.get("binaryData") or {}), *(found.get("stringData") or {})}
+    for key in set(one.keys) - held:
+        yield f"{one.path}: {one.kind} {one.name} has no key {key}"
+
+
+def _custom(cluster: Cluster) -> Iterator[Object]:
+    return (one for one in cluster.objects if group(one) == _OF_OPERATORS)
+
+
+def of_custom(cluster: Cluster) -> Iterator[str]:
+    for one in _custom(cluster):
+        for reference in _in_custom(one):
+            yield from _missing(cluster, reference, namespace(one))
+
+
 def of_pods(cluster: Cluster) -> Iterator[str]:
     for pod in cluster.pods:
         for one in _in_pod(pod):
-            if one.kind == "ServiceAccount" and one.name == "default":
-                continue
-            found = cluster.find(one.kind, one.name, pod.namespace)
-            if found is None:
-                if not one.optional and (one.kind, one.name) not in cluster.provided:
-                    yield f"{one.path}: there is no {one.kind} {one.name}"
-                continue
-            held = {*(found.get("data") or {}), *(found.get("binaryData") or {}), *(found.get("stringData") or {})}
-            for key in set(one.keys) - held:
-                yield f"{one.path}: {one.kind} {one.name} has no key {key}"
+            yield from _missing(cluster, one, pod.namespace)
         priority = pod.spec.get("priorityClassName")
         if priority and priority not in _SYSTEM_PRIORITIES and not cluster.has("PriorityClass", priority):
             yield f"{pod}.priorityClassName: there is no PriorityClass {priority}"
@@ -91,6 +121,7 @@ def of_claims(cluster: Cluster) -> Iterator[str]:
 def unused(cluster: Cluster) -> Iterator[str]:
     """What nothing names any more: left over, or the name is misspelled where it is meant."""
     used = {(one.kind, pod.namespace, one.name) for pod in cluster.pods for one in _in_pod(pod)}
+    used |= {(named.kind, namespace(one), named.name) for one in _custom(cluster) for named in _in_custom(one)}
     used |= {("PriorityClass", "", pod.spec.get("priorityClassName", "")) for pod in cluster.pods}
     for one in cluster.of("ServiceAccount", "PersistentVolumeClaim", "PriorityClass", "ConfigMap", "Secret"):
         metadata = one["metadata"]

@@ -12,6 +12,7 @@ _APART = f"{POD} affinity podAntiAffinity"
 _OTHERS = {"labelSelector": {"matchLabels": {"app.kubernetes.io/name": "alerter"}}}
 _SPREAD = f"{POD} topologySpreadConstraints"
 _TOLERATION = f"{POD} tolerations 0"
+_ANNOTATIONS = "spec template metadata annotations"
 _TEMPLATE = {"template": {"spec": {"containers": [{"name": "a", "image": "b"}]}}}
 
 
@@ -246,7 +247,19 @@ ROWS = (
     Spoiled(
         "a first container that is not there",
         pods.annotations,
-        put(ALERTER, "spec template metadata annotations kubectl.kubernetes.io/default-container", "x"),
+        put(ALERTER, f"{_ANNOTATIONS} kubectl.kubernetes.io/default-container", "x"),
         "no container x",
+    ),
+    Spoiled(
+        "devices for a container that is not there",
+        pods.annotations,
+        put(DAEMONS, f"{_ANNOTATIONS} nvidia.cdi.k8s.io/container.exportr", "nvidia.com/gpu=all"),
+        "no container exportr",
+    ),
+    Spoiled(
+        "scraped by a port that is not there",
+        pods.annotations,
+        put(DAEMONS, f"{_ANNOTATIONS} prometheus.io/port", "9835"),
+        "no port 9835",
     ),
 )

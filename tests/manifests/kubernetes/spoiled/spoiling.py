@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..checks import Check
+from ..checks.cluster import CLUSTER_SCOPED
 from ..rendering import Object
 
 Spoil = Callable[[list[Object]], object]
@@ -78,11 +79,13 @@ def gone(where: str) -> Spoil:
 def new(kind: str, name: str, **content: object) -> Spoil:
     """An object of ours, beside the others."""
     versions = {"Route": "route.openshift.io/v1", "Ingress": "networking.k8s.io/v1", "Pod": "v1", "Job": "batch/v1"}
-    versions |= {"ServiceMonitor": "monitoring.coreos.com/v1", "PodDisruptionBudget": "policy/v1"}
+    versions |= dict.fromkeys(("ServiceMonitor", "Prometheus", "ThanosRuler"), "monitoring.coreos.com/v1")
+    versions |= dict.fromkeys(("ClusterRole", "ClusterRoleBinding"), "rbac.authorization.k8s.io/v1")
+    versions |= {"PodDisruptionBudget": "policy/v1"}
     made = {
         "apiVersion": versions.get(kind, "v1"),
         "kind": kind,
-        "metadata": {"name": name, "namespace": "dutycycle"},
+        "metadata": {"name": name} | ({} if kind in CLUSTER_SCOPED else {"namespace": "dutycycle"}),
         **content,
     }
     return lambda objects: objects.append(made)
