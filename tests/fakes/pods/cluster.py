@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import secrets
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -85,12 +85,18 @@ class Cluster:
     # What controllers do
 
     def roll_out(self, workload: Object, *, trace: Path | None = None) -> list[Pod]:
-        """Starts the pods of a DaemonSet, on each node that it selects, or of a Deployment, on the first nodes."""
+        """Starts the pods of a DaemonSet, on each node that it selects, or of a Deployment, each on the first node that
+        may have it; one that no node may have is pending, and not started.
+        """
         spec = workload["spec"]["template"]["spec"]
         nodes = [node for node in self.nodes if selects(spec, node.name, node.labels)]
-        if workload["kind"] == "Deployment":
-            nodes = [nodes[number % len(nodes)] for number in range(workload["spec"]["replicas"])]
-        return [self._start(workload, node, trace) for node in nodes]
+        if workload["kind"] == "DaemonSet":
+            return [self._start(workload, node, trace) for node in nodes]
+        started: list[Pod] = []
+        for _ in range(workload["spec"]["replicas"]):
+            free = [node for node in nodes if not repelled(spec, [pod for pod in self.pods if pod.node == node.name])]
+            started += [self._start(workload, node, trace) for node in free[:1]]
+        return started
 
     def replace(self, pod: Pod, workload: Object, *, grace: float | None = None) -> Pod:
         """What a controller does when a pod is deleted: another, on the same node. `grace` 0 kills it."""
@@ -238,6 +244,19 @@ def selects(spec: Object, name: str, own: Mapping[str, str]) -> bool:
     affinity = spec.get("affinity", {}).get("nodeAffinity", {})
     terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms")
     return terms is None or any(all(_holds(one, labels) for one in term["matchExpressions"]) for term in terms)
+
+
+def repelled(spec: Object, there: Sequence[Pod]) -> bool:
+    """Whether a pod may not be on a node where these are, by its required anti-affinity; all are of one namespace."""
+    terms = (
+        spec.get("affinity", {}).get("podAntiAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", [])
+    )
+    assert all(term["topologyKey"] == "kubernetes.io/hostname" for term in terms), "of nodes alone"
+    return any(
+        term["labelSelector"]["matchLabels"].items() <= pod.metadata.get("labels", {}).items()
+        for term in terms
+        for pod in there
+    )
 
 
 def _holds(expression: Object, labels: Mapping[str, str]) -> bool:
