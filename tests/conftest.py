@@ -36,7 +36,7 @@ settings.load_profile("dutycycle")
 # Hundreds of tests start processes, and with it each of them would compile the whole package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-WHOLE_STACKS = ("tests/cluster/", "tests/e2e/", "tests/slurm/")
+WHOLE_STACKS = ("tests/cluster/", "tests/e2e/", "tests/manifests/compose/test_stack.py", "tests/slurm/")
 """Tests of many processes in scaled time: they wait more than they compute, and two at once would slow each other."""
 
 _MAKES_WAY = 10

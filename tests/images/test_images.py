@@ -161,4 +161,4 @@ def test_it_runs_as_anyone_without_any_right(image: Image, user: tuple[int, int]
 
 def test_other_programs_are_not_in_it(image: Image, component: str) -> None:
     there = {path.name for path in (image.root / "opt/dutycycle/bin").glob("dutycycle*")}
-    assert there == {"dutycycle-exporter"} if component == "exporter" else {"dutycycle"}
+    assert there == ({"dutycycle-exporter"} if component == "exporter" else {"dutycycle"})
