@@ -16,8 +16,10 @@ from tests.required import lacking
 SCHEMAS = Path(sys.prefix) / "crd-schemas.json"
 CUSTOM = {
     "monitoring.coreos.com/v1/PodMonitor": "podmonitors",
+    "monitoring.coreos.com/v1/Prometheus": "prometheuses",
     "monitoring.coreos.com/v1/PrometheusRule": "prometheusrules",
     "monitoring.coreos.com/v1/ServiceMonitor": "servicemonitors",
+    "monitoring.coreos.com/v1/ThanosRuler": "thanosrulers",
     "security.openshift.io/v1/SecurityContextConstraints": "securitycontextconstraints",
 }
 """The kinds that operators bring, and the names of their resources."""

@@ -14,11 +14,12 @@ import yaml
 
 from tests.fakes.kubernetes import KubernetesServer
 from tests.fakes.kubernetes.controllers import end_namespaces
-from tests.fakes.kubernetes.kubectl import Kubectl
+from tests.fakes.kubernetes.kubectl import NEWEST, Kubectl
 from tests.manifests.kubernetes.applied import called, holds, kept
 from tests.manifests.kubernetes.rendering import INSTALL, MANIFESTS, Variant, build, kustomizations
+from tests.manifests.kubernetes.variants import COMPONENTS, SITES
 
-OVERLAYS = [one for one in kustomizations() if one.startswith("overlays/")]
+OVERLAYS = [one for one in kustomizations() if one.startswith(("overlays/", "engines/"))]
 ALWAYS_PATCHED = "PodDisruptionBudget"
 """Its selector is replaced and not merged: kubectl sends it each time, and says `configured` of what stays the same."""
 PATIENCE = 60.0
@@ -70,6 +71,27 @@ def test_overlays(kubectl: Kubectl, overlay: str) -> None:
 def test_every_overlay_of_the_issue_is_here() -> None:
     wanted = {"prometheus-operator", "annotations", "ha-postgres", "openshift", "mig"}
     assert wanted <= {one.partition("/")[2] for one in OVERLAYS}
+
+
+@pytest.mark.parametrize("kubectl", [NEWEST], indirect=True, ids=["kubectl"])
+@pytest.mark.parametrize("site", SITES)
+@pytest.mark.usefixtures("operators")
+def test_components_on_an_overlay(kubectl: Kubectl, tmp_path: Path, site: str) -> None:
+    """What is rendered: it is the same by every kubectl (test_builds)."""
+    rendered = tmp_path / "rendered.yaml"
+    rendered.write_text(build(SITES[site]).text)
+    is_applied_twice(kubectl, build(SITES[site]).objects(), "-f", rendered)
+
+
+def test_every_component_is_on_one() -> None:
+    """An overlay or engine brings those of its own."""
+    brought = {
+        f"components/{path.name}"
+        for one in OVERLAYS
+        for given in (yaml.safe_load((MANIFESTS / one / "kustomization.yaml").read_text())["components"],)
+        for path in map(Path, given)
+    }
+    assert {name for one in SITES.values() for name in one.components} | brought == set(COMPONENTS)
 
 
 @pytest.mark.parametrize(

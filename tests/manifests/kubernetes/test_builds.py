@@ -15,7 +15,7 @@ from tools.generate import GENERATORS
 
 from .rendering import INSTALL, MANIFESTS, OLDEST_KUBECTL, Variant, build, kustomizations
 from .schemas import OLDEST
-from .variants import ALONE, BUILT_IN, COMPONENTS, PARTS, SINGLE, WITH_ONE, installed, objects
+from .variants import ALONE, BUILT_IN, COMPONENTS, EVERY, PARTS, WITH_ONE, installed, objects
 
 NOT_OF_KUBERNETES = {
     "compose": "read by docker compose, Prometheus, Alertmanager, Grafana and the alerter",
@@ -31,7 +31,7 @@ NOT_OF_KUBERNETES = {
 """YAML that no kustomization refers to: a file, or all below a folder, and why."""
 
 
-@pytest.mark.parametrize("variant", SINGLE, ids=str)
+@pytest.mark.parametrize("variant", EVERY, ids=str)
 def test_the_oldest_kubectl_builds_the_same(variant: Variant) -> None:
     try:
         old = build(variant, OLDEST_KUBECTL)
@@ -48,7 +48,7 @@ def test_the_oldest_kubectl_is_that_of_the_oldest_kubernetes() -> None:
     assert f"Client Version: v{OLDEST}." in told
 
 
-@pytest.mark.parametrize("variant", SINGLE, ids=str)
+@pytest.mark.parametrize("variant", EVERY, ids=str)
 def test_a_build_is_without_a_warning(variant: Variant) -> None:
     """Of deprecated fields, above all."""
     assert build(variant).warnings == ""

@@ -10,7 +10,7 @@ from .checks import CHECKS, objections
 from .checks.cluster import Cluster
 from .rendering import Object, Variant
 from .spoiled import ROWS, Spoiled
-from .variants import PROVIDED, SINGLE, installed, objects
+from .variants import EVERY, PROVIDED, installed, objects
 
 EVERYTHING = Variant(
     "overlays/prometheus-operator",
@@ -19,7 +19,7 @@ EVERYTHING = Variant(
 """Most of the kinds that we have."""
 
 
-@pytest.mark.parametrize("variant", SINGLE, ids=str)
+@pytest.mark.parametrize("variant", EVERY, ids=str)
 def test_a_cluster_has_nothing_against_it(variant: Variant) -> None:
     assert objections(objects(variant), provided=PROVIDED) == []
 

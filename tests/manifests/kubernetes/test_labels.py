@@ -8,11 +8,10 @@ from dutycycle_alerter import __version__
 
 from .checks.cluster import Cluster, namespace, title
 from .rendering import Object, Variant, named
-from .variants import SINGLE, objects
+from .variants import WITH_PODS, objects
 
 PREFIX = "app.kubernetes.io/"
 OURS = "dutycycle"
-VARIANTS = [one for one in SINGLE if one.kustomization not in ("grafana", "prometheus")]
 
 
 def _of(one: Object, which: str) -> str | None:
@@ -20,7 +19,7 @@ def _of(one: Object, which: str) -> str | None:
     return found
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+@pytest.mark.parametrize("variant", WITH_PODS, ids=str)
 def test_everything_of_ours_can_be_found(variant: Variant) -> None:
     """`kubectl get -l app.kubernetes.io/part-of=dutycycle` shows it all. Others' namespaces have rules of their own."""
     ours = [one for one in objects(variant) if namespace(one) in ("", OURS)]
@@ -35,7 +34,7 @@ def test_everything_of_ours_can_be_found(variant: Variant) -> None:
         )
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+@pytest.mark.parametrize("variant", WITH_PODS, ids=str)
 def test_selectors_have_what_never_changes_alone(variant: Variant) -> None:
     """A workload's selector cannot be changed: with a version in it, an upgrade would be refused."""
     found = objects(variant)
@@ -49,7 +48,7 @@ def test_selectors_have_what_never_changes_alone(variant: Variant) -> None:
         assert selector == {"matchLabels": {PREFIX + "name": one["metadata"]["name"]}}
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+@pytest.mark.parametrize("variant", WITH_PODS, ids=str)
 def test_pods_are_of_this_version(variant: Variant) -> None:
     for pod in Cluster(tuple(objects(variant))).pods:
         assert pod.labels[PREFIX + "version"] == __version__

@@ -9,9 +9,8 @@ import pytest
 from .checks.cluster import Cluster, Pod
 from .placement import Node, Taint, apart, stays
 from .rendering import Variant
-from .variants import SINGLE, SITES, objects
+from .variants import WITH_PODS, objects
 
-EVERY = tuple(one for one in (*SINGLE, *SITES.values()) if one.kustomization not in ("grafana", "prometheus"))
 LINUX = {"kubernetes.io/os": "linux"}
 GPU = Taint("nvidia.com/gpu", "present")
 _HOST = "kubernetes.io/hostname"
@@ -64,7 +63,7 @@ def exporter(variant: Variant) -> Pod:
     return found
 
 
-@pytest.mark.parametrize("variant", EVERY, ids=str)
+@pytest.mark.parametrize("variant", WITH_PODS, ids=str)
 def test_each_gpu_node_has_an_exporter_and_no_other_node(variant: Variant) -> None:
     spec = exporter(variant).spec
     more = {key: value for name in variant.components for key, value in IN_ADDITION.get(name, {}).items()}
@@ -89,7 +88,7 @@ def test_every_term_has_a_node_that_only_it_takes() -> None:
         assert any(stays(alone, Node(node.labels)) for node in GPU_NODES.values()), term
 
 
-@pytest.mark.parametrize("variant", EVERY, ids=str)
+@pytest.mark.parametrize("variant", WITH_PODS, ids=str)
 def test_more_than_one_alerter_are_on_as_many_nodes(variant: Variant) -> None:
     for pod in Cluster(tuple(objects(variant))).pods:
         if pod.owner["kind"] == "Deployment":
@@ -97,7 +96,9 @@ def test_more_than_one_alerter_are_on_as_many_nodes(variant: Variant) -> None:
 
 
 def test_there_are_renderings_with_more_than_one() -> None:
-    counts = [one["spec"]["replicas"] for variant in EVERY for one in objects(variant) if one["kind"] == "Deployment"]
+    counts = [
+        one["spec"]["replicas"] for variant in WITH_PODS for one in objects(variant) if one["kind"] == "Deployment"
+    ]
     assert set(counts) == {1, 2}
 
 

@@ -9,9 +9,8 @@ import pytest
 from .checks.cluster import Cluster, Pod
 from .reachability import Peer, reaches
 from .rendering import Object, Variant, named
-from .variants import SINGLE, SITES, objects
+from .variants import WITH_PODS, objects
 
-EVERY = tuple(one for one in (*SINGLE, *SITES.values()) if one.kustomization not in ("grafana", "prometheus"))
 METRICS, PAGE = 9836, 9837
 API_PORTS = (443, 6443, 8443, 16443)
 """The API server's: of its Service, and of what is behind it (kubeadm's, minikube's, MicroK8s'), which often counts."""
@@ -47,7 +46,7 @@ def used(variant: Variant) -> set[str]:
     return {variant.kustomization.rpartition("/")[2], *(one.rpartition("/")[2] for one in variant.components)}
 
 
-@pytest.mark.parametrize("variant", EVERY, ids=str)
+@pytest.mark.parametrize("variant", WITH_PODS, ids=str)
 def test_who_may_scrape_and_who_may_look(variant: Variant) -> None:
     found = objects(variant)
     everybody = peers(found)
@@ -62,7 +61,7 @@ def test_who_may_scrape_and_who_may_look(variant: Variant) -> None:
         assert [one for one in everybody if reaches(found, everybody[one], target, port + 100)] == []
 
 
-@pytest.mark.parametrize("variant", EVERY, ids=str)
+@pytest.mark.parametrize("variant", WITH_PODS, ids=str)
 def test_the_exporter_opens_no_connection_but_to_the_api_server(variant: Variant) -> None:
     found = objects(variant)
     everybody = peers(found)
@@ -79,7 +78,7 @@ def test_the_exporter_opens_no_connection_but_to_the_api_server(variant: Variant
         assert [port for port in (53, 80, 8080, 10250) if reaches(found, exporter, api, port)] == []
 
 
-@pytest.mark.parametrize("variant", EVERY, ids=str)
+@pytest.mark.parametrize("variant", WITH_PODS, ids=str)
 def test_the_alerter_may_ask_and_tell_whom_it_wants(variant: Variant) -> None:
     found = objects(variant)
     everybody = peers(found)
@@ -90,7 +89,7 @@ def test_the_alerter_may_ask_and_tell_whom_it_wants(variant: Variant) -> None:
     assert reaches(found, alerter, Peer("kube-system", {"k8s-app": "kube-dns"}), 53, "UDP")
 
 
-@pytest.mark.parametrize("variant", EVERY, ids=str)
+@pytest.mark.parametrize("variant", WITH_PODS, ids=str)
 def test_every_exporter_is_found_by_its_service(variant: Variant) -> None:
     """Also one that is not ready: that it has no GPU to show is in its metrics."""
     spec = named(objects(variant), "Service", "dutycycle-exporter")["spec"]

@@ -11,12 +11,11 @@ import pytest
 from .checks.cluster import Cluster
 from .checks.resources import amount
 from .rendering import ROOT, Variant
-from .variants import SINGLE, SITES, objects
+from .variants import WITH_PODS, objects
 
 RESULTS = (ROOT / "benchmarks/RESULTS.md").read_text()
 ROOM = 2
 """A limit is for what goes wrong: figures are of quiet days, and of one release of each library."""
-EVERY = tuple(one for one in (*SINGLE, *SITES.values()) if one.kustomization not in ("grafana", "prometheus"))
 
 
 def measured(row: str, *figures: str) -> list[Decimal]:
@@ -61,7 +60,7 @@ def too_little(resources: dict[str, Any], figures: dict[str, Decimal]) -> list[s
     return found
 
 
-@pytest.mark.parametrize("variant", EVERY, ids=str)
+@pytest.mark.parametrize("variant", WITH_PODS, ids=str)
 def test_requests_and_limits_are_enough(variant: Variant) -> None:
     for pod in Cluster(tuple(objects(variant))).pods:
         for path, container in pod.containers():

@@ -11,7 +11,7 @@ import pytest
 from . import schemas
 from .rendering import Object, Variant, named
 from .schemas import NEWEST, OLDEST, SINCE
-from .variants import SINGLE, installed, objects
+from .variants import EVERY, SINGLE, installed, objects
 
 
 def _newer(one: Object, version: str) -> bool:
@@ -20,7 +20,7 @@ def _newer(one: Object, version: str) -> bool:
 
 
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
-@pytest.mark.parametrize("variant", SINGLE, ids=str)
+@pytest.mark.parametrize("variant", EVERY, ids=str)
 def test_what_is_rendered_is_what_the_schemas_say(variant: Variant, version: str) -> None:
     found = objects(variant)
     assert found

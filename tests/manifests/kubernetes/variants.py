@@ -53,6 +53,8 @@ SITES = {
     )
 }
 """What clusters are likely to put together, every component in one of them at least."""
+EVERY = (*SINGLE, *SITES.values())
+WITH_PODS = tuple(one for one in EVERY if one.kustomization not in ("grafana", "prometheus"))
 
 
 def installed() -> list[Object]:
