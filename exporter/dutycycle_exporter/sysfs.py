@@ -24,8 +24,10 @@ def _is_gpu(device: Path) -> bool:
             return False
         if not (device / "class").read_text().startswith(_GPU_CLASSES):
             return False
-        # What is passed through to a virtual machine, whole or in part, NVML does not show here.
-        return not (device / "physfn").exists() and (device / "driver").resolve().name != "vfio-pci"
+        # What is passed through to a virtual machine, whole or in part, NVML does not show here, nor what another
+        # driver has. One without any is expected: a GPU in trouble may have lost its driver.
+        driver = device / "driver"
+        return not (device / "physfn").exists() and (not driver.is_symlink() or driver.readlink().name == "nvidia")
     except (OSError, UnicodeDecodeError):
         # It left the bus while we looked.
         return False

@@ -50,6 +50,18 @@ def test_what_is_passed_through_to_a_virtual_machine_is_not_expected(tree, tmp_p
     assert expected_gpus(tree.root) == 1
 
 
+@pytest.mark.parametrize(
+    ("driver", "expected"),
+    [("nvidia", 1), ("nouveau", 0), ("vfio-pci", 0), ("nvgrace_gpu_vfio_pci", 0), pytest.param(None, 1, id="none")],
+)
+def test_only_what_nvidias_driver_has_or_none_is_expected(tree, driver, expected):
+    tree.add(ADDRESS)
+    if driver:
+        # As the kernel writes it; the link's end need not be there to be read.
+        (tree.root / "bus/pci/devices" / ADDRESS / "driver").symlink_to(f"../../../../bus/pci/drivers/{driver}")
+    assert expected_gpus(tree.root) == expected
+
+
 def test_a_device_that_leaves_while_we_look_is_none(tree):
     tree.add(ADDRESS)
     tree.add("0000:2b:00.0")
