@@ -65,7 +65,11 @@ def _variables(command: click.Command, context: click.Context) -> Iterator[tuple
             continue
         if option.is_eager and option.envvar is None:
             continue
-        automatic = f"{context.auto_envvar_prefix}_{option.name.upper()}" if option.allow_from_autoenv else None
+        automatic = (
+            f"{context.auto_envvar_prefix}_{option.name.upper()}"
+            if option.allow_from_autoenv and context.auto_envvar_prefix
+            else None
+        )
         name = option.envvar or automatic
         if isinstance(name, str):
             yield code(option.opts[0]), code(name)

@@ -36,6 +36,11 @@ class _Command(click.Command):
 @settings_options
 @click.option("--probe", is_flag=True, help="Only tell whether NVML can be used here, and what it shows.")
 @click.option(
+    "--release",
+    is_flag=True,
+    help="Only have the exporter that runs in this container let go of NVML, as SIGUSR1 does; again: take it up.",
+)
+@click.option(
     "--die-with-parent",
     "with_parent",
     is_flag=True,
@@ -44,7 +49,7 @@ class _Command(click.Command):
 )
 @click.version_option(package_name="dutycycle", prog_name="dutycycle-exporter")
 @click.pass_context
-def cli(ctx: click.Context, /, probe: bool, with_parent: bool, **values: Any) -> None:
+def cli(ctx: click.Context, /, probe: bool, release: bool, with_parent: bool, **values: Any) -> None:
     """Publish what the GPUs of this node do, and for whom, at /metrics.
 
     \b
@@ -58,6 +63,11 @@ def cli(ctx: click.Context, /, probe: bool, with_parent: bool, **values: Any) ->
         die_with_parent()
     if probe:
         _probe()
+        return
+    if release:
+        from dutycycle_exporter.release import release as signalled  # noqa: PLC0415 - the daemon needs none of it
+
+        click.echo(f"told process {signalled()}; its log says what it does")
         return
     # Before the rest is even loaded: to systemd the unit runs already, and a reload must not end it.
     signals = Signals(signal.SIGHUP, signal.SIGUSR1)

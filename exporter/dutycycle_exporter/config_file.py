@@ -14,6 +14,8 @@ from dutycycle_exporter.parameters import Names
 
 NAME = "config.file"
 """Not a key of the file itself."""
+_INSTEAD = ("probe", "release")
+"""What is done instead of serving: no settings."""
 
 
 def keys(options: Sequence[click.Parameter]) -> dict[str, click.Option]:
@@ -21,7 +23,10 @@ def keys(options: Sequence[click.Parameter]) -> dict[str, click.Option]:
     return {
         option.opts[0].removeprefix("--"): option
         for option in options
-        if isinstance(option, click.Option) and option.expose_value and not option.hidden and option.name != "probe"
+        if isinstance(option, click.Option)
+        and option.expose_value
+        and not option.hidden
+        and option.name not in _INSTEAD
     }
 
 

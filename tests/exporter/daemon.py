@@ -19,6 +19,9 @@ from typing import Self, TypeVar
 from tests.exporter.published import samples
 
 _T = TypeVar("_T")
+MAIN = (sys.executable, "-c", "from dutycycle_exporter.cli import main; main()")
+PROGRAM = (sys.executable, str(Path(sys.executable).with_name("dutycycle-exporter")))
+"""By its name, as people and services start it."""
 PATIENCE = 120.0
 """Seconds to wait for what must happen: long enough for a machine that does much else."""
 
@@ -37,14 +40,20 @@ def eventually(condition: Callable[[], _T], what: str = "") -> _T:
 class Daemon:
     """`dutycycle-exporter` on a free port of the loopback interface. A context manager; stderr is in `log`.
 
-    `port` is for those that are told not to log which one they listen on; `under` is a command that starts it.
+    `port` is for those that are told not to log which one they listen on; `under` is a command that starts `program`.
     """
 
     def __init__(
-        self, directory: Path, environment: Mapping[str, str], *flags: str, port: int = 0, under: Sequence[str] = ()
+        self,
+        directory: Path,
+        environment: Mapping[str, str],
+        *flags: str,
+        port: int = 0,
+        under: Sequence[str] = (),
+        program: Sequence[str] = MAIN,
     ) -> None:
         self._log = directory / "exporter.log"
-        command = [*under, sys.executable, "-c", "from dutycycle_exporter.cli import main; main()"]
+        command = [*under, *program]
         own = (f"--web.listen-address=127.0.0.1:{port}", f"--slurm.prolog-dir={directory / 'prolog'}")
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(

@@ -84,7 +84,7 @@ def variable(flag):
 
 
 def test_flags_are_those_that_are_promised():
-    assert OPTIONS.keys() == FLAGS.keys() | {"--probe", "--die-with-parent", "--version"}
+    assert OPTIONS.keys() == FLAGS.keys() | {"--probe", "--release", "--die-with-parent", "--version"}
 
 
 @pytest.mark.parametrize("flag", FLAGS)
@@ -182,7 +182,7 @@ def test_a_variable_is_used_and_a_flag_comes_first():
 def test_help_names_every_flag_and_has_examples(flag):
     done = CliRunner().invoke(cli, [flag], prog_name="dutycycle-exporter")
     assert done.exit_code == 0
-    assert all(name in done.output for name in (*FLAGS, "--no-attribution.local", "--probe", "--version"))
+    assert all(name in done.output for name in (*FLAGS, "--no-attribution.local", "--probe", "--release", "--version"))
     assert "--die-with-parent" not in done.output
     assert "dutycycle-exporter --web.listen-address=127.0.0.1:9836" in done.output
     assert "DUTYCYCLE_EXPORTER_SAMPLE_INTERVAL" in done.output
