@@ -39,6 +39,8 @@ def is_applied_twice(kubectl: Kubectl, objects: list[dict[str, Any]], *how: str 
     assert second.lines == sorted(told)
     assert [one.path.rpartition("/")[2] for one in second.writes] == [one["metadata"]["name"] for one in odd]
     assert server.revision == revision, "and what was sent for nothing has changed nothing"
+    if odd:
+        assert kubectl.well("diff", *how).out == ""
 
 
 def test_install_yaml(kubectl: Kubectl) -> None:

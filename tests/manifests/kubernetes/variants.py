@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
 from .rendering import INSTALL, Object, Variant, build, kustomizations, parsed
 
 PARTS = frozenset({"base/alerter", "base/exporter"})
@@ -27,12 +25,11 @@ PROVIDED = frozenset(
 COMPONENTS = tuple(name for name in kustomizations("Component") if name not in BUILT_IN)
 ALONE = tuple(Variant(name) for name in kustomizations() if name not in PARTS)
 WITH_ONE = tuple(Variant("base", (*NEEDS.get(name, ()), name)) for name in COMPONENTS)
-PAIRS = {
-    (first, second): Variant(
-        "base", tuple(dict.fromkeys((*NEEDS.get(first, ()), first, *NEEDS.get(second, ()), second)))
-    )
-    for first, second in combinations(COMPONENTS, 2)
+ALL_AT_ONCE = {
+    "in order": Variant("base", COMPONENTS),
+    "the other way around": Variant("base", COMPONENTS[::-1]),
 }
+"""Every component beside every other, each of two before the other once."""
 SINGLE = (*ALONE, *WITH_ONE)
 _COMMON = ("components/pod-names", "components/host-pid")
 _GPU_OPERATOR = ("components/runtime-class", "components/gpu-operator", *_COMMON)
