@@ -3,12 +3,14 @@
 What GPUs and jobs do is the alerter's to tell. These say that something of Dutycycle does not work, or cannot be heard.
 They come by way of Prometheus and Alertmanager, so that they also come where the alerter does not.
 
-`python -m tools.alert_rules --runbooks URL` prints them with links to runbooks that a site publishes.
+`python -m tools.alert_rules` prints them with links to runbooks that a site publishes (`--runbooks URL`), or with
+another label than `cluster` by which fleets are told apart (`--cluster LABEL`).
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -20,7 +22,13 @@ Severity = Literal["critical", "warning", "none"]
 EXPORTERS = ".*dutycycle-exporter.*"
 ALERTERS = ".*dutycycle-alerter.*"
 """Names of scrape jobs by which a target that never answered is known for ours. The operator calls a job
-`<namespace>/<monitor>`, or as the Service is called. One that answered within the hour is known by what it said.
+`<namespace>/<monitor>`, or by a label of the pods. A job that is for all pods (`kubernetes-pods`) gives targets the
+labels of their pods, and they are known by that. One that answered within the hour is known by what it said.
+"""
+
+CLUSTER = "cluster"
+"""The label, of targets or an external one, by which alerts that look at all exporters or alerters tell the fleets of
+one engine apart. None of the series that they ask for has a label so called by itself.
 """
 
 _MADE = "# Made from tools/alert_rules.py by `make generate`; do not edit.\n"
@@ -53,11 +61,22 @@ class Group:
 
 
 def _down(name: str, jobs: str, info: str) -> str:
-    """Targets that do not answer, and are ours by the name of their job, by what they said before, or by this alert,
-    which so goes on for as long as the target is there.
+    """Targets that do not answer, or only for some seconds between one crash and the next (two outages have four
+    changes, and are none). They are ours by the name of their job or their pod's label, by what they said before, or by
+    this alert, which so goes on for as long as the target is there.
     """
-    known = f'up{{job=~"{jobs}"}} or last_over_time({info}[1h]) or ALERTS{{alertname="{name}"}}'
-    return f"up == 0 and on (job, instance) ({known})"
+    silent = "up == 0 or avg_over_time(up[30m]) < 0.5 and changes(up[30m]) > 4"
+    label = jobs.removeprefix(".*").removesuffix(".*")
+    known = (
+        f'up{{job=~"{jobs}"}} or up{{app_kubernetes_io_name="{label}"}} or last_over_time({info}[1h])'
+        f' or ALERTS{{alertname="{name}"}}'
+    )
+    return f"({silent}) and on (cluster, job, instance) ({known})"
+
+
+def _vanished(info: str) -> str:
+    """Fleets that had this series within a day, and have it no more: `absent` sees only that none has."""
+    return f"max_over_time(count by (cluster) ({info})[1d:10m]) unless count by (cluster) ({info})"
 
 
 _FAILURES = 'sum without (reason) (increase(dutycycle_exporter_attribution_failures_total{reason!="earlier_pod"}[15m]))'
@@ -65,8 +84,8 @@ _RESTARTS = 'sum without (reason) (increase(dutycycle_exporter_child_restarts_to
 
 _WHERE = (
     "{{ $labels.instance }}"
-    '{{ range query (printf "max by (node) (last_over_time(gpu_expected{job=%q,instance=%q}[1d]))"'
-    " $labels.job $labels.instance) }} (node {{ .Labels.node }}){{ end }}"
+    '{{ range query (printf "max by (node) (last_over_time(gpu_expected{cluster=%q,job=%q,instance=%q}[1d]))"'
+    " $labels.cluster $labels.job $labels.instance) }} (node {{ .Labels.node }}){{ end }}"
 )
 """An exporter's own series do not have its node's name; what it says of the GPUs has."""
 
@@ -81,14 +100,14 @@ GROUPS = (
                 wait="15m",
                 expr=_down("DutycycleExporterDown", EXPORTERS, "dutycycle_exporter_build_info"),
                 summary=f"The exporter at {_WHERE} does not answer.",
-                description="Prometheus has not been able to scrape it for 15 minutes. What the GPUs of its node do is "
-                "not known; no incident of them opens or resolves.",
+                description="Prometheus has not been able to scrape it for 15 minutes, or it ends again and again. "
+                "What the GPUs of its node do is not known; no incident of them opens or resolves.",
             ),
             Alert(
                 name="DutycycleNoExporters",
                 severity="critical",
                 wait="15m",
-                expr="absent(dutycycle_exporter_build_info)",
+                expr=f"absent(dutycycle_exporter_build_info) or {_vanished('dutycycle_exporter_build_info')}",
                 summary="No exporter answers.",
                 description="Prometheus has no sample of any dutycycle-exporter: none is scraped, or none answers. "
                 "Nothing is measured, and nothing is judged.",
@@ -119,7 +138,7 @@ GROUPS = (
                 severity="warning",
                 # A failure that lasts leaves this condition after 15 minutes, and is another alert.
                 wait="20m",
-                expr=f"{_RESTARTS} > 3 and on (job, instance) "
+                expr=f"{_RESTARTS} > 3 and on (cluster, job, instance) "
                 'max_over_time(dutycycle_exporter_collector_success{collector="nvml"}[15m]) == 1',
                 summary=f"NVML is started again and again at {_WHERE}.",
                 description="The process that reads NVML was replaced {{ $value | humanize }} times in 15 minutes, "
@@ -131,7 +150,7 @@ GROUPS = (
                 wait="15m",
                 # Files and processes are looked at with each sample, 180 times in 15 minutes; the kubelet and the API
                 # server are asked less often when they fail, and tell whether they answered.
-                expr=f"{_FAILURES} > 60 or {_FAILURES} > 0 and on (job, instance, source) label_replace("
+                expr=f"{_FAILURES} > 60 or {_FAILURES} > 0 and on (cluster, job, instance, source) label_replace("
                 'dutycycle_exporter_collector_success{collector!~"nvml|attribution"} == 0, '
                 '"source", "$1", "collector", "(.+)")',
                 summary=f"Whose GPUs are whose cannot be read from {{{{ $labels.source }}}} at {_WHERE}.",
@@ -157,17 +176,21 @@ GROUPS = (
                 wait="15m",
                 expr=_down("DutycycleAlerterDown", ALERTERS, "dutycycle_alerter_build_info"),
                 summary="The alerter at {{ $labels.instance }} does not answer.",
-                description="Prometheus has not been able to scrape it for 15 minutes. Where another evaluates there "
-                "is nobody left to take over; where none does, DutycycleNotEvaluating says so.",
+                description="Prometheus has not been able to scrape it for 15 minutes, or it ends again and again. "
+                "Where another evaluates there is nobody left to take over; where none does, DutycycleNotEvaluating "
+                "says so.",
             ),
             Alert(
                 name="DutycycleNotEvaluating",
                 severity="critical",
-                wait="5m",
+                # So long a new release may take: its image, its volume, and tables that are brought up to date.
+                wait="10m",
                 # A last pass in the future is a clock that is wrong, and would hide all that follows.
-                expr="absent(dutycycle_alerter_leader) or max(dutycycle_alerter_leader) < 1 "
-                "or abs(time() - max(dutycycle_alerter_last_pass_timestamp_seconds)) > 600 "
-                "or max(dutycycle_alerter_leader) unless max(dutycycle_alerter_last_pass_timestamp_seconds)",
+                expr=f"absent(dutycycle_alerter_leader) or {_vanished('dutycycle_alerter_leader')} "
+                "or max by (cluster) (dutycycle_alerter_leader) < 1 "
+                "or abs(time() - max by (cluster) (dutycycle_alerter_last_pass_timestamp_seconds)) > 600 "
+                "or max by (cluster) (dutycycle_alerter_leader) "
+                "unless max by (cluster) (dutycycle_alerter_last_pass_timestamp_seconds)",
                 summary="No alerter evaluates.",
                 description="No alerter answers, none has the lease, or the last pass is more than 10 minutes ago. "
                 "Nothing opens, resolves or is told.",
@@ -185,7 +208,7 @@ GROUPS = (
                 name="DutycycleSourceSilent",
                 severity="warning",
                 wait="15m",
-                expr="max by (source) (dutycycle_alerter_source_up) == 0",
+                expr="max by (cluster, source) (dutycycle_alerter_source_up) == 0",
                 summary="{{ $labels.source }} does not answer the alerter.",
                 description="It has not for 15 minutes. What only this source tells is not known, and opens and "
                 "resolves nothing.",
@@ -195,8 +218,8 @@ GROUPS = (
                 severity="warning",
                 wait="15m",
                 # Who has had as many messages as the receiver's limit allows in a day gets the rest on the next.
-                expr="max by (receiver) (dutycycle_receiver_failing_seconds) > 0 "
-                "or max by (receiver) (dutycycle_outbox_oldest_seconds) > 30 * 3600",
+                expr="max by (cluster, receiver) (dutycycle_receiver_failing_seconds) > 0 "
+                "or max by (cluster, receiver) (dutycycle_outbox_oldest_seconds) > 30 * 3600",
                 summary="Nobody hears what the alerter sends by {{ $labels.receiver }}.",
                 description="Every attempt of the last 15 minutes has failed, or news have been due for over a day. "
                 "They are kept and tried again.",
@@ -205,7 +228,7 @@ GROUPS = (
                 name="DutycycleLeaseUnstable",
                 severity="warning",
                 wait="",
-                expr="sum(increase(dutycycle_alerter_leases_lost_total[1h])) > 5",
+                expr="sum by (cluster) (increase(dutycycle_alerter_leases_lost_total[1h])) > 5",
                 summary="Alerters lost the lease {{ $value | humanize }} times in an hour.",
                 description="The database answers too late, or an alerter is held up. Each time, judging starts anew.",
             ),
@@ -214,8 +237,8 @@ GROUPS = (
                 severity="warning",
                 # One failed run of the hourly task is none: the next one has been by then.
                 wait="90m",
-                expr="sum by (task) (increase(dutycycle_alerter_task_failures_total[3h])) "
-                "> 0.9 * sum by (task) (increase(dutycycle_alerter_task_runs_total[3h]))",
+                expr="sum by (cluster, task) (increase(dutycycle_alerter_task_failures_total[3h])) "
+                "> 0.9 * sum by (cluster, task) (increase(dutycycle_alerter_task_runs_total[3h]))",
                 summary="The alerter's task {{ $labels.task }} fails at every run.",
                 description="No run of it has succeeded for hours. housekeeping: what is old is not deleted, and the "
                 "database grows.",
@@ -230,11 +253,29 @@ GROUPS = (
                 severity="warning",
                 # So long a Prometheus that was away for some minutes needs to have enough of them again.
                 wait="30m",
-                expr="max(gpu_visible offset 30m) and max(gpu_visible) "
-                "unless on () count_over_time(fleet:gpu_visible_seconds:increase5m[30m]) >= 5",
+                # A ruler that is there for several fleets records them together, without the label.
+                expr="max by (cluster) (gpu_visible offset 30m) and max by (cluster) (gpu_visible) "
+                "unless on (cluster) count_over_time(fleet:gpu_visible_seconds:increase5m[30m]) >= 5 "
+                'unless on () count_over_time(fleet:gpu_visible_seconds:increase5m{cluster=""}[30m]) >= 5',
                 summary="The recording rules are not there, or too slow.",
                 description="Prometheus does not record every 5 minutes what it should. Dashboards lack what is "
                 "counted by user, and with prometheus.recorded the alerter lacks windows of two hours and more.",
+            ),
+            Alert(
+                name="DutycyclePodNotStarted",
+                severity="warning",
+                # A node that is new or rebooted is done by then.
+                wait="30m",
+                # By kube-state-metrics; without it there is no such alert. A pod without an address is nobody's target.
+                # Each pod by itself: of a fleet that is rebooted node by node some pod never is ready.
+                expr='max by (cluster, namespace, pod) (kube_pod_status_phase{phase="Pending",'
+                'pod=~"dutycycle-(exporter|alerter)-.+"}) == 1 '
+                "or max by (cluster, namespace, daemonset) (kube_daemonset_status_desired_number_scheduled"
+                '{daemonset="dutycycle-exporter"} - kube_daemonset_status_current_number_scheduled) > 0',
+                summary="{{ with $labels.pod }}Pod {{ . }} has not started{{ else }}{{ $value }} pod(s) of the "
+                "exporter are not made{{ end }}.",
+                description="Kubernetes has been about to start it for 30 minutes. Of a node without its exporter "
+                "nothing is known, and no other alert tells.",
             ),
             Alert(
                 name="DutycycleWatchdog",
@@ -252,11 +293,11 @@ GROUPS = (
 ALERTS: Mapping[str, Alert] = {alert.name: alert for group in GROUPS for alert in group.alerts}
 
 
-def plain(runbooks: str = "") -> bytes:
+def plain(runbooks: str = "", cluster: str = CLUSTER) -> bytes:
     """For `rule_files` of Prometheus, or the ruler of Thanos, Mimir or VictoriaMetrics. `runbooks` is where a site
-    publishes docs/runbooks, if it does.
+    publishes docs/runbooks, if it does; `cluster` the label by which fleets are told apart.
     """
-    return _written(_groups(runbooks))
+    return _written(_groups(runbooks, cluster))
 
 
 def prometheus_rule() -> bytes:
@@ -266,29 +307,32 @@ def prometheus_rule() -> bytes:
             "apiVersion": "monitoring.coreos.com/v1",
             "kind": "PrometheusRule",
             "metadata": {"name": "dutycycle-alerts", "labels": _LABELS},
-            "spec": _groups(""),
+            "spec": _groups("", CLUSTER),
         }
     )
 
 
-def _groups(runbooks: str) -> dict[str, Any]:
+def _groups(runbooks: str, cluster: str) -> dict[str, Any]:
     return {
         "groups": [
-            {"name": group.name, "interval": "1m", "rules": [_rule(alert, runbooks) for alert in group.alerts]}
+            {"name": group.name, "interval": "1m", "rules": [_rule(alert, runbooks, cluster) for alert in group.alerts]}
             for group in GROUPS
         ]
     }
 
 
-def _rule(alert: Alert, runbooks: str) -> dict[str, Any]:
+def _rule(alert: Alert, runbooks: str, cluster: str) -> dict[str, Any]:
+    def named(text: str) -> str:
+        return re.sub(rf"\b{CLUSTER}\b", cluster, text)
+
     link = {"runbook_url": f"{runbooks.rstrip('/')}/{alert.name}"} if runbooks else {}
     return {
         "alert": alert.name,
-        "expr": alert.expr,
+        "expr": named(alert.expr),
         **({"for": alert.wait} if alert.wait else {}),
         "labels": {"severity": alert.severity, "service": "dutycycle"},
         "annotations": {
-            "summary": alert.summary,
+            "summary": named(alert.summary),
             "description": alert.description,
             "runbook": alert.runbook,
             **link,
@@ -304,7 +348,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Print the rules."""
     parser = argparse.ArgumentParser(prog="python -m tools.alert_rules", description="Print the alerts' rules.")
     parser.add_argument("--runbooks", default="", metavar="URL", help="where docs/runbooks is published")
-    print(plain(parser.parse_args(arguments).runbooks).decode(), end="")
+    parser.add_argument("--cluster", default=CLUSTER, metavar="LABEL", help="by which label fleets are told apart")
+    print(plain(**vars(parser.parse_args(arguments))).decode(), end="")
 
 
 if __name__ == "__main__":

@@ -21,12 +21,17 @@ from tests.prometheus.saying import (
     until,
     well,
 )
+from tests.prometheus.scraped import WAYS, scraped
 from tests.prometheus.test_recording_rules import RULES as RECORDING
 from tests.prometheus.test_recording_rules import promtool
 from tools import alert_rules
 from tools.alert_rules import ALERTS
 
 RULES = RECORDING.with_name("dutycycle-alerts.rules.yaml")
+
+RECORDED = "fleet:gpu_visible_seconds:increase5m"
+RECORDS = "4800 _x4 " * 40
+"""Its values where the recording rules are there: every five minutes."""
 
 Fired = Mapping[int, set[str]]
 """At minutes of the scenario: the alerts that fire then, without `Dutycycle` before their names."""
@@ -61,6 +66,20 @@ def without(*parts: str) -> Series:
     return {name: values for name, values in well().items() if not any(part in name for part in parts)}
 
 
+def pending(pod: str) -> str:
+    """Whether a pod waits, as kube-state-metrics says it."""
+    return f'kube_pod_status_phase{{job="kube-state-metrics",namespace="dutycycle",pod="{pod}",phase="Pending"}}'
+
+
+def daemon_set(wanted: str, made: str) -> Series:
+    """On how many nodes the exporter's pod should be, and is."""
+    at = '{job="kube-state-metrics",namespace="dutycycle",daemonset="dutycycle-exporter"}'
+    return {
+        f"kube_daemonset_status_desired_number_scheduled{at}": wanted,
+        f"kube_daemonset_status_current_number_scheduled{at}": made,
+    }
+
+
 NOTHING: set[str] = set()
 ALL_DAY = (1, 10, 40, 90, 120, 170)
 
@@ -75,6 +94,18 @@ CASES: dict[str, tuple[Series, Fired]] = {
     "scrapes fail now and then": (
         otherwise(well(), {'up instance="n1:9836"': " ".join(["1x8 0x3"] * 15)}),
         dict.fromkeys(ALL_DAY, NOTHING),
+    ),
+    "a node is rebooted twice": (
+        otherwise(well(), {'up instance="n1:9836"': "1x59 0x9 1x4 0x9 1x100"}),
+        dict.fromkeys((60, 75, 80, 85, 90, 95, 100, 105, 120), NOTHING),
+    ),
+    "an exporter ends again and again": (
+        otherwise(well(), {'up instance="n1:9836"': "1x59 " + "0x3 1 " * 12 + "1x60"}),
+        {75: NOTHING, 100: {"ExporterDown"}, 118: {"ExporterDown"}, 145: NOTHING},
+    ),
+    "it ends at once, from the beginning": (
+        otherwise(well(), {'up instance="n1:9836"': "0x8 1 " * 18}),
+        {10: NOTHING, 50: {"ExporterDown"}, 100: {"ExporterDown"}, 160: {"ExporterDown"}},
     ),
     "an exporter's job has another name": (
         otherwise(
@@ -106,6 +137,10 @@ CASES: dict[str, tuple[Series, Fired]] = {
         without("exporter", "gpu_"),
         {14: NOTHING, 16: {"NoExporters"}, 170: {"NoExporters"}},
     ),
+    "nobody ever scraped an exporter again": (
+        without("exporter", "gpu_") | until(exporter("n1") | exporter("n2"), 60),
+        {74: NOTHING, 77: {"NoExporters"}, 170: {"NoExporters"}},
+    ),
     "no exporter answers, and one does again": (
         otherwise(well(), silent("n1", 60, 120) | silent("n2", 60)),
         {
@@ -116,7 +151,7 @@ CASES: dict[str, tuple[Series, Fired]] = {
     ),
     "Prometheus begins": (
         since(well(), 100),
-        {99: {"NoExporters", "NotEvaluating"}, 103: NOTHING, 110: NOTHING, 130: NOTHING},
+        {8: NOTHING, 99: {"NoExporters", "NotEvaluating"}, 103: NOTHING, 110: NOTHING, 130: NOTHING},
     ),
     "a GPU is lost, and comes back": (
         otherwise(well(), {"gpu_visible n2": "8x59 7x60 8x60"}),
@@ -233,9 +268,21 @@ CASES: dict[str, tuple[Series, Fired]] = {
         ),
         {74: NOTHING, 76: {"AlerterDown"}, 119: {"AlerterDown"}, 121: NOTHING},
     ),
+    "the one that stands by ends again and again": (
+        otherwise(well(), {'up instance="b:9837"': "1x59 " + "0x3 1 " * 12 + "1x60"}),
+        {75: NOTHING, 100: {"AlerterDown"}, 118: {"AlerterDown"}, 145: NOTHING},
+    ),
     "no alerter is there": (
         without("alerter", "receiver"),
-        {4: NOTHING, 6: {"NotEvaluating"}, 170: {"NotEvaluating"}},
+        {9: NOTHING, 11: {"NotEvaluating"}, 170: {"NotEvaluating"}},
+    ),
+    "the only alerter is brought up to date": (
+        without("alerter", "receiver") | until(alerter("a", leads=True), 60) | since(alerter("c", leads=True), 68),
+        dict.fromkeys((60, 65, 68, 72, 90, 120), NOTHING),
+    ),
+    "the only alerter is gone, and comes back": (
+        without("alerter", "receiver") | until(alerter("a", leads=True), 60) | since(alerter("c", leads=True), 120),
+        {68: NOTHING, 72: {"NotEvaluating"}, 119: {"NotEvaluating"}, 121: NOTHING},
     ),
     "one takes over from the other": (
         otherwise(
@@ -251,15 +298,15 @@ CASES: dict[str, tuple[Series, Fired]] = {
     ),
     "none leads": (
         otherwise(well(), {'dutycycle_alerter_leader instance="a:9837"': "1x59 0x60 1x60"}),
-        {64: NOTHING, 66: {"NotEvaluating"}, 119: {"NotEvaluating"}, 121: NOTHING},
+        {69: NOTHING, 71: {"NotEvaluating"}, 119: {"NotEvaluating"}, 121: NOTHING},
     ),
     "one leads, and its pass hangs": (
         otherwise(well(), {"dutycycle_alerter_last_pass_timestamp_seconds": "-20+60x60 3580x50 6700+60x60"}),
-        {70: NOTHING, 77: {"NotEvaluating"}, 109: {"NotEvaluating"}, 112: NOTHING},
+        {77: NOTHING, 82: {"NotEvaluating"}, 109: {"NotEvaluating"}, 112: NOTHING},
     ),
     "the very first pass hangs": (
         without("dutycycle_alerter_last_pass"),
-        {4: NOTHING, 6: {"NotEvaluating"}},
+        {9: NOTHING, 11: {"NotEvaluating"}},
     ),
     "an alerter begins after a day": (
         otherwise(well(), {"dutycycle_alerter_last_pass_timestamp_seconds": "-86400x1 100+60x170"}),
@@ -267,7 +314,7 @@ CASES: dict[str, tuple[Series, Fired]] = {
     ),
     "the database's clock is an hour ahead": (
         otherwise(well(), {"dutycycle_alerter_last_pass_timestamp_seconds": f"3600+60x{MINUTES}"}),
-        {4: NOTHING, 6: {"NotEvaluating"}},
+        {9: NOTHING, 11: {"NotEvaluating"}},
     ),
     "one alerter cannot reach the database": (
         otherwise(
@@ -312,23 +359,67 @@ CASES: dict[str, tuple[Series, Fired]] = {
         otherwise(well(), {"dutycycle_alerter_task_failures_total housekeeping": "0x60 1x60 1x60"}),
         dict.fromkeys((65, 120, 155, 175), NOTHING),
     ),
+    # -- Kubernetes, by kube-state-metrics
+    "an exporter's pod finds no room, and then does": (
+        well() | {pending("dutycycle-exporter-x7k2p"): "0x9 1x60 0x110"},
+        {38: NOTHING, 42: {"PodNotStarted"}, 69: {"PodNotStarted"}, 71: NOTHING},
+    ),
+    "an alerter waits for its volume": (
+        well() | {pending("dutycycle-alerter-6d5f-9xk2p"): "0x9 1x170"},
+        {38: NOTHING, 42: {"PodNotStarted"}},
+    ),
+    "nodes are rebooted one after another": (
+        well() | {pending(f"dutycycle-exporter-{i}"): f"0x{10 * i + 1} 1x9 0x100" for i in range(12)},
+        dict.fromkeys(ALL_DAY, NOTHING),
+    ),
+    "another's pod finds no room": (
+        well() | {pending("train-0"): steady(1)},
+        dict.fromkeys(ALL_DAY, NOTHING),
+    ),
+    "pods of the exporter may not be made, and then may": (
+        well() | daemon_set(wanted="2x180", made="2x59 0x60 2x60"),
+        {88: NOTHING, 92: {"PodNotStarted"}, 118: {"PodNotStarted"}, 121: NOTHING},
+    ),
+    "the DaemonSet is brought up to date": (
+        well() | daemon_set(wanted="2x180", made="2x59 1x3 2x3 1x3 2x100"),
+        dict.fromkeys((60, 66, 75, 90, 120), NOTHING),
+    ),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_fires(case: str, tmp_path: Path) -> None:
+def test_what_fires_however_targets_are_scraped(case: str, tmp_path: Path) -> None:
     series, fired = CASES[case]
-    check(tmp_path, series, fired, RULES, RECORDING)
+    asked = expected(fired)
+    tests = [
+        {
+            "name": way,
+            "interval": "1m",
+            "input_series": inputs(scraped(way, series) | {RECORDED: RECORDS}),
+            "promql_expr_test": asked,
+        }
+        for way in WAYS
+    ]
+    written(tmp_path, tests, RULES)
 
 
-RECORDED = "fleet:gpu_visible_seconds:increase5m"
+def test_our_recording_rules_record_what_is_to_be_recorded(tmp_path: Path) -> None:
+    check(tmp_path, well(), dict.fromkeys(ALL_DAY, NOTHING), RULES, RECORDING)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way_to_scrape_is_told_from_the_others(way: str) -> None:
+    """A way that left the labels alone would test nothing."""
+    found = scraped(way, well())
+    assert len(found) == len(well())
+    assert not any(EXPORTER in name or ALERTER in name for name in found)
 
 
 @pytest.mark.parametrize(
     ("recorded", "fired"),
     [
         pytest.param("_x1", {59: NOTHING, 61: {"RecordingRulesMissing"}}, id="the rules are not loaded"),
-        pytest.param("4800 _x4 " * 40, dict.fromkeys(ALL_DAY, NOTHING), id="they are, every five minutes"),
+        pytest.param(RECORDS, dict.fromkeys(ALL_DAY, NOTHING), id="they are, every five minutes"),
         pytest.param("4800 _x9 " * 20, {59: NOTHING, 95: {"RecordingRulesMissing"}}, id="every other time is left out"),
         pytest.param(
             "4800 _x4 " * 12 + "_x60 " + "4800 _x4 " * 20,
@@ -382,7 +473,7 @@ def test_every_alert_fires_in_some_scenario_and_is_silent_after_it() -> None:
 def test_messages_name_the_node_that_an_exporter_was_on(tmp_path: Path) -> None:
     series = otherwise(well(), silent("n1", 60))
     alert = ALERTS["DutycycleExporterDown"]
-    test = {
+    test: dict[str, object] = {
         "interval": "1m",
         "input_series": inputs(series),
         "alert_rule_test": [
@@ -407,7 +498,7 @@ def test_messages_name_the_node_that_an_exporter_was_on(tmp_path: Path) -> None:
             }
         ],
     }
-    written(tmp_path, test, RULES)
+    written(tmp_path, [test], RULES)
 
 
 def test_the_operators_form_holds_the_same_groups() -> None:
@@ -429,34 +520,35 @@ def test_a_site_that_publishes_the_runbooks_gets_links_to_them(capsys: pytest.Ca
     assert links() == dict.fromkeys(ALERTS)
 
 
+def expected(fired: Fired, **labels: str) -> list[dict[str, object]]:
+    """At each of the minutes exactly these alerts fire, with these labels, whatever the others."""
+    with_them = "".join(f', {key}="{value}"' for key, value in labels.items())
+    return [
+        {
+            "expr": f'group by ({", ".join(("alertname", *labels))}) (ALERTS{{alertstate="firing", severity!="none"}})',
+            "eval_time": f"{minute}m",
+            "exp_samples": [
+                {"labels": f'{{alertname="Dutycycle{name}"{with_them}}}', "value": 1} for name in sorted(names)
+            ],
+        }
+        for minute, names in fired.items()
+    ]
+
+
 def check(tmp_path: Path, series: Series, fired: Fired, *rules: Path) -> None:
-    """At each of the minutes exactly these alerts fire, whatever their labels."""
-    expression = 'group by (alertname) (ALERTS{alertstate="firing", alertname!="DutycycleWatchdog"})'
-    run(
-        tmp_path,
-        series,
-        [
-            {
-                "expr": expression,
-                "eval_time": f"{minute}m",
-                "exp_samples": [{"labels": f'{{alertname="Dutycycle{name}"}}', "value": 1} for name in sorted(names)],
-            }
-            for minute, names in fired.items()
-        ],
-        *rules,
-    )
+    run(tmp_path, series, expected(fired), *rules)
 
 
 def run(tmp_path: Path, series: Series, expected: list[dict[str, object]], *rules: Path) -> None:
-    written(tmp_path, {"interval": "1m", "input_series": inputs(series), "promql_expr_test": expected}, *rules)
+    written(tmp_path, [{"interval": "1m", "input_series": inputs(series), "promql_expr_test": expected}], *rules)
 
 
 def inputs(series: Series) -> list[dict[str, str]]:
     return [{"series": name, "values": values} for name, values in series.items()]
 
 
-def written(tmp_path: Path, test: Mapping[str, object], *rules: Path) -> None:
+def written(tmp_path: Path, tests: list[dict[str, object]], *rules: Path) -> None:
     path = tmp_path / "test.yaml"
-    content = {"rule_files": [str(rule) for rule in rules], "evaluation_interval": "1m", "tests": [test]}
+    content = {"rule_files": [str(rule) for rule in rules], "evaluation_interval": "1m", "tests": tests}
     path.write_text(yaml.safe_dump(content))
     promtool("test", "rules", path)
