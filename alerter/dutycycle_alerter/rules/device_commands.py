@@ -47,8 +47,8 @@ def keep_work_off(node: str, reason: str, schedulers: Collection[str]) -> tuple[
 
 
 def reset(gpu: Gpu) -> str:
-    """Only once no process is on it, nor on those that it is linked with."""
-    return f"nvidia-smi --gpu-reset -i {_id(gpu)}  # when no process uses it"
+    """Only once no process is on it, nor on those that it is linked with; whatever watches GPUs by NVML is one."""
+    return f"nvidia-smi --gpu-reset -i {_id(gpu)}  # when no process uses it, dutycycle-exporter included"
 
 
 def diagnose(gpu: Gpu) -> str:
