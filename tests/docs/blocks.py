@@ -3,7 +3,7 @@
 A comment is not shown where the document is. It has one of these forms:
 
     <!-- run: PLACE -->        the block's commands are run by tests/docs/test_commands.py, in one of `places.PLACES`
-    <!-- tested: NODE ID -->   a test does what the block says
+    <!-- tested: NODE ID -->   a test does what the block says, with the same programs, subcommands and options
     <!-- needs: WHAT -->       it needs what is not there where tests run: one of `NEEDS`
 """
 

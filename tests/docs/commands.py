@@ -51,6 +51,13 @@ def commands(block: Block) -> list[str]:
 
 def ours(text: str) -> Iterator[tuple[str, list[str]]]:
     """(program, arguments) of each simple command in a line that is one of ours."""
+    for program, arguments in simple(text):
+        if program in PROGRAMS:
+            yield program, arguments
+
+
+def simple(text: str) -> Iterator[tuple[str, list[str]]]:
+    """(program, arguments) of each simple command in a line, whoever's it is."""
     lexer = shlex.shlex(text.replace("\\\n", " "), posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     words: list[str] = []
@@ -74,8 +81,8 @@ def _simple(words: list[str]) -> Iterator[tuple[str, list[str]]]:
             words = words[words.index("--") + 1 :]
         else:
             break
-    if words and (program := words[0].rsplit("/", 1)[-1]) in PROGRAMS:
-        yield program, words[1:]
+    if words:
+        yield words[0].rsplit("/", 1)[-1], words[1:]
 
 
 def _behind_options(words: list[str], *, arguments: int) -> list[str]:

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.blocks import LANGUAGES, NEEDS, ROOT, Block, blocks, blocks_of, documents, typed, unfenced
+from tests.docs.blocks import COMMANDS, LANGUAGES, NEEDS, ROOT, Block, blocks, blocks_of, documents, typed, unfenced
 from tests.docs.commands import commands, misused, ours, written
 from tests.docs.places import PLACES
+from tests.docs.tested import not_in_its_test
 
 NO_CALLS = {"dutycycle migration"}
 """What looks like a call and is a name: PostgreSQL shows sessions under it."""
+STORE = "tests/alerter/store/test_check.py::test_a_good_store_is_described"
 _INLINE = re.compile(r"`((?:\.venv/bin/)?dutycycle(?:-exporter|-dashboards)? [^`]+)`")
 
 
@@ -39,7 +41,10 @@ def complaint(block: Block) -> str:
     if block.how == "needs":
         return "" if block.what in NEEDS else f"nobody is known to lack {block.what}"
     if block.how == "tested":
-        return "" if exists(block.what) else f"there is no test {block.what}"
+        if not exists(block.what):
+            return f"there is no test {block.what}"
+        missing = not_in_its_test(block) if block.language in COMMANDS else []
+        return f"{block.what} has nothing of: {', '.join(missing)}" if missing else ""
     return "neither run nor tested, and it does not say what it needs"
 
 
@@ -119,16 +124,23 @@ def test_commands_of_a_console_are_what_is_behind_the_prompt() -> None:
 
 
 @pytest.mark.parametrize(
-    ("comment", "says"),
+    ("comment", "command", "says"),
     [
-        ("", "neither run nor tested"),
-        ("<!-- needs: luck -->", "nobody is known"),
-        ("<!-- run: nowhere -->", "no place"),
-        ("<!-- tested: tests/docs/test_blocks.py::test_nothing -->", "there is no test"),
-        ("<!-- tested: tests/docs/test_blocks.py::test_a_wrong_call_is_noticed -->", ""),
+        ("", "ls", "neither run nor tested"),
+        ("<!-- needs: luck -->", "ls", "nobody is known"),
+        ("<!-- run: nowhere -->", "ls", "no place"),
+        ("<!-- tested: tests/docs/test_blocks.py::test_nothing -->", "ls", "there is no test"),
+        (f"<!-- tested: {STORE} -->", "dutycycle db check --json  # words of the test", ""),
+        (f"<!-- tested: {STORE} -->", "sudo -u x dutycycle db check --json && psql", "has nothing of: psql"),
+        (
+            f"<!-- tested: {STORE} -->",
+            "dutycycle db check --config=/etc/x.yaml --quiet",
+            "has nothing of: --quiet",
+        ),
+        (f"<!-- tested: {STORE} -->", "curl -X POST http://localhost/api/v1/vacuum", "has nothing of: vacuum"),
     ],
 )
-def test_what_a_block_must_say(comment: str, says: str) -> None:
-    (block,) = blocks_of(ROOT / "x.md", f"{comment}\n```sh\nls\n```\n")
+def test_what_a_block_must_say(comment: str, command: str, says: str) -> None:
+    (block,) = blocks_of(ROOT / "x.md", f"{comment}\n```sh\n{command}\n```\n")
     assert says in complaint(block)
     assert bool(says) == bool(complaint(block))
