@@ -72,6 +72,42 @@ def test_a_service_is_confined(setup: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(("setup", "name"), EVERY_SERVICE)
+def test_a_service_cannot_take_the_whole_machine(setup: str, name: str) -> None:
+    """Memory, processes, and the disk by its log."""
+    service = services(setup)[name]
+    assert 128 << 20 <= int(service["mem_limit"]) <= 2 << 30
+    assert 0 < service["pids_limit"] <= 500
+    assert service["logging"] == {"driver": "json-file", "options": {"max-size": "10m", "max-file": "3"}}
+
+
+def test_a_variable_of_the_shell_does_not_choose_the_set_up() -> None:
+    """The shell wins over --env-file: what we take from it has a name of ours, or of whom it is for."""
+    done = compose("--env-file", "gpu.env", "config", "--variables", environment={"SETUP": "other"})
+    assert done.returncode == 0, done.stderr
+    names = {line.split()[0] for line in done.stdout.splitlines()[1:]}
+    ours = ("DUTYCYCLE_", "PROMETHEUS_", "ALERTMANAGER_", "GRAFANA_", "SCRAPE_INTERVAL")
+    assert {"DUTYCYCLE_SETUP", "GRAFANA_PORT"} <= names
+    assert {name for name in names if not name.startswith(ours)} == set()
+
+
+@pytest.mark.parametrize("setup", SETUPS)
+def test_grafana_asks_nothing_of_others(setup: str) -> None:
+    environment = services(setup)["grafana"]["environment"]
+    asking = {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(("GF_ANALYTICS_", "GF_NEWS_", "GF_PLUGINS_"))
+    }
+    assert {name.removeprefix("GF_"): value for name, value in asking.items()} == {
+        "ANALYTICS_CHECK_FOR_UPDATES": "false",
+        "ANALYTICS_CHECK_FOR_PLUGIN_UPDATES": "false",
+        "ANALYTICS_REPORTING_ENABLED": "false",
+        "NEWS_NEWS_FEED_ENABLED": "false",
+        "PLUGINS_PREINSTALL_DISABLED": "true",
+    }
+
+
+@pytest.mark.parametrize(("setup", "name"), EVERY_SERVICE)
 def test_ports_are_open_to_this_machine_only(setup: str, name: str) -> None:
     ports = services(setup)[name].get("ports", [])
     assert [port["host_ip"] for port in ports] == ["127.0.0.1"] * len(ports)
