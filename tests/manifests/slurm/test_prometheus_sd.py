@@ -111,9 +111,8 @@ def test_where_a_node_is(discovery: Discovery, address: str, options: tuple[str,
         (f"{LINE}\n", "exec sleep 60", "did not answer within 1 s"),
         ("", "", "names no node with GPUs"),
         (LINE.replace("gpu:h100:8(S:0-1)", "(null)"), "", "names no node with GPUs"),
-        (f"{LINE}\nn2|10.0.0.2|gpu\n", "", "line 2"),
+        (f"{LINE}\nn2|10.0.0.2|gpu\n\n", "", "line 2"),
         (f"{LINE}|x\n", "", "line 1"),
-        (f"{LINE}\n\n", "", "line 2"),
         (LINE.replace("n1", "n1/../x"), "", "line 1"),
         (LINE.replace("n1", 'n"1'), "", "line 1"),
         (LINE.replace("n1", ""), "", "line 1"),
@@ -130,6 +129,32 @@ def test_what_sinfo_cannot_say_leaves_the_file_as_it_was(
     discovery.output.write_text(OLD)
     assert why in discovery.run(said, "--timeout=1", code=1, ending=ending)
     assert discovery.output.read_text() == OLD
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        LINE.replace("|gpu|", "|a,b|"),
+        LINE.replace("|gpu|", "|großrechner|"),
+        LINE.replace("n1", "n1-"),
+        LINE.replace("10.0.0.1", "host:80"),
+        "n2|10.0.0.2|gpu",
+        "",
+    ],
+)
+def test_one_odd_line_is_left_out_and_told_and_costs_no_other_node(discovery: Discovery, line: str) -> None:
+    others = [LINE.replace("n1", "n8"), LINE.replace("n1", "n9")]
+    told = discovery.run(f"{others[0]}\n{line}\n{others[1]}\n")
+    assert "line 2 of sinfo's answer is no node" in told
+    assert [group["labels"]["node"] for group in discovery.groups()] == ["n8", "n9"]
+
+
+def test_where_every_node_is_switched_off_there_is_no_target(discovery: Discovery) -> None:
+    """A cluster at rest; the targets of before would all be told of as lost."""
+    discovery.run(f"{LINE}\n")
+    without = LINE.replace("n1", "login").replace("gpu:h100:8(S:0-1)", "(null)")
+    assert discovery.run(f"{STATE.replace('?', 'idle~')}\n{without}\n") == ""
+    assert discovery.groups() == []
 
 
 def test_no_sinfo_no_directory_and_no_room_are_told(discovery: Discovery, tmp_path: Path) -> None:
@@ -154,8 +179,10 @@ def test_whatever_a_field_says_the_file_is_json_of_single_hosts_or_untouched(
         line = LINE.split("|")
         line[field] = text
         try:
-            groups = namespace["groups"]("|".join(line), 9836, "node-addr")
+            groups, _ = namespace["groups"]("|".join(line), 9836, "node-addr")
         except namespace["DiscoveryError"]:
             continue
-        [[target]] = [group["targets"] for group in groups]
-        assert set(target) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:-_[]")
+        targets = [target for group in groups for target in group["targets"]]
+        assert len(targets) <= 1
+        for target in targets:
+            assert set(target) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:-_[]")
