@@ -43,10 +43,12 @@ Options:
   --slurm-conf FILE   Slurm's configuration, which is read and never written [$SLURM_CONF, else /etc/slurm/slurm.conf]
   --prolog-dir DIR    where the prolog goes (node) [/etc/slurm/prolog.d]
   --epilog-dir DIR    where the epilog goes (node) [/etc/slurm/epilog.d]
+                      What these three said at the installation holds until they are given again.
   --root DIR          install into an image below DIR; nothing is started, and no user is made
   --dry-run           say what would be done, and change nothing
   --uninstall         remove the role; configuration, store and users stay
   --purge             with --uninstall: those, too
+  --force             take the prolog away even where Slurm's configuration is not found (node)
   -h, --help          this text
 
 Examples:
@@ -60,8 +62,8 @@ was changed.
 TEXT
 }
 
-role='' root='' wheels=$here/../../build/wheels python='' slurm_conf='' dry='' mode=install purge=''
-prolog_dir=/etc/slurm/prolog.d epilog_dir=/etc/slurm/epilog.d
+role='' root='' wheels=$here/../../build/wheels python='' slurm_conf='' dry='' mode=install purge='' force=''
+prolog_dir='' epilog_dir=''
 
 absolute() {
     [[ $2 == /* && $2 != *[$'\n\t']* ]] || wrong "$1 is to be an absolute path, and is $2"
@@ -92,6 +94,7 @@ arguments() {
             --dry-run) dry=yes ;;
             --uninstall) mode=uninstall ;;
             --purge) purge=yes ;;
+            --force) force=yes ;;
             -h | --help) usage && exit 0 ;;
             node | alerter | discovery)
                 [[ -z $role ]] || wrong "one role at a time: $role, or $name"
@@ -117,12 +120,14 @@ check_rights() {
 }
 
 install_role() {
+    read_record
+    recall_options
     "check_$role"
     checked
-    read_record
     plan=()
     "plan_$role"
     check_targets
+    check_slurm_without_ours
     checked
     "install_$role"
     "start_$role"
@@ -135,6 +140,8 @@ install_role() {
         say "Nothing was changed: this was --dry-run."
     else
         say "Installed: $role. Running this again is safe."
+        [[ $EUID -eq 0 ]] ||
+            to_do "All of it belongs to $(id -un): pack $root with root as the owner (tar --owner=0 --group=0), as root's slurmd and systemd run it."
     fi
     report_todo
 }
@@ -145,7 +152,8 @@ uninstall_role() {
         say "Nothing to do: nothing of the role $role is installed${root:+ in $root}."
         return
     fi
-    [[ $role != node ]] || check_slurm_without_us
+    recall_options
+    check_slurm_without_ours
     checked
     stop_role
     remove_all

@@ -57,7 +57,8 @@ make_parents() {
     done
     for dir in "${missing[@]}"; do
         remember_shared dir "$dir"
-        mkdir -- "$root$dir"
+        # On a file system that nodes share another one may be faster.
+        mkdir -p -- "$root$dir"
     done
 }
 
@@ -76,11 +77,17 @@ make_records() {
     save_shared
 }
 
-# By a rename, so that nobody ever reads half a file. The name begins with a dot: Slurm's pattern does not match it.
+# temporary PATH: where it is written before it gets its name; one of this machine's, as nodes may share a directory.
+# The name begins with a dot: Slurm's pattern does not match it.
+temporary() {
+    printf '%s' "${1%/*}/.${1##*/}.dutycycle.${HOSTNAME//[^A-Za-z0-9.-]/_}"
+}
+
+# By a rename, so that nobody ever reads half a file.
 write_file() {
     local source=$1 dest=$root$2 mode=$3 temporary
     make_parents "$2"
-    temporary=${dest%/*}/.${dest##*/}.dutycycle
+    temporary=$(temporary "$dest")
     install -m "$mode" -- "$source" "$temporary"
     mv -fT -- "$temporary" "$dest"
 }
@@ -112,26 +119,38 @@ place_file() {
     [[ -n $dry ]] || write_file "$source" "$target" "$mode"
 }
 
+# Of what may be removed by --purge: its kind, or that it was there before us, and is to stay.
+whose_is() {
+    if [[ -n ${kind[$1]:-} ]]; then
+        printf '%s' "${kind[$1]}"
+    elif [[ -e $root$1 ]]; then
+        printf found
+    else
+        printf '%s' "$2"
+    fi
+}
+
 # A file that is the operator's: what they wrote stays, and what they removed stays away.
 place_conf() {
-    local mode=$1 source=$2 target=$3 new now before
+    local mode=$1 source=$2 target=$3 new now before whose
     new=$(sum "$source")
     now=$(sum_of "$root$target")
     before=${was[$target]:-}
+    whose=$(whose_is "$target" conf)
     if [[ $now == "$new" || ( -n $before && $before == "$new" ) ]]; then
-        remember conf "$new" "$target"
+        remember "$whose" "$new" "$target"
     elif [[ -z $now && -n $before ]]; then
         note "leaves $target away: it was removed here"
-        remember conf "$new" "$target"
+        remember "$whose" "$new" "$target"
     elif [[ -z $now || $now == "$before" ]]; then
         step "$([[ -n $now ]] && echo replaces || echo writes)" "$target"
-        remember conf "$new" "$target"
+        remember "$whose" "$new" "$target"
         [[ -n $dry ]] || write_file "$source" "$target" "$mode"
     else
         step writes "$target.new: $target was changed here and is left as it is"
         remember new "$new" "$target.new"
         [[ -n $dry ]] || write_file "$source" "$target.new" "$mode"
-        remember conf "$new" "$target"
+        remember "$whose" "$new" "$target"
     fi
 }
 
@@ -158,10 +177,11 @@ place_enabled() {
 }
 
 write_link() {
-    local to=$1 dest=$root$2
+    local to=$1 dest=$root$2 temporary
     make_parents "$2"
-    ln -sfnT -- "$to" "${dest%/*}/.${dest##*/}.dutycycle"
-    mv -fT -- "${dest%/*}/.${dest##*/}.dutycycle" "$dest"
+    temporary=$(temporary "$dest")
+    ln -sfnT -- "$to" "$temporary"
+    mv -fT -- "$temporary" "$dest"
 }
 
 # What an earlier version had and this one has not.
@@ -180,7 +200,7 @@ remove_path() {
         if [[ -e $dest || -L $dest ]]; then
             step removes "$path"
         fi
-        [[ -n $dry ]] || rm -rf -- "$dest" "${dest%/*}/.${dest##*/}.dutycycle"
+        [[ -n $dry ]] || rm -rf -- "$dest" "$(temporary "$dest")"
     fi
     [[ -n $dry ]] || forget "$path"
 }
@@ -200,10 +220,18 @@ remove_all() {
                 fi
                 ;;
             user) ;;
+            found)
+                [[ ! -e $root$path ]] || left+=("$root$path, which was here before the installation")
+                [[ -n $dry ]] || forget "$path"
+                ;;
+            option) [[ -n $dry ]] || forget "$path" ;;
             *) remove_path "$path" ;;
         esac
     done
     remove_users
+    for path in "$root$unit_directory"/dutycycle-*.d; do
+        [[ ! -d $path || -n ${others[${path:${#root}:-2}]:-} ]] || left+=("$path, which systemctl edit made")
+    done
     [[ -n $dry ]] || remove_record
 }
 

@@ -92,8 +92,8 @@ build_program() {
     remember tree - "$venv"
     make_parents "$venv"
     rm -rf -- "$here_venv"
-    "$python" -I -m venv -- "$here_venv"
-    PIP_CONFIG_FILE=/dev/null "$here_venv/bin/python" -I -m pip install --isolated --quiet --disable-pip-version-check \
+    make_environment "$here_venv"
+    PIP_CONFIG_FILE=/dev/null "$here_venv/bin/python" -I "${pip[@]}" install --isolated --quiet --disable-pip-version-check \
         --no-cache-dir --no-compile --no-index --find-links "$wheels" --require-hashes --requirement "$list" || {
         rm -rf -- "$here_venv"
         error "pip could not install $list; nothing that ran was touched"
@@ -105,6 +105,26 @@ build_program() {
     [[ -z $root ]] || relocate "$here_venv"
     "$here_venv/bin/python" -I -m compileall -q -j 0 -s "$here_venv" -p "$venv" "$here_venv/lib" >/dev/null
     touch -- "$here_venv/.complete"
+}
+
+pip=()
+
+# With the pip that Python brings along, from where it is: to install it first would take longer than all the rest.
+make_environment() {
+    local wheel
+    wheel=$("$python" -I - <<'PYTHON'
+import ensurepip, pathlib, sysconfig
+places = [pathlib.Path(ensurepip.__file__).parent / "_bundled", pathlib.Path(sysconfig.get_config_var("WHEEL_PKG_DIR") or "/nowhere")]
+print(next((wheel for place in places for wheel in sorted(place.glob("pip-*.whl"))), ""))
+PYTHON
+    )
+    if [[ -r $wheel ]]; then
+        "$python" -I -m venv --without-pip -- "$1"
+        pip=("$wheel/pip")
+    else
+        "$python" -I -m venv -- "$1"
+        pip=(-m pip)
+    fi
 }
 
 # In an image paths are without the directory in which it is made.

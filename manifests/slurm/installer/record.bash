@@ -2,7 +2,7 @@
 # Which paths a role has on this machine: one line each of its kind, the hash of what was put there, and the path.
 #
 # ROLE.part is of the run that is going on, and is written before a path is made. At the end it becomes ROLE, which
-# thus always tells of a run that came to its end. Directories and users are in `shared`, as several roles may need them.
+# thus always tells of a run that came to its end. An option that holds for later runs has its value for a hash. Directories and users are in `shared`, as several roles may need them.
 
 readonly records=/opt/dutycycle/installed
 
@@ -64,6 +64,19 @@ remember() {
     kind[$3]=$1
     hash[$3]=$2
     [[ -n $dry ]] || save_record "$role.part"
+}
+
+# Of options that are not given now, those of the installation: else an upgrade would move what Slurm runs.
+recall_options() {
+    : "${prolog_dir:=${hash[--prolog-dir]:-/etc/slurm/prolog.d}}"
+    : "${epilog_dir:=${hash[--epilog-dir]:-/etc/slurm/epilog.d}}"
+}
+
+remember_options() {
+    remember option "$prolog_dir" --prolog-dir
+    remember option "$epilog_dir" --epilog-dir
+    # What is found where it always is will be found again.
+    [[ -z $named_slurm_conf ]] || remember option "$named_slurm_conf" --slurm-conf
 }
 
 remember_shared() {

@@ -46,6 +46,7 @@ plan_alerter() {
     planning conf 0640 "$here/etc/config.yaml" /etc/dutycycle/config.yaml
     planning conf 0600 "$here/etc/alerter.env" /etc/dutycycle/alerter.env
     plan_program alerter dutycycle
+    planning file 0755 "$here/dutycycle-alerter" /opt/dutycycle/bin/dutycycle-alerter
     planning file 0644 "$here/systemd/dutycycle-alerter.service" $unit_directory/dutycycle-alerter.service
     planning enabled - ../dutycycle-alerter.service $unit_directory/multi-user.target.wants/dutycycle-alerter.service
 }
@@ -67,6 +68,7 @@ begin() {
 
 install_node() {
     begin
+    remember_options
     build_program exporter
     place_all
     remember runtime - /run/dutycycle
@@ -76,9 +78,10 @@ install_node() {
 
 install_alerter() {
     begin
+    # Before anything of ours is made below it.
+    remember "$(whose_is /var/lib/dutycycle state)" - /var/lib/dutycycle
     build_program alerter
     place_all
-    remember state - /var/lib/dutycycle
     remember runtime - /var/cache/dutycycle
     make_user dutycycle-alerter dutycycle-alerter.conf
     make_directories dutycycle-alerter.conf
@@ -100,7 +103,7 @@ start_node() {
 start_alerter() {
     start dutycycle-alerter.service ''
     if [[ -z ${was[$unit_directory/dutycycle-alerter.service]:-} && -z $dry ]]; then
-        to_do "Write /etc/dutycycle/config.yaml; check it: /opt/dutycycle/bin/dutycycle config /etc/dutycycle/config.yaml
+        to_do "Write /etc/dutycycle/config.yaml; check it: /opt/dutycycle/bin/dutycycle-alerter config /etc/dutycycle/config.yaml
   Then: systemctl start dutycycle-alerter"
     fi
 }

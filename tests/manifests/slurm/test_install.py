@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -179,40 +178,59 @@ def test_a_new_program_takes_the_old_ones_place(node: Image, tmp_path: Path) -> 
 
 
 def test_files_that_a_version_no_longer_has_go(node: Image) -> None:
-    node.install("node", "--prolog-dir", "/etc/slurm/other.d")
-    assert node.path("/etc/slurm/other.d/50-dutycycle.sh").exists()
-    assert not node.path(PROLOG).exists()
+    roles = node.tree / "installer/roles.bash"
+    lines = roles.read_text().splitlines()
+    kept = [line for line in lines if "planning enabled" not in line and "etc/exporter.env" not in line]
+    roles.write_text("\n".join(kept) + "\n")
+    assert "removes /etc/systemd/system/multi-user.target.wants/dutycycle-exporter.service" in node.install("node")
+    assert not node.path("/etc/systemd/system/multi-user.target.wants/dutycycle-exporter.service").is_symlink()
+    assert node.path(SETTINGS).exists()  # the operator's
 
 
 # Cut off, and undone.
 
 
+KILL = """\
+unset BASH_ENV
+set -T
+trap 'compgen -G "$KILL_AT" >/dev/null && kill -KILL 0' DEBUG
+"""
+"""Before the first command that finds the file there: whatever the machine's load, the same place."""
+
+
 @pytest.mark.parametrize(
-    "made", ["opt/dutycycle/installed/node.part", "opt/dutycycle/venvs/*/bin", SETTINGS[1:], UNIT[1:]]
+    ("made", "then"),
+    [
+        ("opt/dutycycle/installed/node.part", "uninstall"),
+        ("opt/dutycycle/venvs/*/bin", "install"),
+        (UNIT[1:], "install"),
+        (UNIT[1:], "uninstall"),
+    ],
 )
-@pytest.mark.parametrize("then", ["install", "uninstall"])
-def test_what_was_killed_half_way_can_be_run_again_and_undone(image: Image, made: str, then: str) -> None:
-    process = subprocess.Popen(
-        image.command("node"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+def test_what_was_killed_half_way_can_be_run_again_and_undone(
+    image: Image, tmp_path: Path, made: str, then: str
+) -> None:
+    (tmp_path / "kill.bash").write_text(KILL)
+    environment = {**os.environ, "BASH_ENV": str(tmp_path / "kill.bash"), "KILL_AT": str(image.root / made)}
+    killed = subprocess.run(
+        image.command("node"), env=environment, capture_output=True, timeout=240, start_new_session=True, check=False
     )
-    while not list(image.root.glob(made)):
-        assert process.poll() is None, "it was done before it could be killed"
-        time.sleep(0.001)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert list(image.root.glob(made))
+    assert not image.path(PROLOG).exists()
     if then == "install":
         image.install("node")
         assert files(image) == NODE
         assert image.path(f"/opt/dutycycle/venvs/{image.program()}/.complete").exists()
         assert len(list(image.path("/opt/dutycycle/venvs").iterdir())) == 1
         assert image.install("node").startswith("Nothing to do")
-    image.install("node", "--uninstall", "--purge")
+    image.install("node", "--uninstall", "--purge", "--force")
     assert list(image.root.iterdir()) == []
 
 
 def test_without_purge_configuration_stays_and_it_says_so(node: Image) -> None:
     node.path(SETTINGS).write_text("DUTYCYCLE_EXPORTER_CLUSTER=alps\n")
-    said = node.install("node", "--uninstall")
+    said = node.install("node", "--uninstall", "--force")
     assert files(node) == {
         *(SETTINGS[1:], "etc/dutycycle/prolog.conf"),
         *("opt/dutycycle/installed/node", "opt/dutycycle/installed/shared"),
@@ -222,7 +240,7 @@ def test_without_purge_configuration_stays_and_it_says_so(node: Image) -> None:
     node.install("node")
     assert files(node) == NODE
     assert node.path(SETTINGS).read_text() == "DUTYCYCLE_EXPORTER_CLUSTER=alps\n"
-    node.install("node", "--uninstall")
+    node.install("node", "--uninstall", "--force")
     node.install("node", "--uninstall", "--purge")
     assert list(node.root.iterdir()) == []
 
@@ -231,8 +249,31 @@ def test_what_others_put_there_stays(node: Image) -> None:
     """And so do the directories that it is in."""
     node.write("/etc/dutycycle/slurm.token", "x")
     node.write("/etc/slurm/prolog.d/10-site.sh", "x")
-    assert "/etc/dutycycle, which has files" in node.install("node", "--uninstall", "--purge")
+    assert "/etc/dutycycle, which has files" in node.install("node", "--uninstall", "--purge", "--force")
     assert files(node) == {"etc/dutycycle/slurm.token", "etc/slurm/prolog.d/10-site.sh"}
+
+
+def test_what_was_there_before_the_installation_is_never_purged(image: Image) -> None:
+    """An own configuration; a store's directory with something else, or restored, in it. Also after an upgrade."""
+    image.write("/etc/dutycycle/config.yaml", "# ours\n")
+    image.write("/var/lib/dutycycle/precious", "x")
+    shutil.copytree(SLURM, image.root.parent / "slurm")
+    image.tree = image.root.parent / "slurm"
+    image.install("alerter")
+    upgraded(image, "etc/config.yaml")
+    image.install("alerter")
+    left = image.install("alerter", "--uninstall", "--purge").partition("Left here:")[2]
+    assert f"{image.root}/etc/dutycycle/config.yaml, which was here before" in left
+    assert f"{image.root}/var/lib/dutycycle, which was here before" in left
+    assert files(image) == {"etc/dutycycle/config.yaml", "var/lib/dutycycle/precious"}
+    assert image.path("/etc/dutycycle/config.yaml").read_text() == "# ours\n"
+
+
+def test_drop_ins_stay_and_it_says_so(node: Image) -> None:
+    node.write(f"{UNIT}.d/override.conf", "[Service]\nMemoryMax=1G\n")
+    said = node.install("node", "--uninstall", "--purge", "--force")
+    assert f"{node.root}{UNIT}.d, which systemctl edit made" in said.partition("Left here:")[2]
+    assert files(node) == {f"{UNIT[1:]}.d/override.conf"}
 
 
 def test_uninstalling_what_is_not_installed_is_nothing_to_do(image: Image) -> None:
@@ -243,7 +284,7 @@ def test_uninstalling_what_is_not_installed_is_nothing_to_do(image: Image) -> No
 def test_roles_on_one_machine_leave_each_others_files(node: Image) -> None:
     node.install("discovery")
     node.install("alerter")
-    node.install("node", "--uninstall", "--purge")
+    node.install("node", "--uninstall", "--purge", "--force")
     assert node.path("/usr/lib/sysusers.d/dutycycle.conf").exists()
     assert node.path("/opt/dutycycle/bin/dutycycle-slurm-sd").exists()
     assert node.program("dutycycle")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,7 +40,8 @@ def machine() -> Iterator[Machine]:
 @pytest.fixture
 def wheels() -> Iterator[Path]:
     """Where the machine can read them: pytest's own directories are closed to others, but root reads all."""
-    directory = Path("/tmp") / f"wheels-{os.getpid()}"
+    directory = Path(tempfile.mkdtemp(prefix="wheels-", dir="/tmp"))
+    directory.chmod(0o755)
     yield make_wheels(directory)
     shutil.rmtree(directory)
 
@@ -71,7 +73,7 @@ def test_a_node_from_its_first_installation_to_its_last_file(machine: Machine, w
     install(machine, wheels, "node", tree=tmp_path / "slurm")
     assert machine.asked_of_systemd() == ["daemon-reload", f"try-restart {UNIT}"]
 
-    install(machine, wheels, "node", "--uninstall")
+    install(machine, wheels, "node", "--uninstall", "--force")
     assert machine.asked_of_systemd() == [f"disable --now {UNIT}", "daemon-reload"]
     assert machine.run("id", "-un", "dutycycle") == "dutycycle\n"
     said = install(machine, wheels, "node", "--uninstall", "--purge")
@@ -99,7 +101,7 @@ def test_where_no_systemd_runs_nothing_is_started_and_it_is_said(machine: Machin
     machine.run("rmdir", "/run/systemd/system")
     assert f"{UNIT} begins at the next boot" in install(machine, wheels, "node")
     assert machine.asked_of_systemd() == []
-    install(machine, wheels, "node", "--uninstall", "--purge")
+    install(machine, wheels, "node", "--uninstall", "--purge", "--force")
     assert machine.changed() == ["/run/systemd/system"]
 
 
@@ -110,6 +112,55 @@ def test_a_user_that_was_there_before_stays(machine: Machine, wheels: Path) -> N
     assert machine.run("stat", "-c", "%a %U %G", "/etc/dutycycle/config.yaml") == "640 root dutycycle-alerter\n"
     install(machine, wheels, "alerter", "--uninstall", "--purge")
     assert machine.changed() == []
+
+
+SETTINGS = r"""
+# a comment \
+MAIL_PASSWORD=never read
+  ; another
+MAIL_PASSWORD = two  words\t
+SINGLE='a "b" $c \d'
+DOUBLE="a 'b' \$c \d \"e\"
+f"
+ESCAPED=a\ b\
+c#d
+LATER=a"b"'c'
+EMPTY=
+no assignment
+user=root
+SLURM_CONF=/srv/slurm.conf
+"""
+
+
+def test_its_commands_run_as_the_alerter_with_its_settings_and_nobody_elses_rights(
+    machine: Machine, wheels: Path
+) -> None:
+    """As systemd reads them. The file has passwords, and only root can read it."""
+    install(machine, wheels, "alerter")
+    command = "/opt/dutycycle/bin/dutycycle-alerter"
+    assert machine.run(command, "config") == "1.0\n"
+    machine.write("/etc/dutycycle/alerter.env", SETTINGS.replace("\\t", "\t"), 0o600)
+    env = {"DUTYCYCLE_PROGRAM": "/usr/bin/env"}
+    said = machine.run(command, "--null", environment=env)
+    found = dict(entry.split("=", 1) for entry in said.rpartition("is no name of a variable\n")[2].split("\0")[:-1])
+    assert {name: found.get(name) for name in ("MAIL_PASSWORD", "SINGLE", "DOUBLE", "ESCAPED", "LATER", "EMPTY")} == {
+        "MAIL_PASSWORD": "two  words",
+        "SINGLE": 'a "b" $c \\d',
+        "DOUBLE": "a 'b' $c \\d \"e\"\nf",
+        "ESCAPED": "a bc#d",
+        "LATER": "a\"b\"'c'",
+        "EMPTY": "",
+    }
+    assert (found["user"], found["SLURM_CONF"], found["HOME"]) == ("root", "/srv/slurm.conf", "/var/lib/dutycycle")
+    env["DUTYCYCLE_PROGRAM"] = "/bin/sh"
+    assert machine.run(command, "-c", "id -un; id -gn", environment=env) == "dutycycle-alerter\ndutycycle-alerter\n"
+    assert "CapEff:\t0000000000000000\n" in machine.run(command, "-c", "cat /proc/$$/status", environment=env)
+    machine.run(command, "-c", "cat /etc/dutycycle/alerter.env", environment=env, code=1)
+    others = subprocess.run(
+        machine.command(command, "config", user="dutycycle-alerter"), capture_output=True, text=True, check=False
+    )
+    assert (others.returncode, others.stdout) == (2, "")
+    assert "this is for root" in others.stderr
 
 
 def test_the_alerters_store_outlives_it_unless_purged(machine: Machine, wheels: Path) -> None:
