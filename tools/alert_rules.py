@@ -79,6 +79,11 @@ def _vanished(info: str) -> str:
     return f"max_over_time(count by (cluster) ({info})[1d:10m]) unless count by (cluster) ({info})"
 
 
+TARGETS = "dutycycle-slurm-sd/targets|dutycycle"
+"""How the files are called that our discovery of Slurm's nodes writes: by its unit, and by cron as documented. Files
+that a person writes may be old.
+"""
+
 _FAILURES = 'sum without (reason) (increase(dutycycle_exporter_attribution_failures_total{reason!="earlier_pod"}[15m]))'
 _RESTARTS = 'sum without (reason) (increase(dutycycle_exporter_child_restarts_total{reason!~"released|reload"}[15m]))'
 
@@ -276,6 +281,16 @@ GROUPS = (
                 "exporter are not made{{ end }}.",
                 description="Kubernetes has been about to start it for 30 minutes. Of a node without its exporter "
                 "nothing is known, and no other alert tells.",
+            ),
+            Alert(
+                name="DutycycleDiscoveryStale",
+                severity="warning",
+                wait="5m",
+                # It is written every 5 minutes, also when nothing changed. Told by a Prometheus that scrapes itself.
+                expr=f'time() - prometheus_sd_file_mtime_seconds{{filename=~".*/({TARGETS})[.]json"}} > 3600',
+                summary="Slurm's nodes have not been found for {{ $value | humanizeDuration }}.",
+                description="{{ $labels.filename }} at {{ $labels.instance }} is not written any more. Nodes that are "
+                "new are not scraped, and no other alert tells of them; those that are gone go on being scraped.",
             ),
             Alert(
                 name="DutycycleWatchdog",

@@ -80,6 +80,15 @@ def daemon_set(wanted: str, made: str) -> Series:
     }
 
 
+def targets(written: str, file: str = "/var/lib/dutycycle-slurm-sd/targets.json") -> Series:
+    """When the file of targets was written, as Prometheus says it of itself."""
+    at = f'job="prometheus",instance="127.0.0.1:9090",filename="{file}"'
+    return {f"prometheus_sd_file_mtime_seconds{{{at}}}": written}
+
+
+STOPS = "0+60x60 3600x100 9720+60x20"
+"""A file that is not written from one hour on, for a hundred minutes."""
+
 NOTHING: set[str] = set()
 ALL_DAY = (1, 10, 40, 90, 120, 170)
 
@@ -358,6 +367,27 @@ CASES: dict[str, tuple[Series, Fired]] = {
     "housekeeping fails once": (
         otherwise(well(), {"dutycycle_alerter_task_failures_total housekeeping": "0x60 1x60 1x60"}),
         dict.fromkeys((65, 120, 155, 175), NOTHING),
+    ),
+    # -- Slurm's nodes, by Prometheus itself
+    "nodes are not looked for, and then are": (
+        well() | targets(STOPS),
+        {60: NOTHING, 120: NOTHING, 124: NOTHING, 128: {"DiscoveryStale"}, 160: {"DiscoveryStale"}, 164: NOTHING},
+    ),
+    "they are looked for by cron, and not any more": (
+        well() | targets(STOPS, "/var/lib/prometheus/dutycycle.json"),
+        {120: NOTHING, 128: {"DiscoveryStale"}, 164: NOTHING},
+    ),
+    "nodes are looked for every five minutes": (
+        well() | targets(" ".join(f"{300 * n}x4" for n in range(37))),
+        dict.fromkeys(ALL_DAY, NOTHING),
+    ),
+    "slurmctld is away for half an hour": (
+        well() | targets("0+60x60 3600x30 5520+60x120"),
+        dict.fromkeys((90, 95, 100, 150), NOTHING),
+    ),
+    "another's targets are old": (
+        well() | targets("0x180", "/etc/prometheus/nodes.json") | targets("0x180", "/etc/prometheus/my-dutycycle.json"),
+        dict.fromkeys(ALL_DAY, NOTHING),
     ),
     # -- Kubernetes, by kube-state-metrics
     "an exporter's pod finds no room, and then does": (

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.dashboards.answers.contract import metrics
 from tests.dashboards.answers.names import names
 from tests.prometheus.server import PrometheusServer
-from tools.alert_rules import ALERTERS, ALERTS, CLUSTER, EXPORTERS
+from tools.alert_rules import ALERTERS, ALERTS, CLUSTER, EXPORTERS, TARGETS
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "runbooks"
@@ -24,6 +25,7 @@ OTHERS = {
     "up": frozenset(("job", "instance", "app_kubernetes_io_name")),
     "ALERTS": frozenset(("alertname", "alertstate", "severity", "job", "instance")),
     "ALERTS_FOR_STATE": frozenset(("alertname", "severity")),
+    "prometheus_sd_file_mtime_seconds": frozenset(("job", "instance", "filename")),
     # kube-state-metrics'.
     "kube_pod_status_phase": frozenset(("namespace", "pod", "phase")),
     "kube_daemonset_status_desired_number_scheduled": frozenset(("namespace", "daemonset")),
@@ -83,7 +85,18 @@ def test_our_examples_call_their_scrape_jobs_so() -> None:
         for path in (ROOT / "manifests").rglob("*.y*ml")
         for name in re.findall(r"^\s*-? ?job_name: (\S+)$", path.read_text(), re.M)
     }
-    assert {bool(re.fullmatch(EXPORTERS, job)) + 2 * bool(re.fullmatch(ALERTERS, job)) for job in jobs} == {1, 2}
+    own = jobs - {"prometheus"}
+    assert {bool(re.fullmatch(EXPORTERS, job)) + 2 * bool(re.fullmatch(ALERTERS, job)) for job in own} == {1, 2}
+
+
+def test_our_example_for_slurm_scrapes_what_says_how_old_its_targets_are() -> None:
+    """And the rule knows the file by its name."""
+    config = yaml.safe_load((ROOT / "manifests/slurm/prometheus.yml").read_text())
+    jobs = {job["job_name"]: job for job in config["scrape_configs"]}
+    assert jobs["prometheus"]["static_configs"] == [{"targets": ["127.0.0.1:9090"]}]
+    files = [file for each in jobs["dutycycle-exporter"]["file_sd_configs"] for file in each["files"]]
+    assert files
+    assert all(re.fullmatch(f".*/({TARGETS})[.]json", file) for file in files)
 
 
 @pytest.mark.parametrize("where", ASKED)
