@@ -38,11 +38,22 @@ class Stage:
         return self.arguments | self.env
 
 
+@dataclass(frozen=True)
+class Surroundings:
+    """What of the machine commands of a build can see: two machines differ in it."""
+
+    host: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
 class Build:
     """One build: `bases` gives the root of an image by its name, stages are made in `scratch`."""
 
-    def __init__(self, context: Context, bases: Callable[[str], Path], scratch: Path) -> None:
+    def __init__(
+        self, context: Context, bases: Callable[[str], Path], scratch: Path, surroundings: Surroundings | None = None
+    ) -> None:
         self._context = context
+        self._surroundings = surroundings or Surroundings()
         self._bases = bases
         self._scratch = scratch
         self._stages: dict[str, Stage] = {}
@@ -132,9 +143,10 @@ class Build:
             capabilities=True,
             memory=(),
             mounts=[Mount(path, f"{machine.BELOW}{path}") for path in access.files],
+            host=self._surroundings.host,
         )
         home = {"HOME": "/root" if stage.user[0] == 0 else "/"}
-        environment = home | stage.variables | access.environment
+        environment = home | {**self._surroundings.environment} | stage.variables | access.environment
         done = subprocess.run(
             command(stage.root, argv, confinement, environment=environment, workdir=stage.workdir),
             stdin=subprocess.DEVNULL,

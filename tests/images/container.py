@@ -40,6 +40,8 @@ class Confinement:
     memory: Sequence[str] = ("/tmp",)
     """Paths that are empty, in memory and open to `user`."""
     mounts: Sequence[Mount] = ()
+    host: str = ""
+    """A host name of its own."""
 
 
 def command(
@@ -54,9 +56,20 @@ def command(
     as_whom.append("--pdeathsig=KILL")
     with_what = ["env", "-i", f"--chdir={workdir}", *(f"{name}={value}" for name, value in environment.items())]
     entered = ["chroot", str(root), *as_whom, *with_what, *argv]
-    script = "\n".join(["set -eu", *_mounting(root, confinement), f"exec {shlex.join(entered)}"])
+    named = [f"printf %s {shlex.quote(confinement.host)} > /proc/sys/kernel/hostname"] if confinement.host else []
+    script = "\n".join(["set -eu", *named, *_mounting(root, confinement), f"exec {shlex.join(entered)}"])
     return [
-        *("unshare", "--mount", "--pid", "--ipc", "--fork", "--kill-child", "--propagation=private", "--"),
+        *(
+            "unshare",
+            *(["--uts"] if named else []),
+            "--mount",
+            "--pid",
+            "--ipc",
+            "--fork",
+            "--kill-child",
+            "--propagation=private",
+            "--",
+        ),
         *("/bin/sh", "-c", script),
     ]
 

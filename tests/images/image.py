@@ -15,12 +15,14 @@ from pathlib import Path
 
 from tests.images import building, container, context, dockerfile
 from tests.images.base import base
-from tests.images.building import Build
+from tests.images.building import Build, Surroundings
 from tests.images.context import Context
 from tests.images.store import Store
 
 REPOSITORY = Path(__file__).parents[2]
 STORE = Path(sys.prefix) / "images"
+ELSEWHERE = Surroundings(host="elsewhere", environment={"TZ": "XXX-13"})
+"""Where a second image is built: by the clock on its wall it is mostly tomorrow."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ def arguments() -> dict[str, str]:
 
 
 def build(component: str, store: Store, *, like: Image | None = None) -> Image:
-    """The image of `exporter` or `alerter`; with `like`, a second one that is told the same."""
+    """The image of `exporter` or `alerter`; with `like`, a second one that is told the same, elsewhere."""
     path = REPOSITORY / component / "Dockerfile"
     text = path.read_text()
     seen = Context(REPOSITORY)
@@ -84,7 +86,7 @@ def build(component: str, store: Store, *, like: Image | None = None) -> Image:
         started = time.monotonic()
         scratch = directory / "stages"
         scratch.mkdir()
-        stage = Build(seen, lambda _: root, scratch).run(text, given)
+        stage = Build(seen, lambda _: root, scratch, ELSEWHERE if like else None).run(text, given)
         stage.root.rename(directory / "root")
         building.remove(scratch)
         config = {name: getattr(stage, name) for name in _FIELDS}

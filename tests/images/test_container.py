@@ -47,6 +47,7 @@ def said(root: Path, script: str, confinement: Confinement) -> str:
             Confinement(user=(0, 0), mounts=[Mount(Path(__file__).parent, "/in")]),
             "Read-only file system",
         ),
+        ("uname -n", Confinement(host="elsewhere"), "elsewhere"),
         ("echo $HOME$USER$LD_LIBRARY_PATH.", Confinement(), "."),
         ("ps -e 2>/dev/null | wc -l; ls /proc | grep -c '^[0-9]'", Confinement(), "3"),
     ],

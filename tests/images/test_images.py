@@ -140,10 +140,11 @@ def test_what_engines_are_told(image: Image, component: str) -> None:
     assert image.env["PATH"].startswith("/opt/dutycycle/bin:")
     prefix = "org.opencontainers.image."
     labels = {name.removeprefix(prefix): value for name, value in image.labels.items()}
-    assert labels.keys() == {"title", "description", "version", "revision", "licenses"}
+    assert labels.keys() == {"title", "description", "version", "revision", "licenses", "base.name"}
     assert labels["title"] == f"dutycycle-{component}"
     assert labels["version"] == dutycycle_alerter.__version__
     assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?|unknown", labels["revision"])
+    assert labels["base.name"] == "debian:trixie-slim"
     assert labels["licenses"] == "Apache-2.0"
     ports = {"exporter": (9836,), "alerter": (9837,)}
     commands = {"exporter": (("dutycycle-exporter",), ()), "alerter": (("dutycycle",), ("serve",))}
