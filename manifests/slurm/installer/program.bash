@@ -80,6 +80,31 @@ plan_program() {
     planning link - "../venvs/${venv##*/}/bin/$2" "/opt/dutycycle/bin/$2"
 }
 
+# The environment before this one stays until the next upgrade: it is the way back.
+keep_previous() {
+    local path now
+    now=$(readlink -- "$root/opt/dutycycle/bin/$1" || true)
+    now=${now#../venvs/}
+    now=$venvs/${now%%/*}
+    for path in "${order[@]}"; do
+        [[ ${kind[$path]} == tree ]] || continue
+        [[ $now != "$venv" && $path != "$now" ]] || planning_tree "$path"
+    done
+}
+
+# The new program reads the operator's configuration, as the alerter's user, before it takes the old one's place.
+check_configuration() {
+    local said config=/etc/dutycycle/config.yaml
+    [[ -z $dry && -z $root && -n ${was[$unit_directory/dutycycle-alerter.service]:-} && -r $config ]] || return 0
+    [[ $(readlink -f -- /opt/dutycycle/bin/dutycycle || true) != "$venv"/* ]] || return 0
+    said=$(DUTYCYCLE_PROGRAM=$venv/bin/dutycycle "$here/dutycycle-alerter" config "$config" 2>&1) || {
+        rm -rf -- "$venv"
+        [[ -n $interrupted ]] || rm -f -- "$records/$role.part"
+        problem "the new version does not accept $config, and the old one runs on: $said"
+    }
+    checked
+}
+
 build_program() {
     local list=$wheels/$1.txt here_venv=$root$venv
     if [[ -e $here_venv/.complete ]]; then

@@ -46,6 +46,7 @@ plan_alerter() {
     planning conf 0640 "$here/etc/config.yaml" /etc/dutycycle/config.yaml
     planning conf 0600 "$here/etc/alerter.env" /etc/dutycycle/alerter.env
     plan_program alerter dutycycle
+    keep_previous dutycycle
     planning file 0755 "$here/dutycycle-alerter" /opt/dutycycle/bin/dutycycle-alerter
     planning file 0644 "$here/systemd/dutycycle-alerter.service" $unit_directory/dutycycle-alerter.service
     planning enabled - ../dutycycle-alerter.service $unit_directory/multi-user.target.wants/dutycycle-alerter.service
@@ -81,6 +82,7 @@ install_alerter() {
     # Before anything of ours is made below it.
     remember "$(whose_is /var/lib/dutycycle state)" - /var/lib/dutycycle
     build_program alerter
+    check_configuration
     place_all
     remember runtime - /var/cache/dutycycle
     make_user dutycycle-alerter dutycycle-alerter.conf

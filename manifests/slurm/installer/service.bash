@@ -65,8 +65,21 @@ start() {
     if [[ -z ${was[/etc/systemd/system/$unit]:-} ]]; then
         [[ $first != start ]] || attempt start "$unit"
     elif [[ -n $units_changed || -n $restart || -n $interrupted ]]; then
-        attempt try-restart "$unit"
+        restart_and_look "$unit"
     fi
+}
+
+# An upgraded program that ends at once is told; the unit would try again for ever.
+restart_and_look() {
+    local ran=''
+    ! systemctl is-active --quiet "$1" || ran=yes
+    attempt try-restart "$1"
+    [[ -n $ran ]] || return 0
+    sleep 2
+    systemctl is-active --quiet "$1" || {
+        error "$1 was restarted and does not run: see journalctl -u $1"
+        exit 1
+    }
 }
 
 attempt() {

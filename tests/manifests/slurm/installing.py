@@ -25,14 +25,14 @@ PYTHON = next((python for python in ("/usr/bin/python3", _BASE) if _suits(python
 """One that can make environments: the system's, else that of the tests. Empty where there is none."""
 
 
-def make_wheels(directory: Path, version: str = "1.0", tags: str = "py3-none-any") -> Path:
-    """A wheel of a project that has our programs, and the lists that name it."""
+def make_wheels(directory: Path, version: str = "1.0", tags: str = "py3-none-any", also: str = "") -> Path:
+    """A wheel of a project that has our programs, which say their version, and the lists that name it."""
     directory.mkdir(exist_ok=True)
     wheel = directory / f"dutycycle-{version}-{tags}.whl"
     info = f"dutycycle-{version}.dist-info"
     extras = "Provides-Extra: exporter\nProvides-Extra: alerter\n"
     files = {
-        "dutycycle_empty.py": f"def main():\n    print('{version}')\n",
+        "dutycycle_empty.py": f"def main():\n    print('{version}')\n    {also}\n",
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: dutycycle\nVersion: {version}\n{extras}",
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: {tags}\n",
         f"{info}/entry_points.txt": (

@@ -177,6 +177,19 @@ def test_a_new_program_takes_the_old_ones_place(node: Image, tmp_path: Path) -> 
     assert environments == [node.program()] != [before]
 
 
+def test_the_alerters_previous_program_stays_as_the_way_back(image: Image, tmp_path: Path) -> None:
+    made = []
+    for version in ("1.0", "2.0", "3.0"):
+        image.wheels = make_wheels(tmp_path / version, version)
+        image.install("alerter")
+        made.append(image.program("dutycycle"))
+    assert {path.name for path in image.path("/opt/dutycycle/venvs").iterdir()} == set(made[1:])
+    assert image.install("alerter").startswith("Nothing to do")
+    assert {path.name for path in image.path("/opt/dutycycle/venvs").iterdir()} == set(made[1:])
+    image.install("alerter", "--uninstall", "--purge")
+    assert list(image.root.iterdir()) == []
+
+
 def test_files_that_a_version_no_longer_has_go(node: Image) -> None:
     roles = node.tree / "installer/roles.bash"
     lines = roles.read_text().splitlines()

@@ -18,6 +18,7 @@ from .installing import INSTALL, PYTHON, make_wheels
 from .machine import SLURM
 
 UNIT = "dutycycle-exporter.service"
+RESTART = [f"is-active --quiet {UNIT}", f"try-restart {UNIT}", f"is-active --quiet {UNIT}"]
 ACCOUNTS = Path("/etc/passwd")
 
 
@@ -65,13 +66,13 @@ def test_a_node_from_its_first_installation_to_its_last_file(machine: Machine, w
 
     make_wheels(wheels, "2.0")
     install(machine, wheels, "node")
-    assert machine.asked_of_systemd() == ["daemon-reload", f"try-restart {UNIT}"]
+    assert machine.asked_of_systemd() == ["daemon-reload", *RESTART]
 
     shutil.copytree(SLURM, tmp_path / "slurm")
     with (tmp_path / "slurm/systemd" / UNIT).open("a") as unit:
         unit.write("# newer\n")
     install(machine, wheels, "node", tree=tmp_path / "slurm")
-    assert machine.asked_of_systemd() == ["daemon-reload", f"try-restart {UNIT}"]
+    assert machine.asked_of_systemd() == ["daemon-reload", *RESTART]
 
     install(machine, wheels, "node", "--uninstall", "--force")
     assert machine.asked_of_systemd() == [f"disable --now {UNIT}", "daemon-reload"]
@@ -92,7 +93,7 @@ def test_a_restart_that_failed_is_made_up_for(machine: Machine, wheels: Path) ->
     machine.write("/usr/local/bin/systemctl", systemctl, 0o755)
     machine.asked_of_systemd()
     install(machine, wheels, "node")
-    assert machine.asked_of_systemd() == ["daemon-reload", f"try-restart {UNIT}"]
+    assert machine.asked_of_systemd() == ["daemon-reload", *RESTART]
     install(machine, wheels, "node")
     assert machine.asked_of_systemd() == []
 
@@ -161,6 +162,36 @@ def test_its_commands_run_as_the_alerter_with_its_settings_and_nobody_elses_righ
     )
     assert (others.returncode, others.stdout) == (2, "")
     assert "this is for root" in others.stderr
+
+
+def test_a_version_that_does_not_accept_the_configuration_never_runs(machine: Machine, wheels: Path) -> None:
+    """It is asked as the alerter's user, with the passwords; what runs goes on."""
+    install(machine, wheels, "alerter")
+    machine.write("/etc/dutycycle/alerter.env", "MAIL_PASSWORD=x\n", 0o600)
+    program = machine.run("readlink", "/opt/dutycycle/bin/dutycycle")
+    machine.asked_of_systemd()
+    asks = "import os, sys; print(os.getuid() > 0, os.environ['MAIL_PASSWORD'], *sys.argv[1:]); sys.exit({})"
+    make_wheels(wheels, "2.0", also=asks.format(2))
+    said = install(machine, wheels, "alerter", code=3)
+    assert "the new version does not accept /etc/dutycycle/config.yaml" in said
+    assert "True x config /etc/dutycycle/config.yaml" in said
+    assert machine.asked_of_systemd() == []
+    assert machine.run("readlink", "/opt/dutycycle/bin/dutycycle") == program
+    assert machine.run("ls", "/opt/dutycycle/venvs") == f"{program.split('/')[2]}\n"
+    make_wheels(wheels, "2.0", also=asks.format(0))
+    install(machine, wheels, "alerter")
+    assert machine.run("readlink", "/opt/dutycycle/bin/dutycycle") != program
+
+
+def test_what_runs_no_more_after_its_upgrade_is_told(machine: Machine, wheels: Path) -> None:
+    install(machine, wheels, "node")
+    make_wheels(wheels, "2.0")
+    systemctl = machine.read("/usr/local/bin/systemctl")
+    dies = f"{systemctl}case $1 in try-restart) touch /run/died ;; is-active) [ ! -e /run/died ] ;; esac\n"
+    machine.write("/usr/local/bin/systemctl", dies, 0o755)
+    assert f"{UNIT} was restarted and does not run: see journalctl -u {UNIT}" in install(
+        machine, wheels, "node", code=1
+    )
 
 
 def test_the_alerters_store_outlives_it_unless_purged(machine: Machine, wheels: Path) -> None:
