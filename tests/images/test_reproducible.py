@@ -18,7 +18,7 @@ EPOCH = 1580601600
     "component",
     [
         "exporter",
-        # Minutes, most of them for packages that the exporter does not have.
+        # Another minute, and 400 MB, for packages that the exporter does not have.
         pytest.param("alerter", marks=pytest.mark.soak),
     ],
 )
