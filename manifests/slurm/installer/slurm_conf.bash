@@ -156,13 +156,14 @@ check_slurm_without_ours() {
 }
 
 ask_slurm() {
-    local scontrol
+    local scontrol said
     [[ -z $root ]] || return 0
     [[ -z $slurm_conf ]] || export SLURM_CONF=$slurm_conf
-    for scontrol in "$(command -v scontrol || true)" "$slurmd_prefix/bin/scontrol" /opt/slurm/bin/scontrol; do
-        if [[ -x $scontrol ]]; then
-            # All or nothing: half an answer would be an answer.
-            said=$(timeout 10 "$scontrol" show config 2>/dev/null) && printf '%s\n' "$said" || true
+    # First that of the slurmd that runs: another one may be of another Slurm.
+    for scontrol in "$slurmd_prefix/bin/scontrol" "$(command -v scontrol || true)" /opt/slurm/bin/scontrol; do
+        # All or nothing: half an answer would be an answer.
+        if [[ -x $scontrol ]] && said=$(timeout 10 "$scontrol" show config 2>/dev/null); then
+            printf '%s\n' "$said"
             return 0
         fi
     done

@@ -212,6 +212,25 @@ def test_what_slurm_runs_by_counts_before_its_file(machine: Machine, wheels: Pat
     assert machine.run("test", "-x", "/etc/slurm/prolog.d/50-dutycycle.sh") == ""
 
 
+def test_a_slurmd_that_runs_tells_where_its_configuration_and_its_scontrol_are(machine: Machine, wheels: Path) -> None:
+    """Neither is where one would look, and sudo keeps SLURM_CONF and the PATH back."""
+    install(machine, wheels, "node")
+    machine.write("/srv/slurm/bin/scontrol", "#!/bin/sh\necho 'Epilog[0]    = /etc/slurm/epilog.d/*'\n", 0o755)
+    machine.write("/srv/etc/slurm.conf", "Prolog=/etc/slurm/prolog.d/*\n")
+    machine.run("install", "-D", "/bin/bash", "/srv/slurm/sbin/slurmd")
+    command = machine.command("/srv/slurm/sbin/slurmd", "-c", "echo runs; read -r", "-f", "/srv/etc/slurm.conf")
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as slurmd:
+        assert slurmd.stdout is not None
+        assert slurmd.stdout.readline() == b"runs\n"
+        said = install(machine, wheels, "node", "--uninstall", code=3)
+        slurmd.communicate(b"\n", timeout=60)
+    assert "Slurm still has Prolog=/etc/slurm/prolog.d/*" in said
+    assert "Slurm still has Epilog=/etc/slurm/epilog.d/*" in said
+    assert "Take that line out of /srv/etc/slurm.conf" in said
+    # It runs no more, and there is nothing else to ask.
+    assert "neither slurm.conf nor scontrol was found" in install(machine, wheels, "node", "--uninstall", code=3)
+
+
 @pytest.mark.usefixtures("root")
 def test_it_is_for_root() -> None:
     command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(INSTALL), "node"]
