@@ -231,6 +231,25 @@ def test_a_slurmd_that_runs_tells_where_its_configuration_and_its_scontrol_are(m
     assert "neither slurm.conf nor scontrol was found" in install(machine, wheels, "node", "--uninstall", code=3)
 
 
+def test_a_directory_that_nodes_share_is_told_and_one_of_the_nodes_own_is_not(machine: Machine, wheels: Path) -> None:
+    shared = '#!/bin/sh\ncase "$*" in "-f "*/etc/*) echo nfs ;; *) exec /usr/bin/stat "$@" ;; esac\n'
+    machine.write("/usr/local/bin/stat", shared, 0o755)
+    told = "/etc/slurm/prolog.d is on a file system that nodes share"
+    assert told in install(machine, wheels, "node")
+    own = ("--prolog-dir", "/opt/dutycycle/prolog.d", "--epilog-dir", "/opt/dutycycle/epilog.d", "--force")
+    assert "nodes share" not in install(machine, wheels, "node", *own)
+
+
+def test_an_image_that_an_ordinary_user_filled_is_to_be_packed_as_roots(machine: Machine, wheels: Path) -> None:
+    machine.run("install", "-d", "-o", "nobody", "/srv/image")
+    own = ("--wheels", str(wheels), "--python", PYTHON, "--root", "/srv/image")
+    nobody = ("setpriv", "--reuid=nobody", "--regid=65534", "--clear-groups")
+    command = machine.command(*nobody, str(INSTALL), "node", *own)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "belongs to nobody: pack /srv/image with root as the owner" in done.stdout
+
+
 @pytest.mark.usefixtures("root")
 def test_it_is_for_root() -> None:
     command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(INSTALL), "node"]
