@@ -96,9 +96,10 @@ keep_previous() {
 check_configuration() {
     local said config=/etc/dutycycle/config.yaml
     [[ -z $dry && -z $root && -n ${was[$unit_directory/dutycycle-alerter.service]:-} && -r $config ]] || return 0
-    [[ $(readlink -f -- /opt/dutycycle/bin/dutycycle || true) != "$venv"/* ]] || return 0
+    [[ $(readlink -- /opt/dutycycle/bin/dutycycle || true) != "../venvs/${venv##*/}/"* ]] || return 0
     said=$(DUTYCYCLE_PROGRAM=$venv/bin/dutycycle "$here/dutycycle-alerter" config "$config" 2>&1) || {
-        rm -rf -- "$venv"
+        # Only what this run made: it may be the way back.
+        [[ -z $restart ]] || rm -rf -- "$venv"
         [[ -n $interrupted ]] || rm -f -- "$records/$role.part"
         problem "the new version does not accept $config, and the old one runs on: $said"
     }

@@ -170,6 +170,7 @@ def test_a_version_that_does_not_accept_the_configuration_never_runs(machine: Ma
     machine.write("/etc/dutycycle/alerter.env", "MAIL_PASSWORD=x\n", 0o600)
     program = machine.run("readlink", "/opt/dutycycle/bin/dutycycle")
     machine.asked_of_systemd()
+    first = (wheels / "alerter.txt").read_text()
     asks = "import os, sys; print(os.getuid() > 0, os.environ['MAIL_PASSWORD'], *sys.argv[1:]); sys.exit({})"
     make_wheels(wheels, "2.0", also=asks.format(2))
     said = install(machine, wheels, "alerter", code=3)
@@ -178,6 +179,12 @@ def test_a_version_that_does_not_accept_the_configuration_never_runs(machine: Ma
     assert machine.asked_of_systemd() == []
     assert machine.run("readlink", "/opt/dutycycle/bin/dutycycle") == program
     assert machine.run("ls", "/opt/dutycycle/venvs") == f"{program.split('/')[2]}\n"
+    # What runs is not asked, and never taken away.
+    machine.run("mv", "/opt", "/srv/opt")
+    machine.run("ln", "-s", "/srv/opt", "/opt")
+    machine.write(f"/opt/dutycycle/{program.strip()[3:]}", "#!/bin/sh\nexit 2\n", 0o755)
+    (wheels / "alerter.txt").write_text(first)
+    assert install(machine, wheels, "alerter").startswith("Nothing to do")
     make_wheels(wheels, "2.0", also=asks.format(0))
     install(machine, wheels, "alerter")
     assert machine.run("readlink", "/opt/dutycycle/bin/dutycycle") != program
