@@ -36,7 +36,8 @@ find_slurmd() {
     local process words=() index name
     [[ -z $root ]] || return 0
     for process in /proc/[0-9]*; do
-        read -r name 2>/dev/null < "$process/comm" && [[ $name == slurmd ]] || continue
+        { read -r name < "$process/comm"; } 2>/dev/null || continue
+        [[ $name == slurmd ]] || continue
         # Not one of a container, which has files of its own.
         [[ $(readlink -- "$process/ns/mnt") == "$(readlink -- /proc/self/ns/mnt)" ]] || continue
         slurmd_prefix=$(readlink -- "$process/exe") || continue
