@@ -62,10 +62,27 @@ class Blind:
         return min(self.until, hold.until) - max(self.since, hold.since) + interval
 
 
+@dataclass(frozen=True)
+class Unscraped:
+    """A time in which nobody read any exporter, in Unix seconds: what one counts meanwhile is read afterwards, but for
+    what ended within.
+    """
+
+    since: float
+    until: float
+
+    def of(self, _node: str, hold: Hold, interval: float) -> float:
+        """What of a GPU's hold is not in the ledger."""
+        assert hold.until is not None
+        if not self.since <= hold.until <= self.until:
+            return 0.0
+        return hold.until - max(self.since, hold.since) + interval
+
+
 def bounds(
     runs: Mapping[Life, AccountedRun],
     holds: Mapping[Life, Mapping[PlaceInSlurm, Hold]],
-    blind: Sequence[Blind],
+    blind: Sequence[Blind | Unscraped],
     interval: float,
 ) -> dict[int, tuple[float, float]]:
     """Least and most GPU-seconds that the ledger may have of each job, where Slurm has accounted for these runs.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,7 +17,7 @@ from tests.fakes.pci import CONTROLLER_3D
 from tests.slurm.cluster import GPUS, NODES
 from tests.slurm.exporters import driver_information
 
-from .accounts import Blind
+from .accounts import Blind, Unscraped
 from .cases import CASES
 from .loads import Loads, PlaceInSlurm
 from .prometheus import ForgetfulPrometheus
@@ -43,8 +43,8 @@ class ClusterSite:
         self.time_scale = time_scale
         self.slurm = cluster
         self.site = Site(directory, libraries, time_scale)
-        self.blind: list[Blind] = []
-        """When exporters were dead: what they did not see is not in the ledger."""
+        self.blind: list[Blind | Unscraped] = []
+        """When exporters were dead, or not read: what nobody saw is not in the ledger."""
 
         self._dead_since: dict[str, float] = {}
         self._stack = ExitStack()
@@ -139,6 +139,18 @@ class ClusterSite:
         exporter.start()
         wait_for(lambda: "\ngpu_visible{" in exporter.metrics(), f"{exporter.name} has read NVML", within=PATIENCE)
         self.blind.append(Blind(node, self._dead_since.pop(node), time.time()))
+
+    @contextmanager
+    def frozen_prometheus(self) -> Iterator[None]:
+        """It accepts connections, and says nothing; nor does it scrape."""
+        since = time.time()
+        self.prometheus.freeze()
+        try:
+            yield
+        finally:
+            self.prometheus.thaw()
+            # Its next scrape is an interval away.
+            self.blind.append(Unscraped(since, time.time() + INTERVAL / self.time_scale))
 
     # What it says
 

@@ -123,10 +123,8 @@ def slurm_away_changes_nothing(site: ClusterSite) -> None:
 
 
 def prometheus_frozen_changes_nothing(site: ClusterSite) -> None:
-    with nothing_changes(site, "Prometheus accepts connections and says nothing"):
-        site.prometheus.freeze()
+    with nothing_changes(site, "Prometheus accepts connections and says nothing"), site.frozen_prometheus():
         stay_away(site, {site.prometheus.url})
-        site.prometheus.thaw()
 
 
 def exporters_dead_change_nothing(site: ClusterSite) -> None:
