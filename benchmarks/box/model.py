@@ -156,7 +156,7 @@ class Told:
 
 @dataclass(frozen=True)
 class SeenIncident:
-    """An incident as the store has it at the end. `told` is its whole story; `contributing` all rules that ever were."""
+    """An incident as the store has it at the end. `told` is its story, `contributing` all rules that ever were."""
 
     id: int
     kind: str
@@ -177,7 +177,7 @@ class SeenIncident:
 
 @dataclass(frozen=True)
 class Message:
-    """What a receiver was sent: `sink` is `mail`, `slack`, ...; `to` the address or channel, `workloads` it speaks of."""
+    """What a receiver was sent: `sink` is `mail` or `slack`, `to` the address or channel, `workloads` it speaks of."""
 
     at: float
     sink: str
