@@ -1,0 +1,234 @@
+"""What a benchmark found, for people and for RESULTS.md: one row a figure, with the day, the machine and the versions.
+
+    parser = argparse.ArgumentParser(...)
+    results.arguments(parser)
+    ...
+    results.report([Row("a scrape of 8 GPUs, p50", "3.7 ms", versions=versions("prometheus-client"))], arguments)
+
+`report` prints the rows as a table and writes them into benchmarks/RESULTS.md, where a row of the same machine, command
+and subject takes the place of the older one. Nothing is written with `--quick` (its figures say little) or
+`--no-record`. A machine is one letter there, and what it is stands at the top of the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import platform
+import re
+import string
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+FILE = Path(__file__).resolve().parent / "RESULTS.md"
+HEADER = ("date", "machine", "versions", "what", "figure", "by")
+SECTIONS = ("Measured figures", "Fleet in a box", "Real runs", "Chaos", "Fuzz", "On real GPUs")
+_MACHINE = re.compile(r"^Machine ([A-Z]): (.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One finding: what was measured, the figure in words with its unit, and what measured it (this program, if empty).
+
+    `versions` are those of the parts that the figure depends on, ours apart.
+    """
+
+    what: str
+    figure: str
+    by: str = ""
+    versions: str = ""
+
+
+class ResultsError(Exception):
+    """RESULTS.md cannot be written: which file, and why."""
+
+
+def arguments(parser: argparse.ArgumentParser, *, quick: bool = True) -> None:
+    """What every benchmark's command line has."""
+    if quick:
+        parser.add_argument(
+            "--quick", action="store_true", help="that it works; its figures say little and are not kept"
+        )
+    parser.add_argument("--no-record", action="store_true", help="leave benchmarks/RESULTS.md as it is")
+
+
+def report(rows: Sequence[Row], options: argparse.Namespace, *, section: str = SECTIONS[0]) -> None:
+    """Print the rows, and write them into RESULTS.md unless the command line says otherwise. Raises ResultsError."""
+    rows = [Row(row.what, row.figure, row.by or f"`{program()}`", row.versions) for row in rows]
+    show(("what", "figure"), [(row.what, row.figure) for row in rows])
+    if not (getattr(options, "quick", False) or options.no_record):
+        record(rows, section=section)
+        print(f"written to {FILE.relative_to(FILE.parent.parent)}: {len(rows)} rows", file=sys.stderr)
+
+
+def show(header: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> None:
+    """A table on stdout, as wide as the terminal; None is a dash."""
+    table = Table(*header, title=title or None, title_justify="left")
+    for row in rows:
+        table.add_row(*("-" if cell is None else str(cell) for cell in row))
+    # A file or a pipe has no width of its own: whole lines are worth more there than a frame that fits.
+    console = Console() if sys.stdout.isatty() else Console(width=240)
+    console.print(table)
+
+
+def record(rows: Iterable[Row], *, section: str = SECTIONS[0], file: Path = FILE, machine: str = "") -> None:
+    """Write rows of today into the section's table. `machine` describes another one than this. Raises ResultsError."""
+    machine = machine or describe_machine()
+    today = datetime.now(UTC).strftime("%Y-%m-%d")
+    try:
+        with _locked(file.parent):
+            text, letter = _with_machine(file.read_text(), machine)
+            for row in rows:
+                text = _with_row(text, section, (today, letter, row.versions, row.what, row.figure, row.by), file)
+            _replace(file, text)
+    except OSError as error:
+        raise ResultsError(f"{file}: {error.strerror}") from error
+
+
+def program() -> str:
+    """How this program was started, as a reader would start it: without the interpreter's options and --no-record."""
+    words = iter(sys.orig_argv[1:])
+    for word in words:
+        if word == "-m":
+            shown = f"python -m {next(words)}"
+            break
+        if word in {"-W", "-X"}:
+            next(words)
+        elif not word.startswith("-"):
+            path, root = Path(word).resolve(), FILE.parent.parent
+            shown = str(path.relative_to(root)) if path.is_relative_to(root) else path.name
+            break
+    else:
+        shown = "python"
+    return " ".join((shown, *(word for word in words if word != "--no-record")))
+
+
+def versions(*distributions: str) -> str:
+    """Installed versions, for a row: `numpy 2.4.6, msgspec 0.22.0`."""
+    found = []
+    for name in distributions:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    return ", ".join(found)
+
+
+def command_version(command: str, argument: str = "--version") -> str:
+    """`Prometheus 2.42.0` of a command that says so; empty where it cannot be started."""
+    try:
+        done = subprocess.run([command, argument], capture_output=True, text=True, timeout=30, check=False)
+    except OSError:
+        return ""
+    said = re.search(r"\d+(?:\.\d+)+", done.stdout + done.stderr)
+    return f"{Path(command).name.capitalize()} {said[0]}" if said else ""
+
+
+def describe_machine() -> str:
+    """This machine in words: cores, memory, system, Python, GPUs."""
+    cores = len(os.sched_getaffinity(0))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    system = platform.freedesktop_os_release()
+    name = " ".join(filter(None, (system.get("NAME", "Linux").split()[0], system.get("VERSION_ID", ""))))
+    python = platform.python_version()
+    return f"{cores} cores of {_processor()}, {memory:.0f} GiB of memory, {name}, Python {python}, {_gpus()}"
+
+
+def _processor() -> str:
+    found = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return re.sub(r"\s+", " ", found[1]).strip() if found else platform.machine()
+
+
+def _gpus() -> str:
+    try:
+        done = subprocess.run(
+            ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "no GPU"
+    names = done.stdout.split("\n")[:-1]
+    return ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names)) or "no GPU"
+
+
+def _with_machine(text: str, description: str) -> tuple[str, str]:
+    """The text with the machine in its list, and the machine's letter."""
+    known = {found[2]: found for found in _MACHINE.finditer(text)}
+    if description in known:
+        return text, known[description][1]
+    taken = {found[1] for found in known.values()}
+    letter = next(letter for letter in string.ascii_uppercase if letter not in taken)
+    line = f"Machine {letter}: {description}"
+    if not known:
+        at = text.index("\n| ")
+        return f"{text[:at]}\n{line}\n{text[at:]}", letter
+    last = max(found.end() for found in known.values())
+    return f"{text[:last]}\n\n{line}{text[last:]}", letter
+
+
+def _with_row(text: str, section: str, cells: tuple[str, ...], file: Path) -> str:
+    """The text with one row more, or with another in its place."""
+    lines = text.split("\n")
+    begin = next((i for i, line in enumerate(lines) if re.fullmatch(rf"#+ {re.escape(section)}", line)), None)
+    if begin is None:
+        if section not in SECTIONS:
+            raise ResultsError(f"{file}: there is no section {section!r}: one of {', '.join(SECTIONS)}")
+        lines += [f"## {section}", "", _line(HEADER), "|---" * len(HEADER) + "|", ""]
+        begin = len(lines) - 5
+    table = next((i for i in range(begin, len(lines)) if lines[i] == _line(HEADER)), None)
+    if table is None:
+        raise ResultsError(f"{file}: section {section!r} has no table headed {_line(HEADER)}")
+    end = next(i for i in range(table, len(lines) + 1) if i == len(lines) or not lines[i].startswith("|"))
+    new = tuple(cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
+    same = [i for i in range(table + 2, end) if _same(_cells(lines[i]), new)]
+    if same:
+        lines[same[0]] = _line(new)
+    else:
+        lines.insert(end, _line(new))
+    return "\n".join(lines)
+
+
+def _same(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Of the same subject and command, on the same machine or not measured yet."""
+    return len(old) == len(new) and old[1] in {"", new[1]} and (old[3], old[5]) == (new[3], new[5])
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Two benchmarks may end at the same time."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _replace(file: Path, text: str) -> None:
+    """Whole or not at all: a benchmark may be killed."""
+    with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=".results-", delete=False) as fresh:
+        fresh.write(text)
+    Path(fresh.name).chmod(0o644)
+    Path(fresh.name).replace(file)

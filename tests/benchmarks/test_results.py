@@ -1,0 +1,150 @@
+"""Rows in RESULTS.md: where they come to stand, which they replace, and that nothing else changes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from benchmarks.results import FILE, ResultsError, Row, arguments, describe_machine, program, record, report
+
+PAGE = """# Measured figures
+
+Words that stay.
+
+Machine A: a big one
+
+| date | machine | versions | what | figure | by |
+|---|---|---|---|---|---|
+| 2026-01-01 | A | | a scrape | 3 ms | `benchmarks/x.py` |
+| | | | a pass | not measured | `benchmarks/y.py` |
+
+## On real GPUs
+
+| date | machine | versions | what | figure | by |
+|---|---|---|---|---|---|
+| | | | busy | not measured | `z` |
+"""
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    file = tmp_path / "RESULTS.md"
+    file.write_text(PAGE)
+    return file
+
+
+def lines(file: Path, word: str) -> list[str]:
+    return [line for line in file.read_text().splitlines() if word in line]
+
+
+def test_a_new_row_ends_its_section_s_table(page: Path) -> None:
+    record([Row("a query", "7 ms", "`q`", "Prometheus 2.42.0")], file=page, machine="a big one")
+    before, after = page.read_text().split("## On real GPUs")
+    assert before.rstrip().endswith("| A | Prometheus 2.42.0 | a query | 7 ms | `q` |")
+    assert after == PAGE.split("## On real GPUs")[1]
+
+
+def test_a_row_of_the_same_machine_subject_and_command_is_replaced(page: Path) -> None:
+    record([Row("a scrape", "2 ms", "`benchmarks/x.py`")], file=page, machine="a big one")
+    [line] = lines(page, "a scrape")
+    assert "| 2 ms |" in line
+    assert "2026-01-01" not in line
+
+
+def test_another_machine_gets_the_next_letter_and_a_row_of_its_own(page: Path) -> None:
+    record([Row("a scrape", "9 ms", "`benchmarks/x.py`")], file=page, machine="a small one")
+    assert lines(page, "Machine ") == ["Machine A: a big one", "Machine B: a small one"]
+    assert [line.split(" | ")[1] for line in lines(page, "| a scrape |")] == ["A", "B"]
+
+
+def test_what_was_not_measured_yet_is_replaced_in_its_place(page: Path) -> None:
+    record([Row("busy", "0.51", "`z`")], section="On real GPUs", file=page, machine="a big one")
+    [line] = lines(page, "| busy |")
+    assert "| A |" in line
+    assert "not measured" in page.read_text().split("## On real GPUs")[0]
+
+
+def test_a_section_that_is_not_there_yet_is_made(page: Path) -> None:
+    record([Row("violations", "0", "`c`")], section="Chaos", file=page, machine="a big one")
+    text = page.read_text()
+    assert text.index("## Chaos") > text.index("## On real GPUs")
+    assert "| violations | 0 | `c` |" in text.split("## Chaos")[1]
+
+
+@pytest.mark.parametrize("text", ["a | b", "two\nlines"])
+def test_text_cannot_break_the_table(page: Path, text: str) -> None:
+    record([Row(text, text, "`q`")], file=page, machine="a big one")
+    record([Row(text, text, "`q`")], file=page, machine="a big one")
+    [line] = lines(page, "`q`")
+    assert line.replace("\\|", "").count("|") == 7
+
+
+def test_a_section_nobody_knows_is_refused_and_nothing_is_written(page: Path) -> None:
+    with pytest.raises(ResultsError, match=r"no section 'Chaso': one of .*Chaos"):
+        record([Row("a", "b", "`c`")], section="Chaso", file=page, machine="a big one")
+    assert page.read_text() == PAGE
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ResultsError, match=r"RESULTS\.md: No such file"):
+        record([Row("a", "b", "`c`")], file=tmp_path / "RESULTS.md", machine="a big one")
+
+
+def _record(file: Path, number: int) -> None:
+    record([Row(f"row {number}.", "1", "`c`")], file=file, machine="a big one")
+
+
+def test_benchmarks_that_end_together_lose_no_row(page: Path) -> None:
+    context = get_context("fork")
+    writers = [context.Process(target=_record, args=(page, number)) for number in range(8)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(30)
+    assert [len(lines(page, f"row {number}.")) for number in range(8)] == [1] * 8
+
+
+@pytest.mark.parametrize("flag", ["--quick", "--no-record"])
+def test_nothing_is_kept_of_a_run_that_says_little_or_must_not(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    arguments(parser)
+    before = FILE.read_bytes()
+    report([Row("a subject", "a figure")], parser.parse_args([flag]))
+    assert FILE.read_bytes() == before
+    assert "a subject" in capsys.readouterr().out
+
+
+def test_the_machine_is_described_by_what_it_has() -> None:
+    said = describe_machine()
+    assert said.startswith(f"{len(os.sched_getaffinity(0))} cores of ")
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("started", "shown"),
+    [
+        (["python3", "-m", "benchmarks.box", "--seeds", "1"], "python -m benchmarks.box --seeds 1"),
+        (["python3", str(FILE.parent / "alerter.py"), "--only", "canned"], "benchmarks/alerter.py --only canned"),
+        (["python3", "-W", "error", "-m", "benchmarks.box"], "python -m benchmarks.box"),
+        (["python3", "-m", "benchmarks.box", "--no-record"], "python -m benchmarks.box"),
+    ],
+)
+def test_a_program_is_named_as_a_reader_starts_it(
+    started: list[str], shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "orig_argv", started)
+    monkeypatch.chdir(FILE.parents[1])
+    assert program() == shown
+
+
+def test_the_committed_page_takes_a_row_in_every_section(tmp_path: Path) -> None:
+    file = tmp_path / "RESULTS.md"
+    file.write_bytes(FILE.read_bytes())
+    for section in ("Measured figures", "On real GPUs"):
+        record([Row(f"probe of {section}", "1", "`p`")], section=section, file=file)
+    assert [len(lines(file, f"probe of {section}")) for section in ("Measured figures", "On real GPUs")] == [1, 1]
