@@ -33,7 +33,7 @@ from rich.table import Table
 
 FILE = Path(__file__).resolve().parent / "RESULTS.md"
 HEADER = ("date", "machine", "versions", "what", "figure", "by")
-SECTIONS = ("Measured figures", "Fleet in a box", "Real runs", "Chaos", "Fuzz", "On real GPUs")
+SECTIONS = ("Measured figures", "Fleet in a box", "Real runs", "Chaos", "Soak", "Fuzz", "On real GPUs")
 _MACHINE = re.compile(r"^Machine ([A-Z]): (.+)$", re.MULTILINE)
 
 

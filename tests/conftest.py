@@ -13,6 +13,7 @@ from tests.fakes.nvml.fixtures import nvml_driver, nvml_libraries, nvml_library,
 from tests.images.fixtures import alerter_image, exporter_image, image_store
 from tests.postgres.fixtures import empty_postgres_url, postgres, postgres_template, postgres_url
 from tests.required import root
+from tests.soak import Soaked
 
 __all__ = [
     "alerter_image",
@@ -40,6 +41,12 @@ WHOLE_STACKS = ("tests/cluster/", "tests/e2e/", "tests/manifests/compose/test_st
 """Tests of many processes in scaled time: they wait more than they compute, and two at once would slow each other."""
 
 _MAKES_WAY = 10
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Full-length runs are kept, unless they are some of many tests or a worker's."""
+    alone = config.option.markexpr == "soak" and not hasattr(config, "workerinput")
+    config.pluginmanager.register(Soaked(kept=alone), "soaked")
 
 
 @pytest.hookimpl(tryfirst=True)

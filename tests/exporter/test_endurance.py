@@ -50,12 +50,16 @@ def run_churn(scrapes: int) -> list[Mark]:
         pytest.param(200_000, 5_000, ALL, 1_000, marks=pytest.mark.soak),
     ],
 )
-def test_with_new_owners_at_every_scrape_memory_stays_and_ended_owners_go(scrapes, settled, memory, blocks):
+def test_with_new_owners_at_every_scrape_memory_stays_and_ended_owners_go(
+    scrapes, settled, memory, blocks, record_property
+):
     """Resident memory comes and goes: its height counts. Of what lives one could not leak a number: half a block a
     scrape is found in a short run. It is settled once as many users have come as are remembered: 1,024.
     """
     *marks, end = run_churn(scrapes)
     before, after = ([mark for mark in marks if (mark.scrapes > settled) is late] for late in (False, True))
+    highest = [max(mark.resident for mark in marks) / 1e6 for marks in (before, after)]
+    record_property("figure", f"at most {highest[0]:.1f} MB in {settled} scrapes, {highest[1]:.1f} MB in {scrapes}")
     assert max(mark.resident for mark in after) - max(mark.resident for mark in before) < memory
     assert max(mark.blocks for mark in after) - max(mark.blocks for mark in before) < blocks
     assert all(OWNERS <= mark.workloads <= OWNERS * HELD for mark in marks)
@@ -69,7 +73,9 @@ def test_with_new_owners_at_every_scrape_memory_stays_and_ended_owners_go(scrape
         pytest.param(200_000, 5_000, ALL, marks=pytest.mark.soak),
     ],
 )
-def test_the_exporter_and_its_child_stay_as_big_as_they_are(nvml_libraries, tmp_path, scrapes, settled, grown):
+def test_the_exporter_and_its_child_stay_as_big_as_they_are(
+    nvml_libraries, tmp_path, scrapes, settled, grown, record_property
+):
     """Of the pages one in ten is looked at: that costs as much as to make them."""
     with FakeNode(tmp_path / "node", nvml_libraries, gpus=2) as node:
         paths = [f"--path.{name}={path}" for name, path in node.start().paths.items()]
@@ -90,6 +96,8 @@ def test_the_exporter_and_its_child_stay_as_big_as_they_are(nvml_libraries, tmp_
                     before = tuple(map(resident, pids))
                 elif scrape > settled and scrape % 100 == 0:
                     most = tuple(max(pair) for pair in zip(most, map(resident, pids), strict=True))
+            sizes = [f"{then / 1e6:.1f} to {after / 1e6:.1f} MB" for then, after in zip(before, most, strict=True)]
+            record_property("figure", f"{scrapes} scrapes: exporter {sizes[0]}, its child {sizes[1]}")
             assert all(after - then < grown for after, then in zip(most, before, strict=True)), (before, most)
             assert len(seen) > scrapes / 100, "owners changed"
             for file in files:

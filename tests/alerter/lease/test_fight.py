@@ -5,6 +5,7 @@ never two that commit in one epoch, never a second open incident, and no second 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -18,13 +19,16 @@ from tests.alerter.test_engine_killed import check_history
 
 
 @pytest.mark.parametrize("turns", [300, pytest.param(10_000, marks=pytest.mark.soak)])
-def test_terms_never_overlap_however_they_end(postgres_url: str, turns: int) -> None:
+def test_terms_never_overlap_however_they_end(
+    postgres_url: str, turns: int, record_property: Callable[[str, object], None]
+) -> None:
     database = open_database(postgres_url, time_scale=TIME_SCALE)
     with database.write() as connection:
         metadata.create_all(connection)
     ring = Ring(postgres_url, turns)
     ring.run()
-    print(f"{turns} terms: {ring.stops} stops, {ring.kills} kills, {ring.refused} refused, {ring.ended} ended")
+    ways = f"{ring.stops} stops, {ring.kills} kills, {ring.refused} refused, {ring.ended} ended"
+    record_property("figure", f"{turns} terms: {ways}")
     # Each of the ways in which a term ends was there, and was dealt with.
     assert min(ring.stops, ring.kills, ring.refused, ring.ended) >= 1
     check_commits(database, turns)
