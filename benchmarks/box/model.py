@@ -145,7 +145,10 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Told:
-    """One event in an incident's story, at scenario time: its kind, and rule and causes after it."""
+    """One event in an incident's story, at scenario time: its kind in the store's words, and rule and causes after it.
+
+    With `rule opened` and `rule cleared` the rule is the one that joined or left. Empty where the event says nothing.
+    """
 
     at: float
     kind: str
@@ -163,6 +166,7 @@ class SeenIncident:
     """Efficiency, gpu_fault, leaked_memory, throttled or report."""
     workload: str
     gpu: str
+    """Of an incident of a GPU `NODE/INDEX`, of a node's own `NODE`; empty of a job's."""
     rule: str
     contributing: tuple[str, ...]
     causes: tuple[str, ...]

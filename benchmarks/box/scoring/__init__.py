@@ -1,0 +1,104 @@
+"""What a run of a fleet in a box is worth: what was told beside what was true."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from benchmarks.box.model import Job, Observed, Scenario, SeenIncident, Truth
+from benchmarks.box.scoring import record
+from benchmarks.box.scoring.devices import KINDS, judge_devices
+from benchmarks.box.scoring.jobs import case_of, judge_job
+from benchmarks.box.scoring.mails import false_mails
+from benchmarks.box.scoring.record import Score
+from benchmarks.box.scoring.table import Table, show
+from benchmarks.box.scoring.tables import rows, tables
+
+__all__ = ["Score", "Table", "rows", "score", "show", "tables"]
+
+
+def score(scenario: Scenario, truths: Mapping[int, Truth], observed: Observed) -> Score:
+    """Judge one run. `truths` are by the jobs' numbers, of every job of the scenario that began."""
+    seed, end = scenario.seed, scenario.length
+    begun = [job for job in scenario.jobs if job.start < end]
+    by_workload = {job.workload: job for job in begun}
+    seen: defaultdict[str, list[SeenIncident]] = defaultdict(list)
+    devices = []
+    for incident in observed.incidents:
+        if incident.kind in KINDS:
+            devices.append(incident)
+        else:
+            seen[incident.workload].append(incident)
+    conditions, incidents = judge_devices(scenario, devices)
+    for job in begun:
+        told = seen[job.workload]
+        of_job = judge_job(job, truths[job.number], told, scenario.faults, seed=seed, end=end)
+        conditions += of_job[0]
+        incidents += of_job[1]
+    incidents += [_stray(incident, seed) for name, told in seen.items() if name not in by_workload for incident in told]
+    healthy = {job.workload: job for job in begun if not truths[job.number].conditions}
+    whole = [job for job in begun if job.end <= end]
+    return Score(
+        runs=(
+            record.Run(
+                seed=seed,
+                jobs=len(begun),
+                gpu_hours=sum(_gpu_hours(job, end) for job in begun),
+                cut=len(begun) - len(whole),
+                passes=observed.passes,
+                failures=observed.failures,
+                late=observed.late,
+                notes=observed.notes,
+            ),
+        ),
+        conditions=tuple(conditions),
+        incidents=tuple(incidents),
+        mails=tuple(false_mails(observed.messages, healthy, seen, seed=seed)),
+        accounts=tuple(_account(job, truths[job.number], observed, seed) for job in whole),
+        healthy=tuple(_healthy(healthy.values(), seed, end)),
+    )
+
+
+def _stray(incident: SeenIncident, seed: int) -> record.Incident:
+    """An incident of a job that nobody played."""
+    return record.Incident(
+        case=record.Case(seed, 0, "no such job"),
+        id=incident.id,
+        kind=incident.kind,
+        rule=incident.rule,
+        causes=incident.causes,
+        severity=incident.severity,
+        opened=incident.opened,
+        outcome="false",
+        named=False,
+        cause="",
+        reopened=0,
+        reclassified=0,
+        recaused=0,
+    )
+
+
+def _account(job: Job, truth: Truth, observed: Observed, seed: int) -> record.Account:
+    seen = observed.ledger.get(job.workload)
+    return record.Account(
+        case=case_of(job, seed),
+        allocated=len(job.gpus) * (job.end - job.start),
+        busy=truth.busy,
+        seen_allocated=None if seen is None else seen.allocated,
+        seen_observed=None if seen is None else seen.observed,
+        seen_busy=None if seen is None else seen.busy,
+    )
+
+
+def _healthy(jobs: Iterable[Job], seed: int, end: float) -> list[record.Healthy]:
+    by_mechanism: defaultdict[str, list[Job]] = defaultdict(list)
+    for job in jobs:
+        by_mechanism[job.mechanism].append(job)
+    return [
+        record.Healthy(record.Case(seed, 0, name), len(of_it), sum(_gpu_hours(job, end) for job in of_it))
+        for name, of_it in by_mechanism.items()
+    ]
+
+
+def _gpu_hours(job: Job, end: float) -> float:
+    return len(job.gpus) * (min(job.end, end) - job.start) / 3600

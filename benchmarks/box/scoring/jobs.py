@@ -1,0 +1,127 @@
+"""A job's conditions and incidents, each judged once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.box.model import Condition, Fault, Job, SeenIncident, Truth
+from benchmarks.box.scoring import record, timing
+from benchmarks.box.scoring.matching import Extent, Found, cause_of, explains, find, named
+from benchmarks.box.scoring.story import Story, story
+
+
+def case_of(job: Job, seed: int) -> record.Case:
+    return record.Case(seed, job.number, job.mechanism, job.partition, job.mixed)
+
+
+def judge_job(
+    job: Job, truth: Truth, incidents: Sequence[SeenIncident], faults: Sequence[Fault], *, seed: int, end: float
+) -> tuple[list[record.Condition], list[record.Incident]]:
+    """Records of a job in a run that ended at `end`. `faults` are those of its GPUs, while it held them or before."""
+    case = case_of(job, seed)
+    begun = [condition for condition in truth.conditions if job.start + condition.since < min(job.end, end)]
+    extents = [_extent(condition, job, end) for condition in begun]
+    stories = [(incident, story(incident, end)) for incident in incidents]
+    conditions = []
+    for condition, extent in zip(begun, extents, strict=True):
+        own_class = condition.rule in timing.REPORTS
+        found = find(extent, [told for incident, told in stories if (incident.kind == "report") == own_class])
+        conditions.append(_condition(case, condition, extent, found, job, end))
+    judged = [_incident(case, incident, told, extents, job, faults) for incident, told in stories]
+    return conditions, judged
+
+
+def _extent(condition: Condition, job: Job, end: float) -> Extent:
+    last = min(job.start + condition.until, job.end)
+    return Extent(
+        since=job.start + condition.since,
+        until=last + timing.lingering(condition.rule, job.partition),
+        earliest=_earliest(condition, job),
+        rules=(condition.rule,),
+        causes=condition.causes,
+        must=expected(condition, job, end) == "must",
+    )
+
+
+def expected(condition: Condition, job: Job, end: float) -> str:
+    """Whether it must be told (`must`), may be (`may`), leaves no signal (`silent`), or did not last in this run
+    (`cut`).
+    """
+    if not condition.must:
+        return "silent" if condition.silent else "may"
+    return "cut" if _earliest(condition, job) + timing.SETTLING > end else "must"
+
+
+def _earliest(condition: Condition, job: Job) -> float:
+    """When its rule can open at first; what is reported is so at the job's end."""
+    if condition.rule in timing.REPORTS:
+        return job.end
+    return job.start + timing.earliest(condition.rule, condition.since, job.partition)
+
+
+def _condition(
+    case: record.Case, condition: Condition, extent: Extent, found: Found, job: Job, end: float
+) -> record.Condition:
+    return record.Condition(
+        case=case,
+        rule=condition.rule,
+        expected=expected(condition, job, end),
+        reason=condition.silent,
+        step=condition.step,
+        since=extent.since,
+        until=min(job.start + condition.until, job.end, end),
+        found=found.found,
+        named=found.named,
+        delay=None if found.at is None else found.at - extent.earliest,
+    )
+
+
+def _incident(
+    case: record.Case,
+    incident: SeenIncident,
+    told: Story,
+    extents: Sequence[Extent],
+    job: Job,
+    faults: Sequence[Fault],
+) -> record.Incident:
+    reports = incident.kind == "report"
+    about = explains(told, [extent for extent in extents if (extent.rules[0] in timing.REPORTS) == reports])
+    if about:
+        outcome = "true" if any(extent.must for extent in about) else "allowed"
+    elif reports or incident.severity == "info":
+        outcome = "unjudged"
+    elif any(_concerns(fault, job, told) for fault in faults):
+        outcome = "excused"
+    else:
+        outcome = "false"
+    return summed_up(case, incident, told, about, outcome)
+
+
+def _concerns(fault: Fault, job: Job, told: Story) -> bool:
+    """Whether a GPU of the job was broken or held down when the incident opened, or shortly before."""
+    harmless = fault.kind == "leaked" or (fault.kind == "xid" and round(fault.value) not in timing.CRITICAL_XIDS)
+    if harmless or fault.gpu not in job.gpus:
+        return False
+    until = job.end if fault.until is None else fault.until
+    return fault.at <= told.openings[0] <= until + timing.lingering("uneven", job.partition)
+
+
+def summed_up(
+    case: record.Case, incident: SeenIncident, told: Story, about: Sequence[Extent], outcome: str
+) -> record.Incident:
+    """The record of an incident that is about some conditions, or about none."""
+    return record.Incident(
+        case=case,
+        id=incident.id,
+        kind=incident.kind,
+        rule=incident.rule,
+        causes=told.spans[-1].causes,
+        severity=incident.severity,
+        opened=told.openings[0],
+        outcome=outcome,
+        named=any(named(told, extent) for extent in about),
+        cause=cause_of(told, about) if about else "",
+        reopened=told.reopened,
+        reclassified=told.reclassified,
+        recaused=told.recaused,
+    )

@@ -1,0 +1,55 @@
+"""What the scorer takes for known of the rules' times: the design's defaults, written down again, so that no change of
+the product changes its own measure.
+"""
+
+from __future__ import annotations
+
+MINUTE, HOUR = 60.0, 3600.0
+
+WINDOW = {
+    "hung": 15 * MINUTE,
+    "idle": 30 * MINUTE,
+    "partially_idle": 30 * MINUTE,
+    "stalled": 15 * MINUTE,
+    "uneven": 30 * MINUTE,
+    "low_sm_activity": 30 * MINUTE,
+    "underused": 30 * MINUTE,
+    "leaked_memory": 15 * MINUTE,
+    "throttled": 15 * MINUTE,
+}
+CLEARING = {**WINDOW, "idle": 15 * MINUTE}
+SERVING_WINDOW = 24 * HOUR
+GRACE = {"batch": 10 * MINUTE, "serving": 10 * MINUTE, "interactive": HOUR}
+PASS = MINUTE
+SETTLING = 5 * MINUTE
+"""What is on its way when a run ends: scrapes, two passes, one of them late."""
+
+REPORTS = frozenset({"memory_underused", "memory_pressure", "overallocated"})
+CRITICAL_XIDS = frozenset({48, 62, 64, 74, 79, 95, 119, 120})
+
+
+def window(rule: str, partition: str) -> float:
+    """How long a condition lasts before its rule can open."""
+    return SERVING_WINDOW if partition == "serving" and rule == "idle" else WINDOW.get(rule, 0.0)
+
+
+def earliest(rule: str, since: float, partition: str) -> float:
+    """When a rule can open at the earliest, in seconds of the job's life; memory that grows may move it on."""
+    return max(since, GRACE.get(partition, GRACE["batch"])) + window(rule, partition)
+
+
+def lingering(rule: str, partition: str) -> float:
+    """For how long after its end a condition is still in the rule's windows, and its incident may be open."""
+    if rule in REPORTS:
+        return float("inf")
+    return window(rule, partition) + CLEARING.get(rule, 0.0) + SETTLING
+
+
+def step_bin(step: float | None) -> str:
+    """The bin of a step's length."""
+    if step is None:
+        return "no steps"
+    return "under 2 s" if step < 2 else "2 to 30 s" if step <= 30 else "over 30 s"
+
+
+STEP_BINS = ("under 2 s", "2 to 30 s", "over 30 s", "no steps")
