@@ -1,0 +1,1 @@
+"""Nodes of the fleet: some on the NVML double with an exporter's process each, the others together in one process."""

@@ -1,0 +1,117 @@
+"""The process in which the crowd lives: reads its nodes in turn, answers scrapes, and takes jobs as they are fed."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from ..clock import Clock
+from ..model import Fault
+from .crowd import CrowdNode
+from .pages import serve
+from .protocol import Fed, Report
+from .settings import NodeSettings
+
+
+def run(
+    names: Sequence[str],
+    gpus: int,
+    directory: Path,
+    settings: NodeSettings,
+    faults: Sequence[Fault],
+    control: Connection,
+    feed: Connection,
+) -> None:
+    """A child process's whole life; see `protocol`."""
+    asyncio.run(_Crowd(names, gpus, directory, settings, faults, control, feed).run())
+
+
+class _Crowd:
+    def __init__(
+        self,
+        names: Sequence[str],
+        gpus: int,
+        directory: Path,
+        settings: NodeSettings,
+        faults: Sequence[Fault],
+        control: Connection,
+        feed: Connection,
+    ) -> None:
+        begin = time.time()
+        self._nodes = {name: CrowdNode(name, gpus, directory, settings, begin) for name in names}
+        self._interval = settings.read_interval / settings.time_scale
+        self._faults = faults
+        self._control = control
+        self._feed = feed
+        self._clock: Clock | None = None
+        self._report = Report()
+        self._over = asyncio.Event()
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        for node in self._nodes.values():
+            node.read(time.time())
+        served = {name: await serve(node.page) for name, node in self._nodes.items()}
+        self._control.send({name: f"127.0.0.1:{port}" for name, (_, port) in served.items()})
+        loop.add_reader(self._control.fileno(), self._heard)
+        loop.add_reader(self._feed.fileno(), self._fed)
+        gc.freeze()
+        reading = asyncio.create_task(self._read())
+        await self._over.wait()
+        reading.cancel()
+        for server, _ in served.values():
+            server.close()
+        self._control.send(self._report)
+
+    def _heard(self) -> None:
+        """The parent says when the scenario begins, and later that it is over. Its death says that, too."""
+        try:
+            said = self._control.recv()
+        except EOFError:
+            said = None
+        if not isinstance(said, Clock):
+            self._over.set()
+            return
+        self._clock = said
+        for fault in self._faults:
+            self._nodes[fault.gpu[0]].afflict(fault, said)
+
+    def _fed(self) -> None:
+        try:
+            fed = self._feed.recv()
+        except EOFError:
+            fed = None
+        if not isinstance(fed, Fed):
+            asyncio.get_running_loop().remove_reader(self._feed.fileno())
+            return
+        if self._clock is None:
+            # It was sent before, over the other connection.
+            self._heard()
+            if self._clock is None:
+                return
+        late = self._clock.scenario(time.time()) - fed.job.start
+        if late > 0:
+            self._report.late_jobs[fed.job.number] = late
+        for name in fed.job.nodes:
+            if name in self._nodes:
+                self._nodes[name].add(fed.job, fed.course, self._clock)
+
+    async def _read(self) -> None:
+        """Every node once in an interval, one after the other, so that none has to wait for all others."""
+        share = self._interval / max(1, len(self._nodes))
+        due = {name: time.time() + place * share for place, name in enumerate(self._nodes)}
+        while True:
+            for name, node in self._nodes.items():
+                now = time.time()
+                if now < due[name]:
+                    await asyncio.sleep(due[name] - now)
+                    now = time.time()
+                self._report.reads += 1
+                self._report.late_reads += now - due[name] > self._interval
+                node.read(now)
+                due[name] = max(due[name] + self._interval, now)
+                await asyncio.sleep(0)

@@ -1,0 +1,21 @@
+"""How the fleet's nodes are measured; every duration in seconds of the full-length run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.fakes.nvml import SAMPLE_PERIOD
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """The same on all nodes."""
+
+    time_scale: float = 60.0
+    interval: float = 30.0
+    """Between two scrapes; the exporter's --series-hold is twice this."""
+    read_interval: float = 10.0
+    """Between two readings of NVML."""
+    sample_period: float = SAMPLE_PERIOD
+    """Of NVML's own samples."""
+    cluster: str = ""

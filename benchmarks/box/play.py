@@ -1,0 +1,236 @@
+"""Plays a scenario on a site of real processes, at its time scale, and tells what was seen of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import urllib3
+
+from dutycycle_alerter.incidents.model import State
+from dutycycle_alerter.store.database import open_database
+from dutycycle_alerter.store.reader import StoreReader
+from dutycycle_alerter.views import IncidentFilter
+from tests.e2e.site import wait_for
+
+from . import outcome
+from .clock import Clock
+from .model import Observed, Scenario
+from .nodes.feeding import Courses
+from .nodes.fleet import Fleet
+from .nodes.protocol import Report
+from .nodes.settings import NodeSettings
+from .site import Site, cpu_seconds, kinds
+from .watch import Watch, overdue
+
+PATIENCE = 120.0
+"""Wall seconds until something that must happen at the beginning is given up."""
+LATE = 0.02
+"""Share of the time in which something was overdue from which on a run is told to be late."""
+
+Progress = Callable[[float, str], None]
+"""Is told the scenario's time, and what goes on."""
+
+
+@dataclass(frozen=True)
+class BoxSettings:
+    """How a scenario is played; durations are those of the full-length run."""
+
+    time_scale: float = 60.0
+    processes: int = 0
+    """So many of the first nodes are on the NVML double, with an exporter's process each."""
+    interval: float = 30.0
+    """Between two scrapes."""
+    read_interval: float = 10.0
+    """Between two readings of NVML."""
+    sample_period: float = NodeSettings.sample_period
+    """Of NVML's own samples."""
+    pass_interval: float = 60.0
+    """Between two passes of the alerter."""
+    owner_hours: float = 0.0
+    """Users are mailed about efficiency rules from so many wasted GPU-hours on: here at once, as the harder test."""
+    rest: float = 5400.0
+    """How long at most to wait after the end until incidents are resolved and messages sent."""
+    alerter: Mapping[str, Any] | None = None
+    """Further settings of the alerters, by section."""
+
+    @property
+    def nodes(self) -> NodeSettings:
+        return NodeSettings(self.time_scale, self.interval, self.read_interval, self.sample_period)
+
+
+def play(
+    scenario: Scenario,
+    *,
+    courses: Courses,
+    directory: Path,
+    settings: BoxSettings = BoxSettings(),
+    progress: Progress = lambda _at, _what: None,
+) -> Observed:
+    """All of it, from an empty site to an Observed. `courses` is called once for each job, ahead of its start, in
+    another process where it can be sent to one. `directory` gets logs and Prometheus' data, and `costs.json`: CPU
+    seconds by process.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        progress(-1.0, "starting the nodes")
+        fleet = stack.enter_context(Fleet(scenario, courses, directory / "nodes", settings.nodes, settings.processes))
+        progress(-1.0, "starting Prometheus, PostgreSQL and the alerters")
+        site = Site(
+            directory, fleet.targets, settings.nodes, _alerter_settings(scenario, settings), settings.owner_hours
+        )
+        stack.enter_context(site)
+        return _Run(scenario, settings, fleet, site, directory, progress).run()
+
+
+def _alerter_settings(scenario: Scenario, settings: BoxSettings) -> dict[str, Any]:
+    """What the alerters are told beside where things are, and whom to tell."""
+    return {
+        "schedule": {"pass_interval": f"{settings.pass_interval:g}s"},
+        "kinds": kinds(scenario.jobs),
+        **(settings.alerter or {}),
+    }
+
+
+class _Run:
+    def __init__(
+        self,
+        scenario: Scenario,
+        settings: BoxSettings,
+        fleet: Fleet,
+        site: Site,
+        directory: Path,
+        progress: Progress,
+    ) -> None:
+        self._scenario = scenario
+        self._settings = settings
+        self._fleet = fleet
+        self._site = site
+        self._directory = directory
+        self._progress = progress
+        self._names = outcome.Names(scenario.jobs)
+
+    def run(self) -> Observed:
+        scale = self._settings.time_scale
+        with closing(open_database(self._site.database)) as database:
+            store = StoreReader(database)
+            self._wait_for_the_first_pass(store)
+            self._progress(-1.0, "making the first jobs")
+            self._fleet.prepare()
+            clock = Clock(time.time() + 0.5, scale)
+            watch = Watch(store, clock, self._settings.pass_interval / scale / 2)
+            watch.start()
+            self._fleet.begin(clock)
+            pids = {**self._fleet.children, **self._site.processes}
+            before = cpu_seconds(pids)
+            self._wait(clock, self._scenario.length)
+            end = time.time()
+            after = cpu_seconds(pids)
+            tasks = [alerter.metrics() for alerter in self._site.alerters]
+            self._settle(store, clock)
+            watch.stop()
+            reports = self._fleet.end()
+            seen = outcome.incidents(store, watch.told, clock, self._names)
+            workloads = {one.id: (one.workload,) if one.workload else () for one in seen}
+            messages = self._site.sinks.messages(clock, workloads, outcome.threads(database))
+            ledger = outcome.ledger(database, scale, self._names)
+        wall = end - clock.origin
+        self._write_costs(before, after, wall)
+        scrapes = self._scrapes_overdue(clock, end)
+        passes = watch.overdue(self._settings.pass_interval / scale, clock.origin, end)
+        late = max(passes, sum(scrapes.values()) / max(1, len(scrapes)))
+        return Observed(
+            incidents=seen,
+            messages=messages,
+            ledger=ledger,
+            passes=round(sum(found.get(("dutycycle_alerter_task_runs_total", "pass"), 0) for found in tasks)),
+            failures=round(sum(found.get(("dutycycle_alerter_task_failures_total", "pass"), 0) for found in tasks)),
+            late=late,
+            notes=tuple(self._notes(passes, scrapes, reports, watch)),
+        )
+
+    def _wait_for_the_first_pass(self, store: StoreReader) -> None:
+        def scraped() -> bool:
+            up = self._query("count(up == 1)", time.time())
+            return bool(up) and int(float(up[0]["value"][1])) == len(self._fleet.targets)
+
+        wait_for(scraped, "Prometheus scrapes all nodes", within=PATIENCE)
+        now = time.time()
+
+        def passed() -> bool:
+            self._site.check()
+            last = store.status().last_pass
+            return last is not None and last > now
+
+        wait_for(passed, "the alerter has had a pass", within=PATIENCE)
+
+    def _wait(self, clock: Clock, until: float) -> None:
+        """Until a time of the scenario, as long as everything lives."""
+        while (now := clock.scenario(time.time())) < until:
+            self._fleet.check()
+            self._site.check()
+            self._progress(now, "")
+            time.sleep(min(1.0, max(0.0, clock.wall(until) - time.time())))
+
+    def _settle(self, store: StoreReader, clock: Clock) -> None:
+        """Until what can be resolved is, and everything is told; three scrapes and two passes at least."""
+        least = 3 * self._settings.interval + 2 * self._settings.pass_interval
+        self._wait(clock, self._scenario.length + least)
+        active = IncidentFilter(states=frozenset(state for state in State if state.active))
+        while (now := clock.scenario(time.time())) < self._scenario.length + self._settings.rest:
+            open_ones, _ = store.incidents(active, limit=500)
+            if not any(one.kind == "efficiency" for one in open_ones) and not store.outbox():
+                return
+            self._progress(now, "settling")
+            time.sleep(self._settings.pass_interval / clock.time_scale)
+
+    def _query(self, query: str, at: float) -> list[dict[str, Any]]:
+        with urllib3.PoolManager(retries=False, timeout=60.0) as pool:
+            answer = pool.request(
+                "GET", f"{self._site.prometheus.url}/api/v1/query", fields={"query": query, "time": f"{at:.3f}"}
+            ).json()
+        found: list[dict[str, Any]] = answer["data"]["result"]
+        return found
+
+    def _scrapes_overdue(self, clock: Clock, end: float) -> dict[str, float]:
+        """By target: the share of the time for which its scrape was overdue, or failed."""
+        length = end - clock.origin
+        interval = self._settings.interval / clock.time_scale
+        found = {}
+        for series in self._query(f"up[{round(length * 1000)}ms]", end):
+            good = [t for t, value in series["values"] if value == "1"]
+            found[series["metric"]["instance"]] = overdue(good, interval, clock.origin, end)
+        return found
+
+    def _notes(
+        self, passes: float, scrapes: dict[str, float], reports: Mapping[str, Report], watch: Watch
+    ) -> list[str]:
+        notes = []
+        if passes > LATE:
+            notes.append(f"passes were overdue for {passes:.1%} of the time")
+        worst = max(scrapes.values(), default=0.0)
+        if worst > LATE:
+            notes.append(f"scrapes of a node were overdue for {worst:.1%} of the time")
+        if len(scrapes) != len(self._fleet.targets):
+            notes.append(f"Prometheus has {len(scrapes)} of {len(self._fleet.targets)} nodes")
+        for name, report in reports.items():
+            if report.late_reads > LATE * report.reads:
+                notes.append(f"{name}: {report.late_reads} of {report.reads} readings of NVML came late")
+            late = {job: by for job, by in report.late_jobs.items() if by > self._settings.interval}
+            if late:
+                notes.append(f"{name}: {len(late)} jobs were late, by {max(late.values()):.0f} s at most")
+            notes += [f"{name}: {text}" for text in report.trouble[:5]]
+        if watch.failed:
+            notes.append(f"the store could not be read {watch.failed} times")
+        if not self._fleet.fed():
+            notes.append("not all jobs were played")
+        return notes
+
+    def _write_costs(self, before: Mapping[str, float], after: Mapping[str, float], wall: float) -> None:
+        costs = {name: (seconds - before.get(name, 0.0)) / wall for name, seconds in after.items()}
+        (self._directory / "costs.json").write_text(json.dumps({"wall": wall, "cores": costs}, indent=1))
