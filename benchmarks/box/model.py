@@ -41,6 +41,9 @@ class Job:
     cpu_limit: int = 8
     """Cores on each of its nodes."""
 
+    model: str = "H100"
+    """Of its GPUs: a name of tests.fakes.nvml.models."""
+
     @property
     def workload(self) -> str:
         """As the exporter's label has it; a pod's namespace is its user."""
@@ -141,6 +144,9 @@ class Scenario:
     faults: tuple[Fault, ...] = ()
     parameters: str = ""
     """Name of the file of parameters."""
+
+    models: Mapping[str, str] = field(default_factory=dict)
+    """By node, the model of its GPUs (a name of tests.fakes.nvml.models); H100 where none is named."""
 
 
 @dataclass(frozen=True)
