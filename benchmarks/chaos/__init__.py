@@ -1,0 +1,1 @@
+"""Chaos: a site of real processes, a schedule of faults, and a checker of what Dutycycle promises."""

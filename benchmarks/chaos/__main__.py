@@ -1,0 +1,152 @@
+"""Chaos: a site of real processes, faults over an hour of accelerated time, and every promise that was not kept."""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import results
+
+from .faults import FAULTS
+from .machines import INTERVAL
+from .play import play
+from .promises import PROMISES, Violation, violations
+from .record import Record
+from .schedule import plan
+from .site import missing
+
+_HOUR = 3600.0
+_QUICK = 300.0
+_VERDICT = 70 * 60.0
+"""Seconds of the full-length run from the beginning of something to the certainty that it is told."""
+_EXAMPLES = """\
+examples:
+  python -m benchmarks.chaos                          an hour
+  python -m benchmarks.chaos --quick --seed 7         five minutes of it
+  python -m benchmarks.chaos --only leader-paused --minutes 5
+  python -m benchmarks.chaos --list
+
+exit status: 0 no violation, 1 violations, 2 it cannot run here
+"""
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.chaos",
+        description=__doc__,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the schedule (default: %(default)s)")
+    parser.add_argument("--minutes", type=float, help="how long it goes on, in minutes of this clock (default: 60)")
+    parser.add_argument("--only", action="append", default=[], metavar="FAULT", help="only this one; may be repeated")
+    parser.add_argument("--list", action="store_true", help="every fault, in a sentence, and nothing else")
+    parser.add_argument(
+        "--time-scale", type=float, default=60.0, help="how fast the site's clock runs (default: %(default)g)"
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="DIR",
+        help="where logs and evidence are kept (default: only of a run with violations)",
+    )
+    results.arguments(parser)
+    return parser
+
+
+def main() -> int:
+    parser = arguments()
+    given = parser.parse_args()
+    console = Console(stderr=True)
+    if given.list:
+        Console().print(_listed())
+        return 0
+    if unknown := [name for name in given.only if name not in FAULTS]:
+        parser.error(f"no fault {', '.join(unknown)}: see --list")
+    if 1000 * INTERVAL % given.time_scale:
+        parser.error(f"--time-scale: {INTERVAL:g} s divided by it are not whole milliseconds")
+    if lacks := missing():
+        console.print(f"chaos cannot run here, for want of {', '.join(lacks)}")
+        return 2
+    length = 60 * given.minutes if given.minutes else _QUICK if given.quick else _HOUR
+    calm = 25.0 + _VERDICT / given.time_scale
+    drawn = plan(given.seed, length, calm, only=frozenset(given.only))
+    directory = Path(tempfile.mkdtemp(prefix="chaos-"))
+    began = time.monotonic()
+    record = play(
+        drawn,
+        directory,
+        given.time_scale,
+        lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True),
+    )
+    found = violations(record)
+    _show(record, found, time.monotonic() - began)
+    _keep(directory, given.keep, record, found, console)
+    results.report(_rows(record, found, given.seed), given)
+    return 1 if found else 0
+
+
+def _listed() -> Table:
+    table = Table("fault", "what it is")
+    for name, fault in FAULTS.items():
+        table.add_row(name, fault.sentence())
+    return table
+
+
+def _show(record: Record, found: list[Violation], took: float) -> None:
+    console = Console()
+    happened = Table("fault", "times", "seconds", title=f"{len(record.faults)} faults in {took / 60:.0f} minutes")
+    times = Counter(one.name for one in record.faults)
+    for name, number in sorted(times.items()):
+        lasted = sum(one.ended - one.began for one in record.faults if one.name == name)
+        happened.add_row(name, str(number), f"{lasted:.0f}")
+    console.print(happened)
+    kept = Table("promise", "violations", title=f"{len(found)} violations")
+    wrong = Counter(one.promise for one in found)
+    for name, number in sorted(wrong.items()):
+        kept.add_row(name, str(number))
+    console.print(kept)
+    for one in found:
+        console.print(
+            f"{one.at - record.began:8.1f} s  {one.promise}: {one.subject}: {one.evidence}",
+            highlight=False,
+            markup=False,
+        )
+
+
+def _keep(directory: Path, wanted: Path | None, record: Record, found: list[Violation], console: Console) -> None:
+    if not found and wanted is None:
+        shutil.rmtree(directory, ignore_errors=True)
+        return
+    if wanted is not None:
+        wanted.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(directory, wanted, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock", "data"))
+        shutil.rmtree(directory, ignore_errors=True)
+        directory = wanted
+    (directory / "record.pickle").write_bytes(pickle.dumps(record))
+    console.print(f"logs and evidence are in {directory}", highlight=False)
+
+
+def _rows(record: Record, found: list[Violation], seed: int) -> list[results.Row]:
+    minutes = (record.ended - record.began) / 60
+    what = f"chaos, {minutes:.0f} minutes at {record.time_scale:g} times the pace, seed {seed}"
+    sent = sum(1 for one in record.deliveries if one.sent_at is not None)
+    figure = (
+        f"{len(found)} violations of {len(PROMISES)} promises in {len(record.faults)} faults of "
+        f"{len({one.name for one in record.faults})} kinds; {len(record.jobs)} jobs, "
+        f"{len(record.incidents)} incidents, {sent} messages"
+    )
+    return [results.Row(what, figure, versions=results.versions("psycopg", "sqlalchemy"))]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

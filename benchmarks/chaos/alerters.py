@@ -1,0 +1,78 @@
+"""Two `dutycycle serve` on one PostgreSQL: their settings, their clocks, and each one's way to what it asks."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+
+from tests.e2e.site import BIN, free_port
+
+from .clocks import SteppedClock
+from .links import Link
+from .machines import INTERVAL
+from .processes import Program
+
+PASS = 120.0
+"""Seconds of the full-length run between two passes."""
+LEASE = 2.0
+"""Wall seconds of the shortest lease."""
+
+
+class Replica:
+    """One of them; a context manager. Its settings are written at its start."""
+
+    def __init__(self, name: str, directory: Path, database_port: int, clock_library: Path) -> None:
+        self.name = name
+        self._stack = ExitStack()
+        self.clock = self._stack.enter_context(SteppedClock(directory / f"clock-{name}", clock_library))
+        self.database_link = self._stack.enter_context(Link(f"database-{name}", database_port))
+        self.url = f"http://127.0.0.1:{free_port()}"
+        self._config = directory / f"alerter-{name}.yaml"
+        self._config.touch(mode=0o600)
+        command = [str(BIN / "dutycycle"), "serve", "--config", str(self._config), "--log-level", "info"]
+        self.program = Program(f"alerter-{name}", command, directory, self.clock.environment)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.program.stop()
+        self._stack.close()
+
+    def configure(self, settings: Mapping[str, Any], database: str, time_scale: float) -> None:
+        """`database` is its URL, past the link."""
+        address, _, name = database.rpartition("/")
+        through = f"{address.rpartition(':')[0]}:{self.database_link.port}/{name}?application_name={self.name}"
+        own = {
+            "replica": self.name,
+            "database": through,
+            "time_scale": time_scale,
+            "schedule": {"pass_interval": f"{PASS:g}s"},
+            "source": {"interval": f"{INTERVAL:g}s"},
+            "web": {"listen_address": self.url.removeprefix("http://"), "public_url": self.url},
+        }
+        self._config.write_text(yaml.safe_dump({**own, **settings}))
+
+    def get(self, path: str, *, timeout: float) -> tuple[int, str]:
+        """A page. Raises OSError."""
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=timeout) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode(errors="replace")
+
+    def json(self, path: str, *, timeout: float = 20.0) -> Any:
+        status, text = self.get(path, timeout=timeout)
+        if status != 200:
+            raise OSError(f"{path}: {status}")
+        return json.loads(text)

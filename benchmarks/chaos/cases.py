@@ -1,0 +1,101 @@
+"""The jobs of the site: where they run, what they do, and what is true of them.
+
+Minutes are of the full-length run. A job's truth is written here, beside what it does, and never read by what plays it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tests.fakes.cgroup import Use
+from tests.fakes.node import Work
+from tests.fakes.nvml import IDLE, Level, Pattern, Paused, Steps
+
+MINUTE = 60.0
+GAMES, MAIL, NEWS = "games", "mail", "news"
+"""The accounts that the site's Slurm has."""
+
+GRACE = 10 * MINUTE
+LOOKS = {
+    "idle": 30 * MINUTE,
+    "partially_idle": 30 * MINUTE,
+    "stalled": 15 * MINUTE,
+    "uneven": 30 * MINUTE,
+    "underused": 30 * MINUTE,
+}
+"""How far back each rule looks, by default."""
+
+
+@dataclass(frozen=True)
+class Doing:
+    """For `minutes` (None: for ever) on each GPU what `patterns` say; None is a GPU without a process of the job.
+
+    `wrong` are the rules of which one must say so while it lasts; the first is the one that is expected, the others may
+    take its place for a while, as evidence comes and goes. None: it is healthy.
+    """
+
+    patterns: tuple[Pattern | None, ...]
+    wrong: tuple[str, ...] = ()
+    minutes: float | None = None
+    use: Use = field(default_factory=lambda: Use(cpu_cores=1.0))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A job: on which nodes, whose, and what it does, again from the beginning when it is over."""
+
+    user: str
+    nodes: tuple[str, ...]
+    course: tuple[Doing, ...]
+    work: Work = field(default_factory=Work)
+    name: str = ""
+    """What it is called where it is submitted, if not by its key."""
+    minutes: float | None = None
+    """It ends after that long, and another is submitted."""
+
+    @property
+    def gpus(self) -> int:
+        return len(self.course[0].patterns)
+
+
+NOTEBOOK = Work(command=("jupyter-lab",), use=Use(cpu_cores=0.02))
+LOADING = Use(cpu_cores=7.8, io_pressure=0.3)
+HEALTHY = Level(0.95)
+QUIET = Use(cpu_cores=0.02)
+
+HOSTILE = "<img/src=x/onerror=alert(1)>&<!channel>|*_`$(id)`{{7*7}}%0d%0aBcc:eve@example.org"
+"""The name of a job, and a user's annotation: without blanks, as Slurm's own tools cut names there."""
+
+SLURM_CASES: Mapping[str, Case] = {
+    "busy": Case(NEWS, ("n1",), (Doing((HEALTHY,) * 2),)),
+    "notebook": Case(GAMES, ("n1",), (Doing((IDLE,), ("idle",), use=QUIET),), NOTEBOOK),
+    "empty": Case(MAIL, ("n1",), (Doing((None,), ("idle",)),)),
+    "evaluating": Case(GAMES, ("n1",), (Doing((Paused(Level(0.97), 540, 60),) * 2),)),
+    "waver": Case(
+        MAIL,
+        ("n1",),
+        (
+            Doing((HEALTHY,), minutes=150),
+            Doing((IDLE,), ("idle", "underused"), minutes=200),
+        ),
+    ),
+    "loader": Case(MAIL, ("n2",), (Doing((Steps(2.0, 0.35),) * 2, ("stalled", "underused", "uneven"), use=LOADING),)),
+    "half": Case(GAMES, ("n2",), (Doing((Level(0.9), None, Level(0.9), None), ("partially_idle",)),)),
+    "steady": Case(NEWS, ("n2",), (Doing((Level(0.85),)),)),
+    "uneven": Case(NEWS, ("n3", "n4"), (Doing((Level(0.92), Level(0.92), Level(0.45), Level(0.45)), ("uneven",)),)),
+    "hostile": Case(MAIL, ("n3",), (Doing((IDLE,), ("idle",), use=QUIET),), NOTEBOOK, name=HOSTILE),
+    "short-idle": Case(GAMES, ("n3",), (Doing((IDLE,), ("idle",), use=QUIET),), NOTEBOOK, minutes=170),
+    "short-busy": Case(NEWS, ("n3",), (Doing((HEALTHY,) * 2),), minutes=95),
+    "short-half": Case(MAIL, ("n4",), (Doing((HEALTHY, None), ("partially_idle",)),), minutes=210),
+    "brief": Case(GAMES, ("n4",), (Doing((Level(0.9),)),), minutes=25),
+    "wide": Case(NEWS, ("n4",), (Doing((HEALTHY,) * 2),)),
+}
+"""GPUs of n4 stay free for what is done to free GPUs."""
+
+POD_CASES: Mapping[str, Case] = {
+    "bert": Case("ada", ("k1",), (Doing((HEALTHY,) * 2),)),
+    "evaluate": Case("ben", ("k1",), (Doing((IDLE,), ("idle",), use=QUIET),), NOTEBOOK),
+    "mallory": Case(HOSTILE, ("k1",), (Doing((IDLE,), ("idle",), use=QUIET),), NOTEBOOK),
+}
+POD_GPUS = 4

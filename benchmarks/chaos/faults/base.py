@@ -1,0 +1,71 @@
+"""What a fault is, and what it says about itself so that the checker knows whom it touched."""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from typing import ClassVar, Self
+
+from ..record import Happened
+from ..site import Site
+
+
+class Fault(ABC):
+    """One fault, drawn. Its class's docstring is the sentence that tells people what it is.
+
+    `begin` and `end` are called once each, from one thread. The attributes are as those of `Happened`; `touches` are
+    the parts that it is done to: two faults at once do not touch the same part.
+    """
+
+    name: ClassVar[str]
+    lasts: ClassVar[tuple[float, float]] = (8.0, 16.0)
+    """Wall seconds, at least and at most. A fault that is over at once still takes what follows it."""
+
+    touches: frozenset[str]
+    blinds: frozenset[str] = frozenset()
+    halts: frozenset[str] = frozenset()
+    says: frozenset[str] = frozenset()
+    broken: frozenset[str] = frozenset()
+    silences: frozenset[str] = frozenset()
+    replaces: frozenset[str] = frozenset()
+    loses: bool = False
+    restart_helps: frozenset[str] = frozenset()
+
+    @classmethod
+    @abstractmethod
+    def draw(cls, chance: random.Random) -> Self:
+        """One of this kind; the same for the same chance."""
+
+    @abstractmethod
+    def begin(self, site: Site) -> None:
+        """It happens."""
+
+    @abstractmethod
+    def end(self, site: Site) -> None:
+        """It is over, and somebody or something has put right what does not come right by itself."""
+
+    @property
+    def what(self) -> str:
+        """To whom it is done."""
+        return ", ".join(sorted(self.touches))
+
+    @classmethod
+    def sentence(cls) -> str:
+        return " ".join((cls.__doc__ or "").split())
+
+    def happened(self, began: float, ended: float) -> Happened:
+        """It, as evidence."""
+        return Happened(
+            name=self.name,
+            what=self.what,
+            began=began,
+            ended=ended,
+            blinds=self.blinds,
+            halts=self.halts,
+            says=self.says,
+            broken=self.broken,
+            silences=self.silences,
+            replaces=self.replaces,
+            loses=self.loses,
+            restart_helps=self.restart_helps,
+        )

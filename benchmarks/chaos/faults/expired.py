@@ -1,0 +1,51 @@
+"""Certificates that expire in use, and are renewed."""
+
+from __future__ import annotations
+
+import random
+from typing import Self
+
+from ..site import Site
+from .base import Fault
+from .processes import OnMachine
+
+
+class ExporterCertificateExpired(OnMachine):
+    """An exporter's certificate expires: Prometheus scrapes it no more until it is renewed in place."""
+
+    name = "exporter-certificate"
+
+    def __init__(self, node: str) -> None:
+        super().__init__(node)
+        self.blinds = frozenset({node})
+
+    def begin(self, site: Site) -> None:
+        machine = site.machines[self.node]
+        machine.certificate.expire()
+        machine.scraped_through.drop()
+
+    def end(self, site: Site) -> None:
+        machine = site.machines[self.node]
+        machine.certificate.renew()
+        machine.scraped_through.drop()
+
+
+class MailCertificateExpired(Fault):
+    """The mail server's certificate expires, and is renewed: nothing is mailed meanwhile, and everything afterwards."""
+
+    name = "mail-certificate"
+    touches = frozenset({"mail"})
+    halts = frozenset({"mail"})
+
+    @classmethod
+    def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one way
+        return cls()
+
+    def begin(self, site: Site) -> None:
+        site.receivers.renew_certificate(expired=True)
+
+    def end(self, site: Site) -> None:
+        site.receivers.renew_certificate(expired=False)
+
+
+CERTIFICATES = (ExporterCertificateExpired, MailCertificateExpired)

@@ -1,0 +1,69 @@
+"""Clocks that are stepped forward and back."""
+
+from __future__ import annotations
+
+import random
+from typing import ClassVar, Self
+
+from ..site import Site
+from .base import Fault
+from .processes import REPLICAS, OnMachine
+
+_STEP = 300.0
+"""Wall seconds; hours of accelerated time."""
+
+
+class NodeClockForward(OnMachine):
+    """A GPU node's clock jumps five minutes ahead, and is put right when it is over."""
+
+    name = "node-clock-forward"
+    step: ClassVar[float] = _STEP
+    loses = True
+
+    def __init__(self, node: str) -> None:
+        super().__init__(node)
+        self.blinds = frozenset({node})
+
+    def begin(self, site: Site) -> None:
+        site.machines[self.node].step_clock(self.step)
+
+    def end(self, site: Site) -> None:
+        site.machines[self.node].step_clock(-self.step)
+
+
+class NodeClockBack(NodeClockForward):
+    """A GPU node's clock jumps five minutes back, and is put right when it is over."""
+
+    name = "node-clock-back"
+    step = -_STEP
+
+
+class AlerterClockForward(Fault):
+    """An alerter's clock jumps five minutes ahead, and is put right when it is over."""
+
+    name = "alerter-clock-forward"
+    step: ClassVar[float] = _STEP
+
+    def __init__(self, replica: str) -> None:
+        self._replica = replica
+        self.touches = frozenset({f"clock-{replica}"})
+
+    @classmethod
+    def draw(cls, chance: random.Random) -> Self:
+        return cls(chance.choice(REPLICAS))
+
+    def begin(self, site: Site) -> None:
+        site.replicas[self._replica].clock.step(self.step)
+
+    def end(self, site: Site) -> None:
+        site.replicas[self._replica].clock.step(-self.step)
+
+
+class AlerterClockBack(AlerterClockForward):
+    """An alerter's clock jumps five minutes back, and is put right when it is over."""
+
+    name = "alerter-clock-back"
+    step = -_STEP
+
+
+CLOCKS = (NodeClockForward, NodeClockBack, AlerterClockForward, AlerterClockBack)

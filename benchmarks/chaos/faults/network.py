@@ -1,0 +1,146 @@
+"""Links that are cut, fall silent, are slow, are narrow or damage what they carry."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from ..links import Link
+from ..record import EVERY_NODE
+from ..site import POD_NODE, Site
+from .base import Fault
+from .processes import MACHINES, REPLICAS
+
+_SLOW = 1.5
+"""Seconds for each piece: longer than a scrape may take, shorter than the alerters wait."""
+_NARROW = 2000.0
+"""Bytes a second."""
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A link: how to find it, which part it belongs to, and what is known no more while nothing comes through."""
+
+    find: Callable[[Site], Link]
+    part: str
+    blinds: frozenset[str] = frozenset()
+    halts: frozenset[str] = frozenset()
+    says: frozenset[str] = frozenset()
+
+
+def _scrape(node: str) -> _Way:
+    return _Way(lambda site: site.machines[node].scraped_through, node, blinds=frozenset({node}))
+
+
+def _database(replica: str) -> _Way:
+    halts = frozenset({replica, "evaluation"})
+    return _Way(lambda site: site.replicas[replica].database_link, f"database-{replica}", halts=halts)
+
+
+_PROMETHEUS = _Way(
+    lambda site: site.prometheus.link,
+    "prometheus",
+    blinds=frozenset({EVERY_NODE}),
+    says=frozenset({"source:prometheus"}),
+)
+WAYS: Mapping[str, Mapping[str, _Way]] = {
+    "scrape": {node: _scrape(node) for node in MACHINES},
+    "prometheus": {"": _PROMETHEUS},
+    "database": {replica: _database(replica) for replica in REPLICAS},
+    "mail": {"": _Way(lambda site: site.receivers.mail_link, "mail", halts=frozenset({"mail"}))},
+    "slack": {"": _Way(lambda site: site.receivers.slack_link, "slack", halts=frozenset({"slack"}))},
+    "slurmrestd": {
+        "": _Way(lambda site: site.slurm_link, "slurm", halts=frozenset({"slurm"}), says=frozenset({"source:slurm"}))
+    },
+    "kubernetes": {"": _Way(lambda site: site.kubernetes_link, "kubernetes", halts=frozenset({"kubernetes"}))},
+    "kubelet": {"": _Way(lambda site: site.kubelet_link, POD_NODE, halts=frozenset({"kubernetes"}))},
+}
+
+
+class _OnLink(Fault):
+    """What is done to a link of the kind `link`."""
+
+    link: ClassVar[str]
+    tells: ClassVar[bool] = True
+    """Whether so little comes through that the site has to say so."""
+
+    def __init__(self, which: str) -> None:
+        self._way = WAYS[self.link][which]
+        self.touches = frozenset({self._way.part})
+        self.blinds, self.halts = self._way.blinds, self._way.halts
+        self.says = self._way.says if self.tells else frozenset()
+
+    @classmethod
+    def draw(cls, chance: random.Random) -> Self:
+        return cls(chance.choice(sorted(WAYS[cls.link])))
+
+    def begin(self, site: Site) -> None:
+        self.spoil(self._way.find(site))
+
+    def spoil(self, link: Link) -> None:
+        raise NotImplementedError
+
+    def end(self, site: Site) -> None:
+        self._way.find(site).heal()
+
+
+class _Cut(_OnLink):
+    def spoil(self, link: Link) -> None:
+        link.cut()
+
+
+class _Silent(_OnLink):
+    def spoil(self, link: Link) -> None:
+        link.silence()
+
+
+class _Slow(_OnLink):
+    tells = False
+
+    def spoil(self, link: Link) -> None:
+        link.delay(_SLOW)
+
+
+class _Narrow(_OnLink):
+    tells = False
+
+    def spoil(self, link: Link) -> None:
+        link.throttle(_NARROW)
+
+
+class _Garbled(_OnLink):
+    def spoil(self, link: Link) -> None:
+        link.garble()
+
+
+_MANNERS: Mapping[str, tuple[type[_OnLink], str]] = {
+    "cut": (_Cut, "is cut: connections are reset, and refused"),
+    "silent": (_Silent, "is half-open: connections stand, and nothing comes through"),
+    "slow": (_Slow, f"is slow: every piece takes {_SLOW:g} s longer"),
+    "narrow": (_Narrow, f"is narrow: {_NARROW:g} bytes a second"),
+    "garbled": (_Garbled, "damages what it carries"),
+}
+_BETWEEN = {
+    "scrape": "Prometheus and an exporter",
+    "prometheus": "the alerters and Prometheus",
+    "database": "an alerter and PostgreSQL",
+    "mail": "the alerters and the mail server",
+    "slack": "the alerters and Slack",
+    "slurmrestd": "the alerters and slurmrestd",
+    "kubernetes": "the alerters and the API server",
+    "kubelet": "an exporter and its kubelet",
+}
+
+
+def _classes() -> tuple[type[Fault], ...]:
+    made = []
+    for link, between in _BETWEEN.items():
+        for manner, (kind, sentence) in _MANNERS.items():
+            fields = {"name": f"{link}-{manner}", "link": link, "__doc__": f"The link between {between} {sentence}."}
+            made.append(type(f"{link.title()}{manner.title()}", (kind,), fields))
+    return tuple(made)
+
+
+LINKS = _classes()

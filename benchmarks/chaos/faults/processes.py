@@ -1,0 +1,342 @@
+"""Processes that are killed and paused."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from contextlib import suppress
+from typing import Self
+
+from tests.slurm.cluster import NODES
+
+from ..record import EVERY_NODE
+from ..site import POD_NODE, Site
+from .base import Fault
+
+MACHINES = (*NODES, POD_NODE)
+LONGER_THAN_A_LEASE = (6.0, 14.0)
+REPLICAS = ("a", "b")
+
+
+class OnMachine(Fault):
+    """A fault of one GPU node."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        self.touches = frozenset({node})
+
+    @classmethod
+    def draw(cls, chance: random.Random) -> Self:
+        return cls(chance.choice(MACHINES))
+
+
+class ExporterKilled(OnMachine):
+    """An exporter is killed (kill -9), and started again when it is over."""
+
+    name = "exporter-killed"
+    loses = True
+
+    def __init__(self, node: str) -> None:
+        super().__init__(node)
+        self.blinds = frozenset({node})
+        self.silences = frozenset({f"exporter-{node}"})
+
+    def begin(self, site: Site) -> None:
+        site.machines[self.node].exporter.kill()
+
+    def end(self, site: Site) -> None:
+        site.machines[self.node].exporter.begin()
+
+
+class ExporterPaused(OnMachine):
+    """An exporter is stopped (SIGSTOP) and goes on: it accepts connections, and says nothing."""
+
+    name = "exporter-paused"
+    loses = True
+
+    def __init__(self, node: str) -> None:
+        super().__init__(node)
+        self.blinds = frozenset({node})
+        self.silences = frozenset({f"exporter-{node}"})
+
+    def begin(self, site: Site) -> None:
+        site.machines[self.node].exporter.pause()
+
+    def end(self, site: Site) -> None:
+        site.machines[self.node].exporter.resume()
+
+
+class ReaderKilled(OnMachine):
+    """The exporter's child, which reads NVML, is killed (kill -9): the exporter has to replace it by itself."""
+
+    name = "nvml-child-killed"
+    lasts = (5.0, 8.0)
+
+    def __init__(self, node: str) -> None:
+        super().__init__(node)
+        self.blinds = self.replaces = frozenset({node})
+
+    def begin(self, site: Site) -> None:
+        for pid in site.machines[self.node].exporter.children():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def end(self, site: Site) -> None:
+        """It has come back by itself, or a promise is broken."""
+
+
+class _OnAlerter(Fault):
+    """A fault of whichever alerter leads or follows when it begins."""
+
+    leads: bool
+    touches = frozenset({"alerters"})
+
+    def __init__(self) -> None:
+        self.replica = ""
+
+    @classmethod
+    def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - who it is shows when it begins
+        return cls()
+
+    def _find(self, site: Site) -> str:
+        leader = site.leader()
+        name = "a" if leader is None else leader.name
+        self.replica = name if self.leads else next(other for other in REPLICAS if other != name)
+        self.halts = frozenset({self.replica, "evaluation"} if self.leads else {self.replica})
+        self.silences = frozenset({f"alerter-{self.replica}"})
+        return self.replica
+
+    @property
+    def what(self) -> str:
+        return f"alerter {self.replica}"
+
+
+class LeaderKilled(_OnAlerter):
+    """The alerter that evaluates is killed (kill -9); the other has to take over."""
+
+    name = "leader-killed"
+    leads = True
+
+    def begin(self, site: Site) -> None:
+        site.replicas[self._find(site)].program.kill()
+
+    def end(self, site: Site) -> None:
+        site.replicas[self.replica].program.begin()
+
+
+class FollowerKilled(LeaderKilled):
+    """The alerter that does not evaluate is killed (kill -9)."""
+
+    name = "follower-killed"
+    leads = False
+
+
+class LeaderPaused(_OnAlerter):
+    """The alerter that evaluates is stopped (SIGSTOP) for longer than its lease, and goes on: it must not commit."""
+
+    name = "leader-paused"
+    leads = True
+    lasts = LONGER_THAN_A_LEASE
+
+    def begin(self, site: Site) -> None:
+        site.replicas[self._find(site)].program.pause()
+
+    def end(self, site: Site) -> None:
+        site.replicas[self.replica].program.resume()
+
+
+class FollowerPaused(LeaderPaused):
+    """The alerter that does not evaluate is stopped (SIGSTOP), and goes on."""
+
+    name = "follower-paused"
+    leads = False
+
+
+class BothAlertersKilled(Fault):
+    """Both alerters are killed (kill -9): for a while nobody evaluates."""
+
+    name = "alerters-killed"
+    touches = frozenset({"alerters"})
+    halts = frozenset({"evaluation", *REPLICAS})
+    silences = frozenset(f"alerter-{replica}" for replica in REPLICAS)
+
+    @classmethod
+    def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one way
+        return cls()
+
+    def begin(self, site: Site) -> None:
+        for replica in site.replicas.values():
+            replica.program.kill()
+
+    def end(self, site: Site) -> None:
+        for replica in site.replicas.values():
+            replica.program.begin()
+
+
+class PrometheusKilled(Fault):
+    """Prometheus is killed (kill -9), and started again with its data."""
+
+    name = "prometheus-killed"
+    touches = frozenset({"prometheus"})
+    blinds = frozenset({EVERY_NODE})
+    says = frozenset({"source:prometheus"})
+
+    @classmethod
+    def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one way
+        return cls()
+
+    def begin(self, site: Site) -> None:
+        site.prometheus.kill()
+
+    def end(self, site: Site) -> None:
+        site.prometheus.start()
+
+
+class PrometheusPaused(PrometheusKilled):
+    """Prometheus is stopped (SIGSTOP), and goes on: it accepts connections, and neither answers nor scrapes."""
+
+    name = "prometheus-paused"
+
+    def begin(self, site: Site) -> None:
+        site.prometheus.server.freeze()
+
+    def end(self, site: Site) -> None:
+        site.prometheus.server.thaw()
+
+
+class PrometheusEmptied(PrometheusKilled):
+    """Prometheus loses all that it knew, and goes on scraping: it answers every question, at first with nothing."""
+
+    name = "prometheus-emptied"
+    lasts = (3.0, 4.0)
+    says = frozenset()
+    loses = True
+
+    def begin(self, site: Site) -> None:
+        site.prometheus.empty()
+
+    def end(self, site: Site) -> None:
+        """What it lost is lost."""
+
+
+class DatabaseKilled(Fault):
+    """PostgreSQL is killed with all its processes (kill -9), and recovers from its log when it is over."""
+
+    name = "database-killed"
+    touches = frozenset({"database"})
+    halts = frozenset({"evaluation", "database"})
+    says = frozenset({"store"})
+
+    @classmethod
+    def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one way
+        return cls()
+
+    def begin(self, site: Site) -> None:
+        site.database.kill()
+
+    def end(self, site: Site) -> None:
+        site.database.start()
+
+
+class DatabasePaused(DatabaseKilled):
+    """PostgreSQL and its processes are stopped (SIGSTOP), and go on: connections stand, and nothing is answered."""
+
+    name = "database-paused"
+    says = frozenset()
+
+    def begin(self, site: Site) -> None:
+        site.database.server.freeze()
+
+    def end(self, site: Site) -> None:
+        site.database.server.thaw()
+
+
+class DatabaseRestarted(DatabaseKilled):
+    """PostgreSQL is restarted as for an upgrade: connections are ended."""
+
+    name = "database-restarted"
+    lasts = (3.0, 4.0)
+    says = frozenset()
+
+    def begin(self, site: Site) -> None:
+        site.database.restart()
+
+    def end(self, site: Site) -> None:
+        """It is back already."""
+
+
+class ControllerKilled(Fault):
+    """slurmctld is killed (kill -9), and started again with its state."""
+
+    name = "slurmctld-killed"
+    touches = frozenset({"slurm"})
+    halts = frozenset({"slurm"})
+    says = frozenset({"source:slurm"})
+    _daemon = "slurmctld"
+
+    @classmethod
+    def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one way
+        return cls()
+
+    def begin(self, site: Site) -> None:
+        site.slurm.stop(self._daemon, signal.SIGKILL)
+
+    def end(self, site: Site) -> None:
+        getattr(site.slurm, f"start_{self._daemon}")()
+
+
+class RestKilled(ControllerKilled):
+    """slurmrestd is killed (kill -9), and started again."""
+
+    name = "slurmrestd-killed"
+    _daemon = "slurmrestd"
+
+
+class ControllerPaused(ControllerKilled):
+    """slurmctld is stopped (SIGSTOP), and goes on."""
+
+    name = "slurmctld-paused"
+
+    def begin(self, site: Site) -> None:
+        site.slurm.signal(self._daemon, signal.SIGSTOP)
+
+    def end(self, site: Site) -> None:
+        site.slurm.signal(self._daemon, signal.SIGCONT)
+
+
+class ControllerRestarted(ControllerKilled):
+    """slurmctld is restarted, as after a change of its configuration."""
+
+    name = "slurmctld-restarted"
+    lasts = (3.0, 4.0)
+    says = frozenset()
+
+    def begin(self, site: Site) -> None:
+        site.slurm.stop(self._daemon)
+        site.slurm.start_slurmctld()
+
+    def end(self, site: Site) -> None:
+        """It is back already."""
+
+
+PROCESSES = (
+    ExporterKilled,
+    ExporterPaused,
+    ReaderKilled,
+    LeaderKilled,
+    FollowerKilled,
+    LeaderPaused,
+    FollowerPaused,
+    BothAlertersKilled,
+    PrometheusKilled,
+    PrometheusPaused,
+    PrometheusEmptied,
+    DatabaseKilled,
+    DatabasePaused,
+    DatabaseRestarted,
+    ControllerKilled,
+    RestKilled,
+    ControllerPaused,
+    ControllerRestarted,
+)

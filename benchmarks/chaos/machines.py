@@ -1,0 +1,118 @@
+"""A GPU node of the site: the double of its hardware, a real exporter with TLS, and its way to Prometheus."""
+
+from __future__ import annotations
+
+import ssl
+import urllib.request
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.e2e.site import BIN, free_port
+from tests.fakes.node import FakeNode
+from tests.fakes.nvml import Libraries
+
+from .certificates import Authority
+from .clocks import SteppedClock
+from .links import Link
+from .processes import Program
+
+INTERVAL = 30.0
+"""Seconds of the full-length run between two scrapes, and between two reads of NVML."""
+SAMPLE_PERIOD = 0.5
+"""Seconds between two of NVML's own samples there: newer drivers take fewer, and so does a machine with few cores."""
+_SAMPLES = 1000
+NVML_TIMEOUT = 3.0
+"""Wall seconds that a read of NVML may take."""
+
+
+class Machine:
+    """A context manager; `start` makes its time pass and its exporter run."""
+
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        libraries: Libraries,
+        authority: Authority,
+        clock_library: Path,
+        *,
+        gpus: int,
+        time_scale: float,
+        options: tuple[str, ...],
+    ) -> None:
+        self.name = name
+        self._stack = ExitStack()
+        self.fake = self._stack.enter_context(
+            FakeNode(
+                directory / name,
+                libraries,
+                name=name,
+                gpus=gpus,
+                time_scale=time_scale,
+                sample_period=SAMPLE_PERIOD,
+                capacity=_SAMPLES,
+            )
+        )
+        self.clock = self._stack.enter_context(SteppedClock(directory / name / "clock", clock_library))
+        self.certificate = authority.certificate(name)
+        web = directory / name / "web.yml"
+        cert, key = self.certificate.pair
+        web.write_text(f"tls_server_config:\n  cert_file: {cert}\n  key_file: {key}\n")
+        port = free_port()
+        paths = self.fake.paths
+        command = [
+            str(BIN / "dutycycle-exporter"),
+            f"--web.listen-address=127.0.0.1:{port}",
+            f"--web.config.file={web}",
+            f"--node-name={name}",
+            f"--time-scale={time_scale:g}",
+            f"--sample-interval={INTERVAL:g}s",
+            f"--series-hold={2 * INTERVAL:g}s",
+            f"--nvml.timeout={NVML_TIMEOUT:g}s",
+            f"--path.procfs={paths['procfs']}",
+            f"--path.cgroup={paths['cgroup']}",
+            f"--path.sysfs={paths['sysfs']}",
+            "--log-level=info",
+            *options,
+        ]
+        environment = {**self.fake.environment, **self.clock.environment}
+        self.exporter = Program(f"exporter-{name}", command, directory, environment)
+        self.scraped_through = self._stack.enter_context(Link(f"scrape-{name}", port))
+        self._url = f"https://127.0.0.1:{port}"
+        self._context = ssl.create_default_context(cafile=str(authority.chain))
+        # Who looks at its pages looks at them with an expired certificate, too.
+        self._context.check_hostname = False
+        self._context.verify_mode = ssl.CERT_NONE
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.exporter.stop()
+        self._stack.close()
+
+    @property
+    def gpus(self) -> int:
+        return len(self.fake.driver.gpus)
+
+    def start(self) -> None:
+        self.fake.start()
+        self.exporter.begin()
+
+    def step_clock(self, seconds: float) -> None:
+        """The machine's clock: the exporter's, and the one by which its driver stamps samples."""
+        self.clock.step(seconds)
+        for gpu in range(self.gpus):
+            self.fake.driver.shift_clock(gpu, seconds)
+
+    def get(self, path: str, *, timeout: float) -> tuple[int, str]:
+        """A page of the exporter's, past the link. Raises OSError."""
+        try:
+            with urllib.request.urlopen(self._url + path, timeout=timeout, context=self._context) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode(errors="replace")

@@ -1,0 +1,81 @@
+"""The site's Prometheus: on a small disk, over TLS, behind a link, and it can be killed and emptied."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.prometheus.server import PrometheusServer
+
+from .certificates import Authority
+from .disks import SmallDisk
+from .links import Link
+
+_MEGABYTES = 300
+
+
+class Prometheus:
+    """A context manager. Scrapes `targets` over TLS, each `interval` wall seconds."""
+
+    def __init__(self, directory: Path, targets: Iterable[str], authority: Authority, interval: float) -> None:
+        self._stack = ExitStack()
+        directory.mkdir()
+        self.certificate = authority.certificate("prometheus")
+        cert, key = self.certificate.pair
+        web = directory / "web.yml"
+        web.write_text(f"tls_server_config:\n  cert_file: {cert}\n  key_file: {key}\n")
+        tls = f"tls_config: {{ca_file: '{authority.chain}'}}"
+        self.server = PrometheusServer(
+            directory,
+            targets=tuple(targets),
+            interval=f"{round(1000 * interval)}ms",
+            scrape=f"honor_labels: true\nscheme: https\n{tls}",
+            web_config=web,
+            scheme="https",
+            flags=("--storage.tsdb.wal-segment-size=10MB",),
+        )
+        self.server.data.mkdir()
+        self.disk = SmallDisk(self.server.data, _MEGABYTES)
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(self.disk)
+        self._stack.enter_context(self.server)
+        self.link = self._stack.enter_context(Link("prometheus", int(self.server.url.rpartition(":")[2])))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def url(self) -> str:
+        """As alerters reach it."""
+        return f"https://127.0.0.1:{self.link.port}"
+
+    def kill(self) -> None:
+        with suppress(AssertionError, ProcessLookupError):
+            self.server._process.send_signal(signal.SIGKILL)  # type: ignore[union-attr] # noqa: SLF001
+        self.server.stop()
+
+    def start(self) -> None:
+        self.server.start()
+
+    def empty(self) -> None:
+        """It has lost all that it knew, and goes on scraping."""
+        self.kill()
+        for path in self.server.data.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        self.start()
+
+    def revive(self) -> None:
+        """Start it where it ended by itself, as it may when its disk is full."""
+        process = self.server._process  # noqa: SLF001
+        if process is not None and process.poll() is not None:
+            self.server.stop()
+            self.start()

@@ -1,0 +1,47 @@
+"""What Dutycycle promises (DESIGN, sections 5 and 6), each promise a function from a record to what violates it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ..record import Record
+from . import answers, incidents, ledger, notifications, store, texts
+from .violation import Violation
+
+Promise = Callable[[Record], Iterator[Violation]]
+
+PROMISES: tuple[Promise, ...] = (
+    incidents.no_incident_is_lost,
+    incidents.no_incident_is_made_up,
+    incidents.no_resolution_is_false,
+    incidents.what_is_over_is_resolved,
+    incidents.device_incidents_are_true,
+    store.one_active_incident_each,
+    store.history_is_appended_only,
+    store.states_follow_each_other,
+    store.only_the_leader_writes,
+    store.one_says_that_it_leads,
+    notifications.every_change_is_planned,
+    notifications.every_notice_is_sent,
+    notifications.what_is_sent_arrived,
+    notifications.no_message_comes_twice,
+    answers.metrics_answer,
+    answers.what_failed_is_never_zero,
+    answers.liveness_asks_for_restarts_that_help,
+    answers.sources_that_are_away_are_said_to_be,
+    answers.children_are_replaced,
+    answers.everything_recovers,
+    answers.nothing_ends_by_itself,
+    ledger.ledger_is_true,
+    texts.secrets_are_kept,
+    texts.untrusted_text_does_nothing,
+)
+
+
+def violations(record: Record) -> list[Violation]:
+    """All of them, oldest first."""
+    found = [violation for promise in PROMISES for violation in promise(record)]
+    return sorted(found, key=lambda one: (one.at, one.promise, one.subject))
+
+
+__all__ = ["PROMISES", "Promise", "Violation", "violations"]

@@ -1,0 +1,163 @@
+"""What is told against what is true: nothing is lost, nothing is made up, nothing ends that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ..record import Condition, Happened, JobTruth, Record, StoredEvent
+from .quiet import FOREVER, Span, evaluates, quiet, slack
+from .violation import Violation
+
+_JOBS = "efficiency"
+_OPENS = ("opened", "reopened")
+
+
+def active_spans(record: Record, subject: str, kind: str = _JOBS) -> list[Span]:
+    """When incidents of a subject were active, by their history."""
+    spans: list[Span] = []
+    for incident in record.incidents:
+        if incident.subject != subject or incident.kind != kind:
+            continue
+        since: float | None = None
+        for event in (event for event in record.events if event.incident == incident.id):
+            if event.kind in _OPENS:
+                since = event.at
+            elif event.kind == "resolved" and since is not None:
+                spans.append((since, event.at))
+                since = None
+        if since is not None:
+            spans.append((since, FOREVER))
+    return spans
+
+
+def _active(record: Record, subject: str, at: float) -> bool:
+    return any(since <= at < until for since, until in active_spans(record, subject))
+
+
+def no_incident_is_lost(record: Record) -> Iterator[Violation]:
+    """What is wrong for long enough, while it can be seen, is told."""
+    for job in record.jobs:
+        for one in job.conditions:
+            since = max(one.since, job.start + job.grace)
+            for begin, end in quiet(record, lambda fault, job=job: _hides(fault, job), since, one.ends(record.ended)):
+                # Whoever looks back over a window needs all of it to be clear.
+                due = begin + one.window + slack(record)
+                if due <= end and not _active(record, job.subject, end):
+                    text = f"{job.name} was {sorted(one.rules)} for {end - begin:.0f} s in which nothing was in the way"
+                    yield Violation("no incident is lost", job.subject, end, text)
+
+
+def _hides(fault: Happened, job: JobTruth) -> bool:
+    return fault.blinds_any(job.nodes) or evaluates(fault)
+
+
+def no_incident_is_made_up(record: Record) -> Iterator[Violation]:
+    """Nobody whose job is healthy is accused, and nobody of what is not the case; unknown is never idle."""
+    jobs = {job.subject: job for job in record.jobs}
+    for event in record.events:
+        incident = record.incident[event.incident]
+        if event.kind not in _OPENS or incident.kind != _JOBS:
+            continue
+        job = jobs.get(incident.subject)
+        if job is None:
+            yield _made_up(incident.subject, event, f"no such job ran: {incident.rule}")
+            continue
+        held = [one for one in job.conditions if one.since <= event.at <= one.ends(FOREVER) + one.after + slack(record)]
+        if not held:
+            yield _made_up(
+                job.subject, event, f"{job.name} was well when incident {incident.id} ({incident.rule}) {event.kind}"
+            )
+        elif not any(incident.rule in one.rules for one in job.conditions):
+            rules = sorted(rule for one in held for rule in one.rules)
+            yield _made_up(
+                job.subject, event, f"{job.name} is {rules}, and incident {incident.id} says {incident.rule}"
+            )
+
+
+def _made_up(subject: str, event: StoredEvent, text: str) -> Violation:
+    return Violation("no incident is made up", subject, event.at, text)
+
+
+def no_resolution_is_false(record: Record) -> Iterator[Violation]:
+    """While it goes on, nothing is said to be over; and no job has ended that runs."""
+    jobs = {job.subject: job for job in record.jobs}
+    for event in record.events:
+        incident = record.incident[event.incident]
+        job = jobs.get(incident.subject)
+        if event.kind != "resolved" or incident.kind != _JOBS or job is None:
+            continue
+        why = str(event.data.get("resolution") or incident.resolution)
+        if why == "ended" and (job.end is None or event.at < job.seen):
+            text = f"{job.name} runs, and incident {incident.id} was resolved as ended"
+            yield Violation("no resolution is false", job.subject, event.at, text)
+        elif why == "lost":
+            text = f"incident {incident.id} of {job.name} was given up as lost, though nothing was away for a day"
+            yield Violation("no resolution is false", job.subject, event.at, text)
+        elif why == "cleared" and (one := _going_on(job, event.at)) is not None:
+            text = (
+                f"{job.name} is {sorted(one.rules)} all the while, and incident {incident.id} was resolved as cleared"
+            )
+            yield Violation("no resolution is false", job.subject, event.at, text)
+
+
+def _going_on(job: JobTruth, at: float) -> Condition | None:
+    """What was wrong for a whole window before, and still was."""
+    return next((one for one in job.conditions if one.since + one.window < at < one.ends(FOREVER)), None)
+
+
+def what_is_over_is_resolved(record: Record) -> Iterator[Violation]:
+    """Once it is over, and that can be seen, the incident is resolved."""
+    for job in record.jobs:
+        for since, calm in _well(job, record.ended):
+            for begin, end in quiet(record, lambda fault, job=job: _hides_end(fault, job), since, calm):
+                if begin + _longest(job) + slack(record) <= end and _active(record, job.subject, end):
+                    text = f"{job.name} has been well, or over, for {end - since:.0f} s"
+                    yield Violation("what is over is resolved", job.subject, end, text)
+
+
+def _hides_end(fault: Happened, job: JobTruth) -> bool:
+    return _hides(fault, job) or bool(fault.halts & {"slurm", "kubernetes"})
+
+
+def _longest(job: JobTruth) -> float:
+    return max((one.window + one.after for one in job.conditions), default=0.0)
+
+
+def _well(job: JobTruth, run: float) -> Iterator[Span]:
+    """From when to when nothing was wrong with it."""
+    ends: Mapping[float, float] = {one.ends(run): 0 for one in job.conditions}
+    for until in ends:
+        later = [one.since for one in job.conditions if one.since >= until]
+        if until < run:
+            yield until, min(later, default=run)
+
+
+def device_incidents_are_true(record: Record) -> Iterator[Violation]:
+    """Operators hear of a GPU that is lost, and of nothing that is not the case."""
+    for event in record.events:
+        incident = record.incident[event.incident]
+        if event.kind not in _OPENS or incident.kind in (_JOBS, "report"):
+            continue
+        broken = [fault for fault in record.faults if fault.broken & incident.nodes and fault.began <= event.at]
+        if incident.kind != "gpu_fault" or not broken:
+            text = f"incident {incident.id}: {incident.kind}, {incident.rule}"
+            yield Violation("no incident is made up", incident.subject, event.at, text)
+    for fault in record.faults:
+        for node in fault.broken:
+            yield from _lost_is_told(record, node, fault.began, fault.ended)
+
+
+def _lost_is_told(record: Record, node: str, began: float, ended: float) -> Iterator[Violation]:
+    clear = quiet(
+        record, lambda one: (one.blinds_any(frozenset({node})) and not one.broken) or evaluates(one), began, ended
+    )
+    told = [
+        event
+        for event in record.events
+        if event.kind in _OPENS
+        and record.incident[event.incident].kind == "gpu_fault"
+        and node in record.incident[event.incident].nodes
+        and began <= event.at
+    ]
+    if any(end - begin > slack(record) for begin, end in clear) and not told:
+        yield Violation("no incident is lost", node, ended, f"a GPU of {node} was lost for {ended - began:.0f} s")

@@ -1,0 +1,83 @@
+"""What is told reaches those whom it is for: at least once, and twice only where no acknowledgement arrived."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+
+from ..record import Record, Taken
+from .quiet import during
+from .violation import Violation
+
+_RECEIVERS = ("mail", "chat")
+_SINKS = {"mail": "mail", "chat": "slack"}
+_NEWS = ("opened", "resolved")
+_ANSWER = 10.0
+"""Wall seconds that an answer may be under way, or wait to be written down."""
+
+
+def every_change_is_planned(record: Record) -> Iterator[Violation]:
+    """For each opening and each resolution there is a row of the outbox for the operators of each receiver."""
+    planned: defaultdict[tuple[int, str, str], int] = defaultdict(int)
+    for notice in record.notices:
+        if notice.audience == "operators":
+            planned[notice.incident, notice.receiver, notice.news] += 1
+    happened: defaultdict[tuple[int, str], list[float]] = defaultdict(list)
+    for event in record.events:
+        if event.kind in _NEWS and record.incident[event.incident].kind != "report":
+            happened[event.incident, event.kind].append(event.at)
+    for (incident, news), times in happened.items():
+        for receiver in _RECEIVERS:
+            found = planned[incident, receiver, news]
+            if found != len(times):
+                subject = record.incident[incident].subject
+                text = f"incident {incident} {news} {len(times)} times, planned for {receiver} {found} times"
+                yield Violation("no notification is lost", subject, times[-1], text)
+
+
+def every_notice_is_sent(record: Record) -> Iterator[Violation]:
+    """Whatever was to be told is delivered in the end."""
+    for notice in record.notices:
+        if notice.delivery is None and notice.dropped is None:
+            subject = record.incident[notice.incident].subject
+            text = f"notice {notice.id} ({notice.news}, {notice.receiver}) waits still"
+            yield Violation("no notification is lost", subject, record.ended, text)
+    for one in record.deliveries:
+        if one.sent_at is None:
+            text = f"message {one.id} to {one.receiver}: {one.attempts} attempts; {one.error or 'no error'}"
+            yield Violation("no notification is lost", one.key, one.at, text)
+
+
+def what_is_sent_arrived(record: Record) -> Iterator[Violation]:
+    """What the store calls sent was taken by the receiver."""
+    keys: defaultdict[str, list[str]] = defaultdict(list)
+    for taken in record.taken:
+        keys[taken.sink].append(taken.key)
+    for one in record.deliveries:
+        arrived = any(key.startswith(one.mark) for key in keys[_SINKS[one.receiver]])
+        if one.sent_at is not None and not arrived:
+            text = f"message {one.id} to {one.receiver} is called sent, and never came"
+            yield Violation("no notification is lost", one.key, one.sent_at, text)
+
+
+def no_message_comes_twice(record: Record) -> Iterator[Violation]:
+    """A message comes again only where its acknowledgement may have been lost on the way or could not be kept."""
+    found: defaultdict[tuple[str, str, tuple[str, ...]], list[Taken]] = defaultdict(list)
+    for taken in record.taken:
+        if taken.key:
+            found[taken.sink, taken.key, taken.to].append(taken)
+    for (sink, key, _), copies in found.items():
+        copies.sort(key=lambda one: one.at)
+        for first, again in pairwise(copies):
+            if not _answer_may_be_lost(record, sink, first.at):
+                text = (
+                    f"{sink} took it at {first.at:.1f} and {again.at - first.at:.1f} s later again, with no fault then"
+                )
+                yield Violation("no message comes twice", key, again.at, text)
+
+
+def _answer_may_be_lost(record: Record, sink: str, at: float) -> bool:
+    lost = {sink, "evaluation", "database", "a", "b"}
+    faults = any(fault.halts & lost for fault in during(record, at - _ANSWER, at + _ANSWER))
+    return faults or any(since <= at + _ANSWER and until >= at - _ANSWER for since, until in record.stalls)

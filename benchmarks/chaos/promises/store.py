@@ -1,0 +1,104 @@
+"""What the store may hold, and who may write it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+
+from ..record import Record, StoredEvent
+from .violation import Violation
+
+_WHILE_ACTIVE = ("rule opened", "rule cleared", "primary changed", "severity changed", "cause found", "snooze expired")
+
+
+def one_active_incident_each(record: Record) -> Iterator[Violation]:
+    """At no time a subject has two active incidents of one class."""
+    for look in record.looks:
+        for (subject, kind), number in look.active.items():
+            if number > 1:
+                yield Violation(
+                    "one open incident each", subject, look.at, f"{number} active incidents of class {kind}"
+                )
+
+
+def history_is_appended_only(record: Record) -> Iterator[Violation]:
+    """No event is ever changed or taken away."""
+    for write in record.writes:
+        if write.table == "incident_event":
+            yield Violation("history is append-only", write.replica, write.at, "an event was changed or deleted")
+
+
+def states_follow_each_other(record: Record) -> Iterator[Violation]:
+    """Opened once; resolved while active, reopened while resolved; and the row agrees with its history."""
+    histories: defaultdict[int, list[StoredEvent]] = defaultdict(list)
+    for event in record.events:
+        histories[event.incident].append(event)
+    for incident in record.incidents:
+        if incident.kind == "report":
+            continue
+        active: bool | None = None
+        before = 0.0
+        for event in histories[incident.id]:
+            wrong = _wrong(active, event)
+            if wrong:
+                yield _broken(incident.subject, event.at, f"incident {incident.id}: {wrong}")
+            if event.kind in ("opened", "reopened"):
+                active = True
+            elif event.kind == "resolved":
+                active = False
+            if event.at < before - record.lease:
+                yield _broken(incident.subject, event.at, f"incident {incident.id}: {event.kind} at an earlier time")
+            before = max(before, event.at)
+        if active is None or active != (incident.state != "resolved"):
+            text = f"incident {incident.id} is {incident.state}, and its history says otherwise"
+            yield _broken(incident.subject, incident.opened_at, text)
+
+
+def _wrong(active: bool | None, event: StoredEvent) -> str:
+    if active is None:
+        return "" if event.kind == "opened" else f"begins with {event.kind}"
+    if event.kind == "opened":
+        return "opened twice"
+    if event.kind == "reopened" and active:
+        return "reopened while active"
+    if event.kind in ("resolved", *_WHILE_ACTIVE) and not active:
+        return f"{event.kind} while resolved"
+    return ""
+
+
+def _broken(subject: str, at: float, text: str) -> Violation:
+    return Violation("states follow each other", subject, at, text)
+
+
+def only_the_leader_writes(record: Record) -> Iterator[Violation]:
+    """Every write of an evaluator is that of whoever had the lease, in terms that never go back."""
+    epoch = 0
+    for write in record.writes:
+        if write.holder.partition("#")[0] != write.replica:
+            text = f"{write.replica} wrote {write.table} while {write.holder} had the lease (epoch {write.epoch})"
+            yield Violation("only the leader writes", write.replica, write.at, text)
+        if write.epoch < epoch:
+            text = f"{write.table} was written in epoch {write.epoch} after one in {epoch}"
+            yield Violation("only the leader writes", write.replica, write.at, text)
+        epoch = max(epoch, write.epoch)
+    terms = sorted((look.at, look.epoch) for look in record.looks if look.epoch)
+    for (_, former), (at, later) in pairwise(terms):
+        if later < former:
+            yield Violation("only the leader writes", "lease", at, f"the epoch went from {former} back to {later}")
+
+
+def one_says_that_it_leads(record: Record) -> Iterator[Violation]:
+    """At no time both alerters say for longer than a lease that they evaluate."""
+    leading: dict[str, float] = {}
+    since: float | None = None
+    for page in record.alerters:
+        if page.leads:
+            leading[page.replica] = page.at
+        else:
+            leading.pop(page.replica, None)
+        both = len(leading) > 1 and max(leading.values()) - min(leading.values()) < record.lease
+        since = (since or page.at) if both else None
+        if since is not None and page.at - since > 2 * record.lease:
+            yield Violation("one leads", "alerters", page.at, f"both say so since {page.at - since:.1f} s")
+            since = None

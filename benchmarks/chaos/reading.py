@@ -1,0 +1,97 @@
+"""What the store, the sinks and the workload have at the end of a run, as evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dutycycle_alerter.notify.receivers.email_message import message_id
+
+from .alerters import LEASE, PASS
+from .cases import HOSTILE
+from .machines import INTERVAL
+from .record import Happened, JobTruth, Record, StoredDelivery, StoredEvent, StoredIncident, StoredNotice
+from .site import Site
+from .watching import Watcher
+
+_SENDER = "dutycycle@example.org"
+_PAGES = ("/", "/incidents?state=all", "/users", "/gpus")
+
+
+def read(
+    site: Site, watcher: Watcher, faults: tuple[Happened, ...], jobs: tuple[JobTruth, ...], began: float, ended: float
+) -> Record:
+    """Everything; the site must still run."""
+    return Record(
+        began=began,
+        ended=ended,
+        time_scale=site.time_scale,
+        interval=INTERVAL / site.time_scale,
+        pass_interval=PASS / site.time_scale,
+        lease=max(LEASE, PASS / site.time_scale),
+        gpus={name: machine.gpus for name, machine in site.machines.items()},
+        faults=faults,
+        jobs=jobs,
+        incidents=tuple(_incidents(site)),
+        events=tuple(_events(site)),
+        notices=tuple(_notices(site)),
+        deliveries=tuple(_deliveries(site)),
+        taken=site.receivers.taken(),
+        looks=tuple(watcher.looks),
+        writes=site.database.written(),
+        exporters=tuple(watcher.exporters),
+        alerters=tuple(watcher.alerters),
+        pages=tuple(_pages(site)),
+        ended_by_themselves=tuple(watcher.ended),
+        ledger=dict(_rows(site, "SELECT job, sum(allocated) FROM usage_hour GROUP BY job")),
+        logs=_logs(site),
+        secrets=site.secrets,
+        hostile=(HOSTILE, "<img", "<!channel>"),
+        stalls=tuple(watcher.stalls),
+    )
+
+
+def _rows(site: Site, statement: str) -> list[tuple[Any, ...]]:
+    return site.database.server.execute(statement, database=site.database.name)
+
+
+def _incidents(site: Site) -> list[StoredIncident]:
+    columns = 'id, subject, kind, rule, state, started_at, opened_at, resolved_at, resolution, "user", gpus'
+    return [
+        StoredIncident(*row, nodes=frozenset(gpu["node"] for gpu in gpus))
+        for *row, gpus in _rows(site, f"SELECT {columns} FROM incident ORDER BY id")
+    ]
+
+
+def _events(site: Site) -> list[StoredEvent]:
+    statement = "SELECT id, incident_id, at, kind, actor, data FROM incident_event ORDER BY id"
+    return [StoredEvent(*row) for row in _rows(site, statement)]
+
+
+def _notices(site: Site) -> list[StoredNotice]:
+    statement = "SELECT id, incident_id, receiver, audience, news, delivery_id, dropped FROM notice ORDER BY id"
+    return [StoredNotice(*row) for row in _rows(site, statement)]
+
+
+def _deliveries(site: Site) -> list[StoredDelivery]:
+    statement = "SELECT id, key, receiver, at, attempts, sent_at, failed_at, error FROM delivery ORDER BY id"
+    found = []
+    for row in _rows(site, statement):
+        key, receiver = row[1], row[2]
+        mark = message_id(receiver, key, _SENDER) if receiver == "mail" else key
+        found.append(StoredDelivery(*row, mark=mark))
+    return found
+
+
+def _pages(site: Site) -> list[tuple[str, str]]:
+    found = []
+    for replica in site.replicas.values():
+        for path in _PAGES:
+            status, text = replica.get(path, timeout=30)
+            if status == 200:
+                found.append((replica.url + path, text))
+    return found
+
+
+def _logs(site: Site) -> tuple[Path, ...]:
+    return site.logs()

@@ -1,0 +1,160 @@
+"""Whom the alerters tell: a mail server with STARTTLS and a Slack, behind links, which note what they took and when."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.fakes.slack.server import TOKEN, Call, SlackServer
+from tests.fakes.slack.workspace import Channel
+from tests.fakes.smtp.server import MailServer
+
+from .certificates import Authority
+from .links import Link
+from .record import Taken
+
+MAILER = ("dutycycle", "correct-horse-battery-staple")
+OPERATORS = "gpus@example.org"
+_TIMEOUT = 4
+"""Wall seconds that one answer may take."""
+
+
+class Receivers:
+    """A context manager. `authority` issues the mail server's certificate."""
+
+    def __init__(self, authority: Authority) -> None:
+        self._authority = authority
+        self.certificate = authority.certificate("mail")
+        self.mail = MailServer(self.certificate.pair)
+        self.mail.users = dict([MAILER])
+        self.slack = SlackServer()
+        self.channel: Channel = self.slack.workspace.add_channel("gpus")
+        self._taken: list[float] = []
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self.mail.messages = _Stamped(self._taken)
+        self._stack.enter_context(self.mail)
+        self._stack.enter_context(self.slack)
+        port = int(self.slack.url.split(":")[2].split("/")[0])
+        self.mail_link = self._stack.enter_context(Link("mail", self.mail.port))
+        self.slack_link = self._stack.enter_context(Link("slack", port))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        return MAILER[1], TOKEN
+
+    def settings(self) -> dict[str, Any]:
+        """`notify` of an alerter: operators hear of everything at once by both, users by mail."""
+        mail = {
+            "host": "127.0.0.1",
+            "port": self.mail_link.port,
+            "ca_file": str(self._authority.chain),
+            "username": MAILER[0],
+            "password": MAILER[1],
+            "sender": "dutycycle@example.org",
+            "to": [OPERATORS],
+            "timeout": _TIMEOUT,
+        }
+        slack = {
+            "token": self.slack.token,
+            "channel": self.channel.id,
+            "url": f"http://127.0.0.1:{self.slack_link.port}/api/",
+            "timeout": _TIMEOUT,
+        }
+        everything = {"limit": 100_000, "digest_above": 100}
+        return {
+            "people": {"address": "{user}@example.org"},
+            "owners": {"wasted_gpu_hours": 0},
+            "receivers": [
+                {"name": "mail", "email": mail, **everything},
+                {"name": "chat", "slack": slack, **everything},
+            ],
+            "routes": [
+                {"receiver": "mail"},
+                {"receiver": "mail", "audience": "owner"},
+                {"receiver": "chat"},
+            ],
+        }
+
+    def renew_certificate(self, *, expired: bool) -> None:
+        """The mail server's; new connections get the one that there is now."""
+        if expired:
+            self.certificate.expire()
+        else:
+            self.certificate.renew()
+        context = self.mail.context
+        assert isinstance(context, ssl.SSLContext)
+        context.load_cert_chain(*self.certificate.pair)
+        self.mail_link.drop()
+
+    def taken(self) -> tuple[Taken, ...]:
+        """All that was ever accepted, a message as often as it was."""
+        mails = [
+            Taken(
+                sink="mail",
+                key=str(mail.message["Message-ID"]),
+                at=at,
+                to=mail.recipients,
+                incidents=_numbers(str(mail.message["X-Dutycycle-Incidents"] or "")),
+                headers=tuple((name, str(value)) for name, value in mail.message.items()),
+                body=mail.content.decode(errors="replace"),
+            )
+            for at, mail in zip(list(self._taken), list(self.mail.messages), strict=False)
+        ]
+        return (*mails, *(_posted(message) for message in list(self.channel.messages)))
+
+    def calls(self) -> list[Call]:
+        return list(self.slack.calls)
+
+
+class _Stamped(list[Any]):
+    """Notes when each of its items came."""
+
+    def __init__(self, times: list[float]) -> None:
+        super().__init__()
+        self._times = times
+
+    def append(self, item: Any) -> None:
+        self._times.append(time.time())
+        super().append(item)
+
+
+def _posted(message: Mapping[str, Any]) -> Taken:
+    metadata = message.get("metadata") or {}
+    if isinstance(metadata, str):
+        metadata = json.loads(metadata)
+    key = str(metadata.get("event_payload", {}).get("key", ""))
+    replies = message.get("thread_ts", message["ts"]) != message["ts"]
+    return Taken(
+        sink="slack",
+        # A message and a reply to it may be one piece of news.
+        key=f"{key} in the thread" if replies else key,
+        at=float(message["ts"]),
+        to=(),
+        incidents=(),
+        headers=(),
+        body=f"{message.get('text', '')}\n{message.get('blocks', '')}",
+    )
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.replace("\n", "").replace(" ", "").split(",") if number)
+
+
+def settings_file(path: Path) -> Path:
+    """A file that only its owner reads: it has passwords."""
+    path.touch(mode=0o600)
+    return path

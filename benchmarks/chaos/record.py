@@ -1,0 +1,261 @@
+"""All that a run left: what was true, what happened, what the store, the sinks and the pages said.
+
+It is what the checker reads, and nothing else: a test makes one by hand. Times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+EVERY_NODE = "*"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Something that is wrong with a job from `since` to `until` (None: to the end of the run).
+
+    `rules` are those that may say so, `window` is that of the slowest, in wall seconds. `after` is for how long what
+    was before may still be seen in a window: a rule may speak of it that late.
+    """
+
+    rules: frozenset[str]
+    since: float
+    until: float | None
+    window: float
+    after: float = 0.0
+
+    def ends(self, run: float) -> float:
+        return run if self.until is None else self.until
+
+
+@dataclass(frozen=True)
+class JobTruth:
+    """A job that ran: `subject` as the store names it; when it certainly had its GPUs. No condition: it is healthy."""
+
+    name: str
+    subject: str
+    user: str
+    nodes: frozenset[str]
+    gpus: int
+    start: float
+    end: float | None
+    seen: float
+    """When it still had them for certain; with `end` this bounds its end."""
+    grace: float
+    """Wall seconds for which it is left alone."""
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True)
+class Happened:
+    """A fault as it was: what it did to whom.
+
+    `blinds` are nodes of which nobody learns anything meanwhile (EVERY_NODE: of none); `halts` are parts that cannot
+    do their work (`evaluation`, `mail`, `slack`, `slurm`, `kubernetes`, `a`, `b`); `says` is what the site itself must
+    say meanwhile: `source:NAME` (the leading alerter's `source_up` is 0), `nvml:NODE` (the exporter's collector failed
+    or is old). `broken` are GPUs or nodes of which a device incident may tell. `loses` tells that counters are lost.
+    """
+
+    name: str
+    what: str
+    began: float
+    ended: float
+    blinds: frozenset[str] = frozenset()
+    halts: frozenset[str] = frozenset()
+    says: frozenset[str] = frozenset()
+    broken: frozenset[str] = frozenset()
+    silences: frozenset[str] = frozenset()
+    """Programs of ours that cannot answer meanwhile: `exporter-NODE`, `alerter-NAME`."""
+    replaces: frozenset[str] = frozenset()
+    """Nodes whose exporter has to replace its child."""
+    loses: bool = False
+    restart_helps: frozenset[str] = frozenset()
+    """Exporters of nodes that only a restart of their container would help: their liveness may fail."""
+
+    def blinds_any(self, nodes: frozenset[str]) -> bool:
+        return EVERY_NODE in self.blinds or bool(self.blinds & nodes)
+
+
+@dataclass(frozen=True)
+class StoredIncident:
+    """A row of the store at the end."""
+
+    id: int
+    subject: str
+    kind: str
+    rule: str
+    state: str
+    started_at: float
+    opened_at: float
+    resolved_at: float | None
+    resolution: str | None
+    user: str
+    nodes: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class StoredEvent:
+    """A row of an incident's history."""
+
+    id: int
+    incident: int
+    at: float
+    kind: str
+    actor: str
+    data: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StoredNotice:
+    """A row of what is to be told; `delivery` is the message that it went into."""
+
+    id: int
+    incident: int
+    receiver: str
+    audience: str
+    news: str
+    delivery: int | None
+    dropped: str | None
+
+
+@dataclass(frozen=True)
+class StoredDelivery:
+    """A row of the outbox. `mark` is by what the sink knows it: a mail's Message-ID, a Slack message's key."""
+
+    id: int
+    key: str
+    receiver: str
+    at: float
+    attempts: int
+    sent_at: float | None
+    failed_at: float | None
+    error: str
+    mark: str
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A message that a sink accepted, each time that it did."""
+
+    sink: str
+    key: str
+    at: float
+    to: tuple[str, ...]
+    incidents: tuple[int, ...]
+    headers: tuple[tuple[str, str], ...]
+    body: str
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the store held at one moment: who is active (with how often), and who leads."""
+
+    at: float
+    active: Mapping[tuple[str, str], int]
+    holder: str
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Write:
+    """A statement that changed what only an evaluator may change: by which replica, and whose lease it was then.
+
+    Of the history (`incident_event`) these are changes and deletions, of which there must be none.
+    """
+
+    at: float
+    table: str
+    replica: str
+    holder: str
+    epoch: int
+
+
+@dataclass(frozen=True)
+class ExporterPage:
+    """An exporter's page, as whoever asks it past all faults of the network gets it. `status` 0: no answer at all."""
+
+    node: str
+    at: float
+    took: float
+    status: int
+    visible: float | None = None
+    success: float | None = None
+    age: float | None = None
+    utilizations: int = 0
+    restarts: float = 0.0
+    alive: int = 200
+    """Status of its liveness."""
+
+
+@dataclass(frozen=True)
+class AlerterPage:
+    """An alerter's self-metrics. `status` 0: no answer at all."""
+
+    replica: str
+    at: float
+    took: float
+    status: int
+    leads: bool = False
+    epoch: float = 0.0
+    store: bool = False
+    last_pass: float = 0.0
+    sources: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A process of ours that ended though nothing had been done to it."""
+
+    name: str
+    at: float
+    said: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run. `calm` is when the last fault was over and everything could settle until `ended`."""
+
+    began: float
+    ended: float
+    time_scale: float
+    interval: float
+    """Wall seconds between two scrapes."""
+    pass_interval: float
+    lease: float
+    gpus: Mapping[str, int]
+    faults: tuple[Happened, ...] = ()
+    jobs: tuple[JobTruth, ...] = ()
+    incidents: tuple[StoredIncident, ...] = ()
+    events: tuple[StoredEvent, ...] = ()
+    notices: tuple[StoredNotice, ...] = ()
+    deliveries: tuple[StoredDelivery, ...] = ()
+    taken: tuple[Taken, ...] = ()
+    looks: tuple[Look, ...] = ()
+    writes: tuple[Write, ...] = ()
+    exporters: tuple[ExporterPage, ...] = ()
+    alerters: tuple[AlerterPage, ...] = ()
+    pages: tuple[tuple[str, str], ...] = ()
+    """HTML of the alerters' pages at the end, by address."""
+    ended_by_themselves: tuple[Ended, ...] = ()
+    ledger: Mapping[str, float] = field(default_factory=dict)
+    """Allocated GPU-seconds of each job."""
+    logs: tuple[Path, ...] = ()
+    secrets: tuple[str, ...] = ()
+    hostile: tuple[str, ...] = ()
+    """Untrusted text that must never come through as it is."""
+    stalls: tuple[tuple[float, float], ...] = ()
+    """Times in which this machine had no time for the harness: what was late then is nobody's fault."""
+
+    def scaled(self, seconds: float) -> float:
+        """Wall seconds of a duration of the full-length run."""
+        return seconds / self.time_scale
+
+    @property
+    def incident(self) -> Mapping[int, StoredIncident]:
+        return {one.id: one for one in self.incidents}
+
+    @property
+    def calm(self) -> float:
+        return max((fault.ended for fault in self.faults), default=self.began)

@@ -1,0 +1,249 @@
+"""The site: Slurm and Kubernetes nodes, Prometheus, PostgreSQL, two alerters, and the links between all of them.
+
+Everything listens on loopback. GPUs, kubelet, API server, mail server and Slack are doubles; the rest is real.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.cluster.site import MINORS
+from tests.cluster.slurm import MortalCluster
+from tests.e2e.site import wait_for
+from tests.fakes import kubelet
+from tests.fakes.kubernetes import KubernetesServer
+from tests.fakes.kubernetes import node as node_object
+from tests.fakes.nvml import build
+from tests.fakes.pci import CONTROLLER_3D
+from tests.postgres.server import PASSWORD
+from tests.slurm.accounting import lacking
+from tests.slurm.cluster import NODES, PROGRAMS
+from tests.slurm.exporters import driver_information
+
+from . import clocks
+from .alerters import Replica
+from .cases import POD_CASES, POD_GPUS, SLURM_CASES
+from .certificates import Authority
+from .clocks import SteppedClock
+from .databases import Database
+from .links import Link
+from .machines import INTERVAL, Machine
+from .processes import Program
+from .prometheus import Prometheus
+from .receivers import Receivers
+from .workload import Workload
+
+PATIENCE = 120.0
+"""Wall seconds until something that has to come up is given up."""
+POD_NODE = "k1"
+_TOKEN_LIFE = 4 * 3600
+
+
+def missing() -> list[str]:
+    """What a site needs and this machine lacks."""
+    programs = (*PROGRAMS, "sacct", "openssl", "gcc", "mount")
+    absent = [program for program in programs if shutil.which(program) is None] + lacking()
+    return (["root"] if os.geteuid() else []) + absent
+
+
+class Site:
+    """A context manager; everything runs within it, and what it said is in `directory`."""
+
+    def __init__(self, directory: Path, time_scale: float) -> None:
+        self.directory = directory
+        self.time_scale = time_scale
+        self._stack = ExitStack()
+        self.machines: dict[str, Machine] = {}
+        self.replicas: dict[str, Replica] = {}
+
+    def __enter__(self) -> Self:
+        try:
+            self._build()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.keep_logs()
+        self._stack.close()
+
+    def _build(self) -> None:
+        enter = self._stack.enter_context
+        libraries = build(self.directory / "nvml")
+        self._clock_library = clocks.build(self.directory)
+        issuing = enter(SteppedClock(self.directory / "clock-of-the-authority", self._clock_library))
+        authority = Authority(self.directory / "certificates", issuing)
+        # Short, as the paths of sockets have to be.
+        sockets = Path(enter(tempfile.TemporaryDirectory(prefix="chaos-")))
+        self.slurm = enter(MortalCluster())
+        for name in NODES:
+            self._add_slurm_node(name, libraries, authority)
+        self.kubelet = kubelet.FakeKubelet(sockets / "kubelet.sock").start()
+        self._stack.callback(self.kubelet.stop)
+        self.kubelet_link = enter(Link("kubelet", self.kubelet.path, at=sockets / "link.sock"))
+        self._add_machine(POD_NODE, libraries, authority, POD_GPUS, (f"--kubernetes.socket={sockets / 'link.sock'}",))
+        self.api_certificate = authority.certificate("kubernetes")
+        self.kubernetes = enter(KubernetesServer(tls=self.api_certificate.pair))
+        self.kubernetes.put(node_object(POD_NODE, POD_GPUS))
+        self.kubernetes_link = enter(Link("kubernetes", int(self.kubernetes.url.rpartition(":")[2])))
+        self.slurm_link = enter(Link("slurmrestd", self.slurm.rest_port))
+        self.receivers = enter(Receivers(authority))
+        self.database = enter(Database())
+        prologs = {name: self.slurm.node_directory(name) / "prolog" for name in NODES}
+        fakes = {name: machine.fake for name, machine in self.machines.items()}
+        self.workload = Workload(self.slurm, fakes, prologs, SLURM_CASES, self.time_scale)
+        targets = [f"127.0.0.1:{machine.scraped_through.port}" for machine in self.machines.values()]
+        interval = INTERVAL / self.time_scale
+        self.prometheus = enter(Prometheus(self.directory / "prometheus", targets, authority, interval))
+        for name in ("a", "b"):
+            replica = Replica(name, self.directory, self.database.server.port, self._clock_library)
+            self.replicas[name] = enter(replica)
+        self._authority = authority
+
+    def _add_slurm_node(self, name: str, libraries: Any, authority: Authority) -> None:
+        own = self.slurm.node_directory(name)
+        machine = self._add_machine(name, libraries, authority, 0, (f"--slurm.prolog-dir={own / 'prolog'}",))
+        for minor in MINORS:
+            gpu = machine.fake.driver.add_gpu(minor=minor)
+            machine.fake.pci.add(gpu.bus_id, pci_class=CONTROLLER_3D)
+            entry = own / "gpus" / gpu.bus_id
+            entry.mkdir(parents=True)
+            (entry / "information").write_text(driver_information(gpu.uuid, gpu.bus_id, minor))
+
+    def _add_machine(
+        self, name: str, libraries: Any, authority: Authority, gpus: int, options: tuple[str, ...]
+    ) -> Machine:
+        machine = Machine(
+            name,
+            self.directory,
+            libraries,
+            authority,
+            self._clock_library,
+            gpus=gpus,
+            time_scale=self.time_scale,
+            options=options,
+        )
+        self.machines[name] = self._stack.enter_context(machine)
+        return machine
+
+    def start(self) -> None:
+        """Exporters first, then the alerters, then the jobs; returns when everything answers."""
+        for machine in self.machines.values():
+            machine.start()
+        self._pods()
+        settings = self._settings()
+        for replica in self.replicas.values():
+            replica.configure(settings, self.database.url, self.time_scale)
+        first, second = self.replicas.values()
+        first.program.begin()
+        wait_for(lambda: self._judges(first), "the first alerter judges", within=PATIENCE)
+        self.database.audit()
+        second.program.begin()
+        wait_for(lambda: second.json("/api/v1/status"), "the second one answers", within=PATIENCE)
+        self._stack.enter_context(self.workload)
+
+    @staticmethod
+    def _judges(replica: Replica) -> bool:
+        if replica.program.ended_by_itself():
+            raise RuntimeError(f"the alerter ended: {replica.program.log()}")
+        return bool(replica.json("/api/v1/status")["last_pass"])
+
+    def _pods(self) -> None:
+        gpu = 0
+        for name, case in POD_CASES.items():
+            self.workload.run_pods(name, case, self.kubernetes, self.kubelet, gpu)
+            gpu += case.gpus
+
+    def _settings(self) -> dict[str, Any]:
+        self._slurm_token = self.slurm.token("root", _TOKEN_LIFE)
+        kubeconfig = self.directory / "kubeconfig.json"
+        kubeconfig.touch(mode=0o600)
+        kubeconfig.write_text(json.dumps(self._kubeconfig()))
+        return {
+            "prometheus": {
+                "url": self.prometheus.url,
+                "ca_file": str(self._authority.chain),
+                "scrape_interval": f"{INTERVAL:g}s",
+                "timeout": "3s",
+            },
+            "slurm": {
+                "url": f"http://127.0.0.1:{self.slurm_link.port}",
+                "user": "root",
+                "token": self._slurm_token,
+                "timeout": "3s",
+            },
+            "kubernetes": [{"kubeconfig": str(kubeconfig), "timeout": "3s"}],
+            "notify": self.receivers.settings(),
+        }
+
+    def _kubeconfig(self) -> dict[str, Any]:
+        server = f"https://127.0.0.1:{self.kubernetes_link.port}"
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {"name": "site", "cluster": {"server": server, "certificate-authority": str(self._authority.chain)}}
+            ],
+            "users": [{"name": "dutycycle", "user": {"token": self.kubernetes.token}}],
+            "contexts": [{"name": "site", "context": {"cluster": "site", "user": "dutycycle"}}],
+            "current-context": "site",
+        }
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must be in no log and on no page. The API server's token is a common word, and is not looked for."""
+        return (*self.receivers.secrets, PASSWORD, self._slurm_token)
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """Ours."""
+        return (
+            *(machine.exporter for machine in self.machines.values()),
+            *(replica.program for replica in self.replicas.values()),
+        )
+
+    def logs(self) -> tuple[Path, ...]:
+        """Of our own programs."""
+        return tuple(sorted(self.directory.glob("exporter-*.log")) + sorted(self.directory.glob("alerter-*.log")))
+
+    def keep_logs(self) -> None:
+        """Those of the other parts beside ours."""
+        said = self.directory / "others"
+        said.mkdir(exist_ok=True)
+        if hasattr(self, "slurm"):
+            for log in (self.slurm.directory / "log").glob("*"):
+                shutil.copy(log, said / f"slurm-{log.name}")
+        if hasattr(self, "database"):
+            (said / "postgresql.log").write_text(self.database.server.log)
+
+    def leader(self) -> Replica | None:
+        """Who says that it evaluates; None where nobody answers that they do."""
+        for replica in self.replicas.values():
+            try:
+                _, text = replica.get("/metrics", timeout=2)
+            except OSError:
+                continue
+            if "\ndutycycle_alerter_leader 1" in text:
+                return replica
+        return None
+
+    def supervise(self) -> None:
+        """As systemd does: what ended and should run is started again."""
+        for program in self.programs:
+            if program.ended_by_itself():
+                program.start()
+
+    def sleep(self, minutes: float) -> None:
+        """Let so many minutes of the full-length run pass."""
+        time.sleep(60 * minutes / self.time_scale)

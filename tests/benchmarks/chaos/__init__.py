@@ -1,0 +1,1 @@
+"""The chaos harness's own logic: links, clocks, schedules and the checker."""

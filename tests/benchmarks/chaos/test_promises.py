@@ -1,0 +1,253 @@
+"""A clean run has no violation; spoiled in one thing it has that one, with whom and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.chaos.promises import violations
+from benchmarks.chaos.promises.quiet import quiet, without
+from benchmarks.chaos.record import Condition, Ended, Happened, Look, Record, StoredEvent, Taken, Write
+
+from .evidence import AWAY, BUSY, FAULTS, IDLE, KILLED, OPENED, clean
+
+
+def test_a_clean_run_violates_nothing() -> None:
+    assert violations(clean()) == []
+
+
+def nobody_is_told(record: Record) -> Record:
+    return replace(record, incidents=(), events=(), notices=(), deliveries=(), taken=(), looks=())
+
+
+def told_too_early_gone(record: Record) -> Record:
+    gone = replace(record.events[1], at=1100.0, data={"resolution": "cleared"})
+    return replace(record, events=(record.events[0], gone))
+
+
+def the_healthy_one_is_accused(record: Record) -> Record:
+    return replace(record, incidents=(replace(record.incidents[0], subject=BUSY),))
+
+
+def a_job_that_never_was_is_accused(record: Record) -> Record:
+    return replace(record, incidents=(replace(record.incidents[0], subject="slurm/99"),))
+
+
+def another_rule_is_told(record: Record) -> Record:
+    return replace(record, incidents=(replace(record.incidents[0], rule="hung"),))
+
+
+def said_to_have_ended(record: Record) -> Record:
+    return replace(record, events=(record.events[0], replace(record.events[1], at=1250.0)))
+
+
+def given_up_as_lost(record: Record) -> Record:
+    return replace(record, events=(record.events[0], replace(record.events[1], data={"resolution": "lost"})))
+
+
+def never_resolved(record: Record) -> Record:
+    return replace(
+        record,
+        incidents=(replace(record.incidents[0], state="open", resolved_at=None, resolution=None),),
+        events=record.events[:1],
+    )
+
+
+def a_gpu_fault_that_never_was(record: Record) -> Record:
+    made_up = replace(record.incidents[0], id=2, subject="node/n1", kind="gpu_fault", rule="gpu_fault", state="open")
+    return replace(
+        record,
+        incidents=(*record.incidents, made_up),
+        events=(*record.events, StoredEvent(3, 2, 1150.0, "opened", "")),
+    )
+
+
+def a_lost_gpu_of_which_nobody_hears(record: Record) -> Record:
+    nodes = frozenset({"n1"})
+    return replace(record, faults=(*FAULTS, Happened("gpu-lost", "n1", 1450, 1490, blinds=nodes, broken=nodes)))
+
+
+def two_at_once(record: Record) -> Record:
+    return replace(record, looks=(*record.looks, Look(1250.0, {(IDLE, "efficiency"): 2}, "a#1", 1)))
+
+
+def history_is_rewritten(record: Record) -> Record:
+    return replace(record, writes=(*record.writes, Write(1430.0, "incident_event", "a", "a#1", 1)))
+
+
+def opened_twice(record: Record) -> Record:
+    return replace(record, events=(record.events[0], replace(record.events[0], id=3), record.events[1]))
+
+
+def the_paused_one_commits(record: Record) -> Record:
+    return replace(record, writes=(*record.writes, Write(1430.0, "usage_hour", "b", "a#1", 1)))
+
+
+def the_epoch_goes_back(record: Record) -> Record:
+    return replace(record, looks=(Look(1100.0, {}, "a#1", 3), Look(1101.0, {}, "a#1", 2)))
+
+
+def both_lead(record: Record) -> Record:
+    others = tuple(replace(page, replica="b", at=page.at + 0.1) for page in record.alerters)
+    return replace(record, alerters=tuple(sorted((*record.alerters, *others), key=lambda page: page.at)))
+
+
+def a_notice_is_missing(record: Record) -> Record:
+    return replace(record, notices=record.notices[1:])
+
+
+def a_message_waits(record: Record) -> Record:
+    return replace(record, deliveries=(replace(record.deliveries[0], sent_at=None), *record.deliveries[1:]))
+
+
+def a_message_never_came(record: Record) -> Record:
+    return replace(record, taken=record.taken[1:])
+
+
+def a_message_came_twice(record: Record) -> Record:
+    return replace(record, taken=(*record.taken, replace(record.taken[0], at=1080.0)))
+
+
+def metrics_hang(record: Record) -> Record:
+    hung = replace(record.exporters[40], status=0, took=5.0)
+    return replace(record, exporters=(*record.exporters[:40], hung, *record.exporters[41:]))
+
+
+def a_failed_read_is_zero(record: Record) -> Record:
+    return replace(record, exporters=(*record.exporters, replace(record.exporters[-1], visible=0)))
+
+
+def liveness_fails_for_nothing(record: Record) -> Record:
+    return replace(record, exporters=(*record.exporters, replace(record.exporters[-1], alive=503)))
+
+
+def nobody_says_that_prometheus_is_away(record: Record) -> Record:
+    well = {"prometheus": 1.0, "slurm": 1.0}
+    return replace(record, alerters=tuple(replace(page, sources=well) for page in record.alerters))
+
+
+def a_hang_shows_old_readings(record: Record) -> Record:
+    hang = Happened("nvml-call-hangs", "n1", 1450, 1480, blinds=frozenset({"n1"}), says=frozenset({"nvml:n1"}))
+    return replace(record, faults=(*FAULTS, hang))
+
+
+def a_child_is_not_replaced(record: Record) -> Record:
+    killed = Happened("nvml-child-killed", "n1", 1450, 1460, blinds=frozenset({"n1"}), replaces=frozenset({"n1"}))
+    return replace(record, faults=(*FAULTS, killed))
+
+
+def an_exporter_stays_blind(record: Record) -> Record:
+    pages = (replace(page, success=0.0) if page.at > KILLED.ended else page for page in record.exporters)
+    return replace(record, exporters=tuple(pages))
+
+
+def nobody_evaluates_any_more(record: Record) -> Record:
+    pages = (replace(page, last_pass=1200.0) if page.at > AWAY.ended else page for page in record.alerters)
+    return replace(record, alerters=tuple(pages))
+
+
+def a_program_ends(record: Record) -> Record:
+    return replace(record, ended_by_themselves=(Ended("exporter-n1", 1250.0, "Traceback"),))
+
+
+def the_ledger_lacks_something(record: Record) -> Record:
+    return replace(record, ledger={**record.ledger, BUSY: 100.0})
+
+
+def the_ledger_counts_twice(record: Record) -> Record:
+    return replace(record, ledger={**record.ledger, BUSY: 2400.0})
+
+
+def a_page_has_markup_of_a_name(record: Record) -> Record:
+    return replace(record, pages=(("http://a/", "<p><img/src=x"),))
+
+
+def everybody_is_called(record: Record) -> Record:
+    return replace(record, taken=(*record.taken, Taken("slack", "other", 1500.0, (), (), (), "<!channel>")))
+
+
+def a_header_is_smuggled_in(record: Record) -> Record:
+    return replace(record, taken=(*record.taken, Taken("mail", "other", 1500.0, (), (), (("Bcc", "eve"),), "")))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "promise", "subject"),
+    [
+        (nobody_is_told, "no incident is lost", IDLE),
+        (told_too_early_gone, "no resolution is false", IDLE),
+        (the_healthy_one_is_accused, "no incident is made up", BUSY),
+        (a_job_that_never_was_is_accused, "no incident is made up", "slurm/99"),
+        (another_rule_is_told, "no incident is made up", IDLE),
+        (said_to_have_ended, "no resolution is false", IDLE),
+        (given_up_as_lost, "no resolution is false", IDLE),
+        (never_resolved, "what is over is resolved", IDLE),
+        (a_gpu_fault_that_never_was, "no incident is made up", "node/n1"),
+        (a_lost_gpu_of_which_nobody_hears, "no incident is lost", "n1"),
+        (two_at_once, "one open incident each", IDLE),
+        (history_is_rewritten, "history is append-only", "a"),
+        (opened_twice, "states follow each other", IDLE),
+        (the_paused_one_commits, "only the leader writes", "b"),
+        (the_epoch_goes_back, "only the leader writes", "lease"),
+        (both_lead, "one leads", "alerters"),
+        (a_notice_is_missing, "no notification is lost", IDLE),
+        (a_message_waits, "no notification is lost", "mail-opened"),
+        (a_message_never_came, "no notification is lost", "mail-opened"),
+        (a_message_came_twice, "no message comes twice", "mail-opened"),
+        (metrics_hang, "/metrics answers", "exporter-n1"),
+        (a_failed_read_is_zero, "missing is not zero", "exporter-n1"),
+        (liveness_fails_for_nothing, "liveness", "exporter-n1"),
+        (nobody_says_that_prometheus_is_away, "what is away is told", "alerter-a"),
+        (a_hang_shows_old_readings, "what is away is told", "exporter-n1"),
+        (a_child_is_not_replaced, "the child is replaced", "exporter-n1"),
+        (an_exporter_stays_blind, "everything recovers", "exporter-n1"),
+        (nobody_evaluates_any_more, "everything recovers", "alerters"),
+        (a_program_ends, "nothing ends by itself", "exporter-n1"),
+        (the_ledger_lacks_something, "the ledger is true", BUSY),
+        (the_ledger_counts_twice, "the ledger is true", BUSY),
+        (a_page_has_markup_of_a_name, "untrusted text does nothing", "http://a/"),
+        (everybody_is_called, "untrusted text does nothing", "other"),
+        (a_header_is_smuggled_in, "untrusted text does nothing", "other"),
+    ],
+)
+def test_a_broken_promise_is_found(spoil: Callable[[Record], Record], promise: str, subject: str) -> None:
+    found = {(one.promise, one.subject) for one in violations(spoil(clean()))}
+    assert (promise, subject) in found
+
+
+def test_a_secret_in_a_log_is_found_and_not_repeated(tmp_path: Path) -> None:
+    log = tmp_path / "alerter-a.log"
+    log.write_text("well\nthe token is hunter2\n")
+    [found] = violations(replace(clean(), logs=(log,), secrets=("hunter2",)))
+    assert (found.promise, found.subject) == ("secrets are kept", "alerter-a.log")
+    assert "line 2" in found.evidence
+    assert "hunter2" not in found.evidence
+
+
+def test_what_could_not_be_seen_need_not_be_told() -> None:
+    blind = Happened("exporter-paused", "n1", 1000.0, 1400.0, blinds=frozenset({"n1"}))
+    record = nobody_is_told(replace(clean(), faults=(blind,), ledger={IDLE: 0.0, BUSY: 1160.0}))
+    assert not [one for one in violations(record) if one.promise == "no incident is lost"]
+
+
+def test_an_answer_that_was_lost_may_make_a_message_come_twice() -> None:
+    lost = Happened("mail-cut", "mail", OPENED, OPENED + 8, halts=frozenset({"mail"}))
+    record = replace(a_message_came_twice(clean()), faults=(*FAULTS, lost))
+    assert not [one for one in violations(record) if one.promise == "no message comes twice"]
+
+
+def test_a_condition_of_another_time_excuses_nothing() -> None:
+    record = clean()
+    idle = Condition(frozenset({"idle"}), 1500.0, None, window=30.0, after=30.0)
+    accused = replace(record.jobs[0], conditions=(idle,), end=None)
+    found = violations(replace(record, jobs=(accused, record.jobs[1])))
+    assert ("no incident is made up", OPENED) in {(one.promise, one.at) for one in found}
+
+
+def test_quiet_times_are_what_faults_their_recovery_and_stalls_leave() -> None:
+    record = replace(clean(), stalls=((1500.0, 1502.0),))
+    found = quiet(record, lambda fault: "n1" in fault.blinds, 1000.0, 1600.0)
+    assert found == [(1000.0, 1200.0), (1235.0, 1500.0), (1502.0, 1600.0)]
+    assert without([(0.0, 10.0)], [(-1.0, 2.0), (4.0, 5.0), (9.0, 20.0)]) == [(2.0, 4.0), (5.0, 9.0)]
