@@ -136,6 +136,7 @@ class PrometheusServer(Server):
         web_config: Path | None = None,
         scheme: str = "http",
         flags: Sequence[str] = (),
+        retention: str = "100y",
     ) -> None:
         super().__init__(directory, "prometheus")
         self._rules = tuple(rules)
@@ -143,6 +144,7 @@ class PrometheusServer(Server):
         self._scrape = scrape
         self._more = more
         self._scheme = scheme
+        self._retention = retention
         self._flags = (*flags, *([] if web_config is None else [f"--web.config.file={web_config}"]))
         self._config = directory / "prometheus.yml"
         self.data = directory / "data"
@@ -177,7 +179,7 @@ class PrometheusServer(Server):
         self._launch(
             f"--config.file={self._config}",
             f"--storage.tsdb.path={self.data}",
-            "--storage.tsdb.retention.time=100y",
+            f"--storage.tsdb.retention.time={self._retention}",
             f"--web.listen-address=127.0.0.1:{self._port}",
             "--scrape.discovery-reload-interval=100ms",  # else up to 5 s more beside the 5 s of discovery
             *self._flags,
