@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from tests.fakes.nvml.patterns import Curve, Level, Pattern, Paused, Piecewise, Steps, Then
 
+from ..mechanisms.track import Exact
+
 Times = NDArray[np.float64]
 Busy = Callable[[Times], Times]
 """Busy seconds in [0, t], of the full-length run, for rising t >= 0."""
@@ -16,6 +18,8 @@ Busy = Callable[[Times], Times]
 
 def compiled(pattern: Pattern) -> Busy:
     """The pattern's integral. One of a kind that is not known here is asked for each instant by itself."""
+    if isinstance(pattern, Exact):
+        return pattern.busy  # type: ignore[return-value]
     if isinstance(pattern, Level):
         return _level(pattern.fraction)
     if isinstance(pattern, Steps):

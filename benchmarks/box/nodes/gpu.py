@@ -186,7 +186,7 @@ class SimulatedGpu:
             index=self.index,
             model=model.name,
             minor=self.index,
-            pci_bus_id=self.bus_id,
+            pci_bus_id=f"0000{self.bus_id}",
             mig_mode="disabled" if model.mig_multiprocessors else "",
             spans=spans,
             utilization=newest,
