@@ -119,8 +119,8 @@ def _lognormal(written: Mapping[str, object]) -> Lognormal:
     if not _numbers(values):
         raise ValueError("median, sigma, low and high are numbers")
     found = Lognormal(*map(float, values))  # type: ignore[arg-type]
-    if not (0 < found.low <= found.median <= found.high and found.sigma >= 0):
-        raise ValueError("0 < low <= median <= high and sigma >= 0 are needed")
+    if not (0 < found.low <= found.high and found.median > 0 and found.sigma >= 0):
+        raise ValueError("0 < low <= high, median > 0 and sigma >= 0 are needed")
     return found
 
 

@@ -7,8 +7,8 @@ done, and its batch is there; the step ends for all when the slowest has compute
     end[i]      = max over r of begin[r, i] + compute[r, i]
 
 A batch is available when it and all before it are loaded; its worker begins with it once the worker's own last one is
-done, and its place in the queue was emptied. As a queue has at least as many places as workers, a block of as many
-steps as there are workers depends on earlier blocks only, and is computed at once.
+done, and its place in the queue was emptied. That happened as many steps ago as the queue has places, so a block of as
+many steps depends on earlier blocks only, and is computed at once: max-plus recurrences are running maxima of sums.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ def run(loop: Loop, length: float, crowding: float, draw: np.random.Generator) -
     """Plays the loop for `length` seconds."""
     # Steps jitter; where they happen to be short, a few more are played.
     at_most = int(length / (loop.compute * max(loop.slow) + loop.host) * 1.05) + 20
+    at_most = -(-at_most // loop.loader.places) * loop.loader.places
     while (played := _run(loop, length, at_most, crowding, draw)) is None:
         at_most *= 2
     return played
@@ -112,34 +113,45 @@ def _stalls(loader: Loader, length: float, draw: np.random.Generator) -> Floats:
 def _recur(
     loader: Loader, compute: Floats, before: Floats, load: Floats, stalls: Floats, length: float
 ) -> tuple[Floats, Floats]:
+    """When each rank begins each step, and when each step ends, until `length` is over."""
     ranks, steps = compute.shape
     least = compute.max(axis=0) + before
     begin, ends = np.empty((ranks, steps)), np.empty(steps)
-    # Whole blocks only; what lies before the first batch was there at once.
-    block, places = loader.workers, loader.places
-    free = np.zeros((ranks, block))
+    block, rows = loader.places, (ranks, loader.prefetch, loader.workers)
+    # What lies before the first batch was there at once.
+    emptied, free = np.zeros((ranks, block)), np.zeros((ranks, loader.workers))
     last_available, last_end = np.zeros((ranks, 1)), 0.0
     done = 0
     while done < steps and last_end < length:
-        now = slice(done, min(done + block, steps))
-        width = now.stop - now.start
-        start = free[:, :width]
-        if done >= places:
-            start = np.maximum(start, begin[:, done - places : done - places + width])
-        loaded = start + load[:, now]
-        if len(stalls):
-            loaded = _delayed(start, loaded, stalls, loader.stall)
-        available = np.maximum(np.maximum.accumulate(loaded, axis=1), last_available)
+        now = slice(done, done + block)
+        loaded = _loaded(load[:, now].reshape(rows), emptied.reshape(rows), free, stalls, loader.stall)
+        free = loaded[:, -1]
+        available = np.maximum(np.maximum.accumulate(loaded.reshape(ranks, block), axis=1), last_available)
         passed = np.cumsum(least[now])
         slowest = (available + compute[:, now]).max(axis=0)
         end = passed + np.maximum(np.maximum.accumulate(slowest - passed), last_end)
         earlier = np.concatenate(([last_end], end[:-1]))
-        begin[:, now] = np.maximum(available, earlier + before[now])
+        emptied = begin[:, now] = np.maximum(available, earlier + before[now])
         ends[now] = end
-        free, last_available, last_end = loaded, available[:, -1:], float(end[-1])
-        done = now.stop
+        last_available, last_end = available[:, -1:], float(end[-1])
+        done += block
     count = min(done, int(np.searchsorted(ends[:done], length)) + 1)
     return begin[:, :count], ends[:count]
+
+
+def _loaded(load: Floats, emptied: Floats, free: Floats, stalls: Floats, stall: float) -> Floats:
+    """When batches are loaded, by rank, turn and worker: each worker begins with its next one when it is `free`, and
+    when the place for it was `emptied`.
+    """
+    if not len(stalls):
+        passed = np.cumsum(load, axis=1)
+        waits = np.maximum.accumulate(emptied - (passed - load), axis=1)
+        return passed + np.maximum(waits, free[:, None])
+    found = np.empty_like(load)
+    for turn in range(load.shape[1]):
+        start = np.maximum(free, emptied[:, turn])
+        free = found[:, turn] = _delayed(start, start + load[:, turn], stalls, stall)
+    return found
 
 
 def _delayed(start: Floats, loaded: Floats, stalls: Floats, stall: float) -> Floats:

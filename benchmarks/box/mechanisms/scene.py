@@ -105,14 +105,12 @@ EMPTY = Held(None)
 class Stretch:
     """From its beginning for `seconds`: each GPU's track and what is held there, and what each node's CPUs do.
 
-    `changes`: the mechanism changed with it, for the better or the worse. `blame` says what is to blame for a wait
-    where it is not what CAUSES says.
+    `blame` says what is to blame for a wait where it is not what CAUSES says; `step` is the mean step's length.
     """
 
     tracks: tuple[Track, ...]
     held: tuple[Held, ...]
     hosts: tuple[Use, ...]
-    changes: bool = True
     link_bytes: float | None = None
     blame: Blame = field(default_factory=dict)
     step: float | None = None

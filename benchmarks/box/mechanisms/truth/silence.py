@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from itertools import pairwise
 
 import numpy as np
 
-from benchmarks.box.mechanisms.track import ACTIVITIES, code
+from benchmarks.box.mechanisms.track import ACTIVITIES, Floats, code
 from benchmarks.box.model import Condition, Job
 
-if TYPE_CHECKING:
-    from .conditions import Life
+from .life import Life
+from .table import MINUTE, RULES
 
 NO_GPM = "its GPUs have no counters of multiprocessors (GPM): they are older than Hopper"
+TOO_SHORT = "it ends before grace and a window are over"
+A_DAY = "a server is judged over 24 hours"
 
 LOSS = 0.30
-"""A job that loses this share of its GPUs' time, for an hour, is not well, whether a rule sees it or not."""
+"""A job that loses this share of its GPUs' time is not well, whether a rule sees it or not."""
 
-LONG = 3600.0
+SHORTEST = 10 * MINUTE
 
 _RULE = {
+    "computing": "low_sm_activity",
     "loader": "stalled",
     "collective": "uneven",
     "launch": "underused",
     "checkpoint": "underused",
     "evaluation": "underused",
+    "nothing": "idle",
+    "person": "idle",
+    "request": "idle",
+    "hang": "hung",
 }
 _WHY = {
     "loader": "its gaps are shorter than two samples, and neither CPU nor pressure shows the wait",
@@ -43,31 +49,57 @@ def unseen(rule: str, job: Job) -> str:
 
 
 def untold(life: Life, found: Sequence[Condition]) -> list[Condition]:
-    """Loss by the ledger that lasts, and that no rule of the table sees even nearly."""
-    if life.job.partition != "batch":
-        return []
+    """Loss by the ledger that no rule of the table sees even nearly, between one change of the job and the next."""
     told = []
-    marks = [*life.changes(), life.length]
-    for since, until in itertools.pairwise(marks):
-        if until - since < LONG or any(one.since < until and one.until > since for one in found):
+    for since, until in pairwise([*life.changes(), life.length]):
+        if until - since < SHORTEST or any(one.since < until and one.until > since for one in found):
             continue
-        lost = np.zeros(len(ACTIVITIES))
-        for stretch, share in life.overlap(since, until):
-            lost += share * (stretch.spent - stretch.resident)
-            lost[code("collective")] += share * stretch.resident[code("collective")]
+        lost = _lost(life, since, until)
         activity = ACTIVITIES[int(lost.argmax())]
-        if lost.max() < LOSS * (until - since) * len(life.job.gpus) or activity not in _RULE:
+        if lost.max() < LOSS * (until - since) * len(life.job.gpus):
             continue
         stretch = life.overlap(since, until)[0][0]
+        causes = stretch.causes(activity)
+        if activity == "request":
+            # A server that nobody calls holds GPUs as a forgotten notebook does.
+            causes = frozenset(("idle notebook",))
+        rule = _RULE[activity]
         told.append(
             Condition(
-                _RULE[activity],
-                stretch.causes(activity),
-                since,
-                until,
-                must=False,
-                silent=_WHY[activity],
-                step=stretch.step,
+                rule, causes, since, until, must=False, silent=_why(life, rule, activity, until), step=stretch.step
             )
         )
     return told
+
+
+def _why(life: Life, rule: str, activity: str, until: float) -> str:
+    if life.job.partition == "serving":
+        return A_DAY
+    first = life.first_process() or 0.0
+    window = RULES[rule].window
+    ready = life.ready(np.array([until]), window, surely=True)
+    return _WHY.get(activity, TOO_SHORT) if until - first > window and ready.all() else TOO_SHORT
+
+
+def _lost(life: Life, since: float, until: float) -> Floats:
+    """GPU-seconds by activity."""
+    lost = np.zeros(len(ACTIVITIES))
+    for stretch, share in life.overlap(since, until):
+        waited = stretch.spent - stretch.resident
+        spun = stretch.resident[code("collective")] + stretch.resident[code("hang")]
+        lost += share * waited
+        lost[code("collective")] += share * spun
+        if "computing" in stretch.blame:
+            kernels = [held.kernels for held in stretch.held if held.kernels is not None]
+            unused = 1.0 if kernels and max(one.sm for one in kernels) < 0.25 else 0.0
+            lost[code("computing")] = share * unused * stretch.resident[code("computing")]
+        else:
+            lost[code("computing")] = 0.0
+        if "person" not in stretch.blame:
+            # Somebody who thinks wastes nothing.
+            lost[code("person")] = 0.0
+        if life.job.partition != "serving" or stretch.resident.sum() > 0:
+            # A rest between two parts of a work, a server that is called.
+            lost[code("request")] = 0.0
+        lost[code("start_up")] = 0.0
+    return lost
