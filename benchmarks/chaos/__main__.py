@@ -19,7 +19,7 @@ from benchmarks import results
 from .faults import FAULTS
 from .machines import INTERVAL
 from .play import play
-from .promises import PROMISES, Violation, violations
+from .promises import PROMISES, Violation, check, violations
 from .record import Record
 from .schedule import plan
 from .site import missing
@@ -91,7 +91,7 @@ def main() -> int:
     found = violations(record)
     _show(record, found, time.monotonic() - began)
     _keep(directory, given.keep, record, found, console)
-    results.report(_rows(record, found, given.seed), given)
+    results.report(_rows(record, found, given.seed), given, section="Chaos")
     return 1 if found else 0
 
 
@@ -111,9 +111,8 @@ def _show(record: Record, found: list[Violation], took: float) -> None:
         happened.add_row(name, str(number), f"{lasted:.0f}")
     console.print(happened)
     kept = Table("promise", "violations", title=f"{len(found)} violations")
-    wrong = Counter(one.promise for one in found)
-    for name, number in sorted(wrong.items()):
-        kept.add_row(name, str(number))
+    for promise, broken in check(record).items():
+        kept.add_row(" ".join((promise.__doc__ or "").split()), str(len(broken)))
     console.print(kept)
     for one in found:
         console.print(

@@ -11,8 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import yaml
-
 from tests.e2e.site import BIN, free_port
 
 from .clocks import SteppedClock
@@ -61,7 +59,8 @@ class Replica:
             "source": {"interval": f"{INTERVAL:g}s"},
             "web": {"listen_address": self.url.removeprefix("http://"), "public_url": self.url},
         }
-        self._config.write_text(yaml.safe_dump({**own, **settings}))
+        # JSON is YAML, and has no aliases for what stands there twice.
+        self._config.write_text(json.dumps({**own, **settings}, indent=1))
 
     def get(self, path: str, *, timeout: float) -> tuple[int, str]:
         """A page. Raises OSError."""

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 _BLOCK = bytes(256 * 1024)
+
+
+def mountable() -> bool:
+    """Whether one can be had here."""
+    with tempfile.TemporaryDirectory() as directory, suppress(OSError), SmallDisk(Path(directory), 1):
+        return True
+    return False
 
 
 class SmallDisk:

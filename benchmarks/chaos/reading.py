@@ -69,7 +69,7 @@ def _events(site: Site) -> list[StoredEvent]:
 
 
 def _notices(site: Site) -> list[StoredNotice]:
-    statement = "SELECT id, incident_id, receiver, audience, news, delivery_id, dropped FROM notice ORDER BY id"
+    statement = "SELECT id, incident_id, receiver, audience, news, at, delivery_id, dropped FROM notice ORDER BY id"
     return [StoredNotice(*row) for row in _rows(site, statement)]
 
 

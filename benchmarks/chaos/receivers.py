@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import ssl
 import time
 from collections.abc import Mapping
@@ -35,6 +36,8 @@ class Receivers:
         self.mail.users = dict([MAILER])
         self.slack = SlackServer()
         self.channel: Channel = self.slack.workspace.add_channel("gpus")
+        # It says at each login that an attribute of its own is deprecated.
+        logging.getLogger("mail.log").setLevel(logging.ERROR)
         self._taken: list[float] = []
         self._stack = ExitStack()
 
@@ -74,6 +77,7 @@ class Receivers:
             "url": f"http://127.0.0.1:{self.slack_link.port}/api/",
             "timeout": _TIMEOUT,
         }
+        news = {"news": ["opened", "reopened", "escalated", "resolved"]}
         everything = {"limit": 100_000, "digest_above": 100}
         return {
             "people": {"address": "{user}@example.org"},
@@ -83,9 +87,9 @@ class Receivers:
                 {"name": "chat", "slack": slack, **everything},
             ],
             "routes": [
-                {"receiver": "mail"},
-                {"receiver": "mail", "audience": "owner"},
-                {"receiver": "chat"},
+                {"receiver": "mail", **news},
+                {"receiver": "mail", "audience": "owner", **news},
+                {"receiver": "chat", **news},
             ],
         }
 

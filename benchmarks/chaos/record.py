@@ -116,6 +116,7 @@ class StoredNotice:
     receiver: str
     audience: str
     news: str
+    at: float
     delivery: int | None
     dropped: str | None
 

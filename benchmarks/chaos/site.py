@@ -34,6 +34,7 @@ from .cases import POD_CASES, POD_GPUS, SLURM_CASES
 from .certificates import Authority
 from .clocks import SteppedClock
 from .databases import Database
+from .disks import mountable
 from .links import Link
 from .machines import INTERVAL, Machine
 from .processes import Program
@@ -51,7 +52,9 @@ def missing() -> list[str]:
     """What a site needs and this machine lacks."""
     programs = (*PROGRAMS, "sacct", "openssl", "gcc", "mount")
     absent = [program for program in programs if shutil.which(program) is None] + lacking()
-    return (["root"] if os.geteuid() else []) + absent
+    if os.geteuid():
+        return ["root", *absent]
+    return absent if absent or mountable() else ["the right to mount a tmpfs"]
 
 
 class Site:

@@ -186,7 +186,7 @@ class Workload:
         moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         annotations = {"dutycycle.io/user": case.user}
         made = server.put(owning("Job", name, annotations=annotations, created=moment))
-        run = Run(name, case, f"k8s/ml/Job/{name}/{made['metadata']['uid']}", [])
+        run = Run(name, case, f"k8s/ml/job/{name}/{made['metadata']['uid']}", [])
         for index, pattern in enumerate(case.course[0].patterns):
             uid, part = str(uuid.uuid4()), f"{name}-{index}"
             server.put(pod(part, uid=uid, node=node, owners=(owner(made),), created=moment, started=moment))

@@ -8,17 +8,16 @@ from typing import ClassVar, Self
 
 import pynvml
 
-from tests.cluster.site import MINORS
 from tests.fakes import kubelet
 from tests.slurm.cluster import NODES
 
+from ..cases import POD_GPUS
 from ..site import POD_NODE, Site
 from .base import Fault
 from .processes import OnMachine
 
-FREE_NODE = "n4"
-FREE_SLOT = MINORS.index(7)
-"""A GPU of n4 that Slurm gives away last: it is free all the time."""
+FREE_SLOT = POD_GPUS - 1
+"""Of the Kubernetes node: a GPU that is free all the time."""
 _CALLS = ("nvmlDeviceGetSamples", "nvmlDeviceGetFieldValues", "nvmlDeviceGetTemperature", "nvmlDeviceGetMemoryInfo")
 
 
@@ -51,21 +50,21 @@ class MigReconfigured(Fault):
     """A free GPU is cut into MIG instances, into others, and made whole again."""
 
     name = "mig-reconfigured"
-    touches = frozenset({FREE_NODE})
-    blinds = frozenset({FREE_NODE})
+    touches = frozenset({POD_NODE})
+    blinds = frozenset({POD_NODE})
 
     @classmethod
     def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - one GPU is free all the time
         return cls()
 
     def begin(self, site: Site) -> None:
-        driver = site.machines[FREE_NODE].fake.driver
+        driver = site.machines[POD_NODE].fake.driver
         driver.set_mig(FREE_SLOT, ["3g.40gb", None, "1g.10gb"])
         time.sleep(1)
         driver.set_mig(FREE_SLOT, ["1g.10gb", "1g.10gb", "2g.20gb"])
 
     def end(self, site: Site) -> None:
-        site.machines[FREE_NODE].fake.driver.set_mig(FREE_SLOT, None)
+        site.machines[POD_NODE].fake.driver.set_mig(FREE_SLOT, None)
 
 
 class CallHangs(OnMachine):
@@ -134,6 +133,8 @@ class KubeletKilled(Fault):
 
     name = "kubelet-killed"
     touches = frozenset({POD_NODE})
+    # After ten minutes of the full-length run whose the GPUs are is unknown.
+    blinds = frozenset({POD_NODE})
     halts = frozenset({"kubernetes"})
 
     @classmethod

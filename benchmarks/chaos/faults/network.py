@@ -55,7 +55,11 @@ WAYS: Mapping[str, Mapping[str, _Way]] = {
         "": _Way(lambda site: site.slurm_link, "slurm", halts=frozenset({"slurm"}), says=frozenset({"source:slurm"}))
     },
     "kubernetes": {"": _Way(lambda site: site.kubernetes_link, "kubernetes", halts=frozenset({"kubernetes"}))},
-    "kubelet": {"": _Way(lambda site: site.kubelet_link, POD_NODE, halts=frozenset({"kubernetes"}))},
+    "kubelet": {
+        "": _Way(
+            lambda site: site.kubelet_link, POD_NODE, blinds=frozenset({POD_NODE}), halts=frozenset({"kubernetes"})
+        )
+    },
 }
 
 

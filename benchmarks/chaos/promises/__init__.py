@@ -38,10 +38,15 @@ PROMISES: tuple[Promise, ...] = (
 )
 
 
+def check(record: Record) -> dict[Promise, list[Violation]]:
+    """Of each promise, what violates it."""
+    return {promise: list(promise(record)) for promise in PROMISES}
+
+
 def violations(record: Record) -> list[Violation]:
     """All of them, oldest first."""
-    found = [violation for promise in PROMISES for violation in promise(record)]
+    found = [violation for each in check(record).values() for violation in each]
     return sorted(found, key=lambda one: (one.at, one.promise, one.subject))
 
 
-__all__ = ["PROMISES", "Promise", "Violation", "violations"]
+__all__ = ["PROMISES", "Promise", "Violation", "check", "violations"]

@@ -42,9 +42,9 @@ def no_incident_is_lost(record: Record) -> Iterator[Violation]:
             for begin, end in quiet(record, lambda fault, job=job: _hides(fault, job), since, one.ends(record.ended)):
                 # Whoever looks back over a window needs all of it to be clear.
                 due = begin + one.window + slack(record)
-                if due <= end and not _active(record, job.subject, end):
+                if due <= end and not _active(record, job.subject, due):
                     text = f"{job.name} was {sorted(one.rules)} for {end - begin:.0f} s in which nothing was in the way"
-                    yield Violation("no incident is lost", job.subject, end, text)
+                    yield Violation("no incident is lost", job.subject, due, text)
 
 
 def _hides(fault: Happened, job: JobTruth) -> bool:

@@ -20,7 +20,7 @@ from benchmarks.chaos.record import (
 
 BEGAN, ENDED = 1000.0, 1600.0
 IDLE, BUSY = "slurm/1", "slurm/2"
-OPENED, RESOLVED = 1060.0, 1420.0
+OPENED, RESOLVED = 1050.0, 1420.0
 
 KILLED = Happened(
     "exporter-killed",
@@ -64,7 +64,7 @@ def clean() -> Record:
         for news, at in (("opened", OPENED), ("resolved", RESOLVED))
     ):
         key = f"{receiver}-{news}"
-        notices.append(StoredNotice(number, 1, receiver, "operators", news, number, None))
+        notices.append(StoredNotice(number, 1, receiver, "operators", news, at, number, None))
         deliveries.append(StoredDelivery(number, key, receiver, at, 1, at + 1, None, "", key))
         taken.append(Taken("slack" if receiver == "chat" else receiver, key, at + 1, (), (1,), (), "idle"))
     return Record(
