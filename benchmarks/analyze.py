@@ -14,6 +14,10 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks import results
+from benchmarks.results import Row, versions
 from dutycycle_alerter.recordings.writing import RecordingWriter
 
 REAL = Path(__file__).parent / "../../shared/data/wandb_runs.csv.gz"
@@ -22,15 +26,20 @@ RUNS = 5
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="once instead of five times")
-    runs = 1 if parser.parse_args().quick else RUNS
+    results.arguments(parser)
+    options = parser.parse_args()
+    runs = 1 if options.quick else RUNS
     with tempfile.TemporaryDirectory() as folder:
         path = REAL if REAL.exists() else made(Path(folder) / "made.csv.gz")
         figures = [measure(path) for _ in range(runs)]
-    print(f"{path.name}: {figures[0][2]:,} rows, {figures[0][3]:,} jobs, {figures[0][4]:,} findings")
     times = sorted(seconds for seconds, *_ in figures)
-    print(f"wall  {times[0]:.2f} s best, {times[runs // 2]:.2f} s median of {runs} (target 5 s)")
-    print(f"peak  {max(megabytes for _, megabytes, *_ in figures):.0f} MB resident (target 500 MB)")
+    rows, jobs, found = figures[0][2:]
+    figure = (
+        f"{times[0]:.2f} s best, {times[runs // 2]:.2f} s median of {runs} (target 5 s);"
+        f" {max(megabytes for _, megabytes, *_ in figures):.0f} MB (target 500 MB); {found:,} findings"
+    )
+    what = f"`dutycycle analyze --json`, {rows:,} rows of {jobs:,} {'real' if path == REAL else 'made'} jobs"
+    results.report([Row(what, figure, versions=versions("numpy"))], options)
 
 
 def measure(path: Path) -> tuple[float, float, int, int, int]:

@@ -35,6 +35,8 @@ import pynvml
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks import results  # noqa: E402
+from benchmarks.results import Row, versions  # noqa: E402
 from dutycycle_exporter.collected import COLLECTED  # noqa: E402
 from dutycycle_exporter.nvml import NvmlReader  # noqa: E402
 from dutycycle_exporter.nvml.fields import FIELDS  # noqa: E402
@@ -197,13 +199,14 @@ def break_even(costs: Costs) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few snapshots, with calls as they are")
+    results.arguments(parser)
     parser.add_argument("--rounds", type=int, help="snapshots of each node at each cost of a call [25]")
     parser.add_argument("--call", type=int, nargs="+", help="microseconds that every call takes beside")
     options = parser.parse_args()
     rounds = options.rounds or (3 if options.quick else 25)
     costs = options.call or ((0,) if options.quick else COSTS)
-    print(" ".join(f"{title:>11}" for title in TITLES))
+    lines: list[tuple[str, ...]] = []
+    told: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         libraries = build(Path(folder) / "nvml")
         program = compile_floor(Path(folder))
@@ -214,9 +217,29 @@ def main() -> None:
                 floor, bare, reader = median(one.floor), median(one.bare), median(one.reader)
                 figures = (f"{median(one.calls):.0f}", f"{floor:.0f}", f"{bare:.0f}", f"{reader:.0f}")
                 ratios = (f"{bare / floor:.1f}", f"{reader / floor:.1f}", f"{median(one.sent) / 5e4:.3f}")
-                print(" ".join(f"{figure:>11}" for figure in (name, str(cost), *figures, *ratios)))
-            if 0 in found:
-                print(f"{name:>11} break-even: from calls of {break_even(found[0]):.1f} us more on", flush=True)
+                lines.append((name, str(cost), *figures, *ratios))
+            told.append(row(name, found))
+    results.show(TITLES, lines)
+    results.report(told, options)
+
+
+def row(name: str, found: dict[int, Costs]) -> Row:
+    """Of one node: what a snapshot takes, and of how much each costs more with calls that take longer."""
+    what = f"a snapshot beside the same NVML calls from C and from pynvml alone, CPU time, a node of {name} GPUs"
+    figures = []
+    if 0 in found:
+        plain = found[0]
+        floor, bare, reader = median(plain.floor), median(plain.bare), median(plain.reader)
+        figures.append(
+            f"{median(plain.calls):.0f} calls: C {floor:.0f} us, pynvml alone {bare / floor:.1f} times as long, reader"
+            f" {reader / 1000:.2f} ms, {reader / floor:.1f} times; at most {TARGET} times from calls of"
+            f" {break_even(plain):.1f} us more on"
+        )
+    longer = [cost for cost in found if cost]
+    if longer:
+        ratios = ", ".join(f"{median(found[cost].reader) / median(found[cost].floor):.1f}" for cost in longer)
+        figures.append(f"with calls that take {', '.join(map(str, longer))} us more reader / C {ratios}")
+    return Row(what, "; ".join(figures), versions=versions("nvidia-ml-py"))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks import results
+from benchmarks.results import Row, command_version
 from tests.slurm.exporters import driver_information
 
 SLURM = Path(__file__).resolve().parent.parent / "manifests/slurm"
@@ -30,12 +32,11 @@ TARGET = 0.050
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the runs")
+    results.arguments(parser)
     parser.add_argument("--runs", type=int, help="of each, at each number of GPUs (200)")
     asked = parser.parse_args()
     runs = asked.runs or (20 if asked.quick else 200)
-    print(f"{'':10}{'GPUs':>6}{'CPU p50 ms':>12}{'p50 ms':>9}{'p99 ms':>9}{'worst ms':>10}")
-    worst = 0.0
+    lines: list[tuple[str, int, float, float, float, float]] = []
     for gpus in GPUS:
         with tempfile.TemporaryDirectory() as folder:
             settings = node(Path(folder), gpus)
@@ -50,12 +51,25 @@ def main() -> None:
                     taken[name].append(timed(command, job, gpus))
         for name, pairs in taken.items():
             wall, cpu = (sorted(seconds) for seconds in zip(*pairs, strict=True))
-            p99 = wall[int(runs * 0.99)]
-            figures = ((statistics.median(cpu), 12), (statistics.median(wall), 9), (p99, 9), (wall[-1], 10))
-            print(f"{name:10}{gpus:6}" + "".join(f"{1000 * seconds:{width}.1f}" for seconds, width in figures))
-            if name == "prolog":
-                worst = max(worst, p99)
-    print(f"prolog p99 at most {1000 * TARGET:.0f} ms: {'yes' if worst < TARGET else 'NO'}")
+            figures = (statistics.median(cpu), statistics.median(wall), wall[int(runs * 0.99)], wall[-1])
+            lines.append((name, gpus, *(1000 * seconds for seconds in figures)))
+    shown = [(name, gpus, *(f"{one:.1f}" for one in figures)) for name, gpus, *figures in lines]
+    results.show(("", "GPUs", "CPU p50, ms", "p50, ms", "p99, ms", "worst, ms"), shown)
+    results.report([row(name, lines, runs) for name in ("bash", "prolog", "epilog")], asked)
+
+
+def row(name: str, lines: list[tuple[str, int, float, float, float, float]], runs: int) -> Row:
+    """p50, p99, worst and CPU of one of them, by GPUs."""
+    of = [line for line in lines if line[0] == name]
+    nodes = ", ".join(str(line[1]) for line in of)
+    told = "; ".join(f"{p50:.1f}, {p99:.1f}, {worst:.1f}" for *_, p50, p99, worst in of)
+    figure = f"{told} ms; of CPU {', '.join(f'{line[2]:.1f}' for line in of)} ms"
+    if name == "prolog":
+        met = max(line[4] for line in of) < 1000 * TARGET
+        figure += f" (target {1000 * TARGET:.0f} ms by p99: {'met' if met else '**not met**'})"
+    subject = "a `bash` that does nothing" if name == "bash" else f"the Slurm {name} with a settings file"
+    what = f"{subject}, {runs} runs each on nodes of {nodes} GPUs: p50, p99 and worst of a run"
+    return Row(what, figure, versions=command_version("bash"))
 
 
 def node(folder: Path, gpus: int) -> Path:

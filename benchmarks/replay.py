@@ -17,8 +17,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks import results
 from benchmarks.analyze import REAL, made
 from benchmarks.exporters.cost import cpu_seconds, memory
+from benchmarks.results import Row
 from tests.exporter.daemon import Daemon, eventually
 
 BUNDLED = Path(__file__).resolve().parent.parent / "alerter/dutycycle_alerter/data/demo.csv.gz"
@@ -41,23 +43,27 @@ print(seconds, next(int(line.split()[1]) for line in status if line.startswith("
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="watched for a fifth of the time")
-    watched = WATCH / 5 if parser.parse_args().quick else WATCH
+    results.arguments(parser)
+    options = parser.parse_args()
+    watched = WATCH / 5 if options.quick else WATCH
     with tempfile.TemporaryDirectory() as folder:
         path = REAL if REAL.exists() else made(Path(folder) / "made.csv.gz")
         with gzip.open(path, "rt", newline="") as file:
             counts = Counter(row["node"] for row in csv.DictReader(file))
         [(node, rows)] = counts.most_common(1)
-        print(f"{path.name}: {counts.total():,} rows, {rows:,} of node {node}")
         answer = subprocess.run(
             [sys.executable, "-c", OPEN, str(path), node], check=True, capture_output=True, text=True
         ).stdout
         seconds, megabytes = map(float, answer.split())
-        print(f"first row {seconds:.2f} s, {megabytes:.0f} MB resident")
-        play(Path(folder), watched)
+        opened = Row(
+            f"`--replay` of {counts.total():,} {'real' if path == REAL else 'made'} rows: until the first of its"
+            " biggest node is played",
+            f"{seconds:.2f} s; {megabytes:.0f} MB resident with {rows:,} rows (`ReplayReader` alone)",
+        )
+        results.report([opened, play(Path(folder), watched)], options)
 
 
-def play(folder: Path, watched: float) -> None:
+def play(folder: Path, watched: float) -> Row:
     """The bundled recording, in the exporter and its child, for so many seconds."""
     with gzip.open(BUNDLED, "rt", newline="") as file:
         node = next(csv.DictReader(file))["node"]
@@ -68,9 +74,11 @@ def play(folder: Path, watched: float) -> None:
         before, started = [cpu_seconds(pid) for pid in pids], time.monotonic()
         time.sleep(watched)
         passed = time.monotonic() - started
-        for name, pid, was in zip(("exporter", "child"), pids, before, strict=True):
-            share = (cpu_seconds(pid) - was) / passed
-            print(f"{SPEED} times as fast, {name}: {share:.1%} of a core, {memory([pid]).resident:.0f} MB resident")
+        told = [
+            f"{name} {(cpu_seconds(pid) - was) / passed:.1%} of a core and {memory([pid]).resident:.0f} MB"
+            for name, pid, was in zip(("exporter", "its child"), pids, before, strict=True)
+        ]
+    return Row(f"`--replay` of the bundled recording at {SPEED} times its speed, over {watched:g} s", ", ".join(told))
 
 
 if __name__ == "__main__":

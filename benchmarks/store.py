@@ -18,6 +18,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks import results
+from benchmarks.results import Row
 from dutycycle_alerter.incidents.model import Event, EventKind, Incident, Resolution, State, Step
 from dutycycle_alerter.model import Consumption, Gpu, Job
 from dutycycle_alerter.store import incidents, ledger
@@ -31,19 +33,21 @@ ROUNDS = 3
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the incidents")
+    results.arguments(parser)
     parser.add_argument("--incidents", type=int, help="changed by each pass (2,000)")
     asked = parser.parse_args()
     number = asked.incidents or (200 if asked.quick else 2_000)
+    rows = []
     with tempfile.TemporaryDirectory() as folder, PostgresServer(settings=("fsync=on",)) as server:
         for kind, url in (
             ("SQLite", f"sqlite:///{folder}/store.sqlite3"),
             ("PostgreSQL", server.url(server.create())),
         ):
             with closing(open_database(url, time_scale=1)) as database:
-                print(f"{kind}, {number:,} incidents", flush=True)
-                for what, seconds in measured(database, number).items():
-                    print(f"  {what}: {statistics.median(seconds):.2f} s", flush=True)
+                taken = measured(database, number)
+            told = "; ".join(f"{what} {statistics.median(seconds):.2f} s" for what, seconds in taken.items())
+            rows.append(Row(f"the store on {kind}, {number:,} incidents changed by a pass, median of {ROUNDS}", told))
+    results.report(rows, asked)
 
 
 def measured(database: Database, number: int) -> dict[str, list[float]]:
