@@ -16,7 +16,7 @@ from benchmarks.results import Row
 _FIGURE = "figure"
 
 
-@dataclass
+@dataclass(eq=False)  # pytest keeps its plugins in sets
 class Soaked:
     """Outcomes of a session's full-length tests. A pytest plugin; `kept` says whether their rows are written."""
 
