@@ -106,7 +106,24 @@ def test_durations_are_written_as_in_prometheus(text, seconds):
 
 @pytest.mark.parametrize("flag", ["--sample-interval", "--series-hold", "--nvml.timeout", "--nvml.release-timeout"])
 @pytest.mark.parametrize(
-    "text", ["", "5", "-5s", "0s", "5 s", "5x", "s", "1e3s", "5s!", "nan", "five seconds", "5S", "٥s", "9" * 400 + "d"]
+    "text",
+    [
+        "",
+        "5",
+        "-5s",
+        "0s",
+        "5 s",
+        "5x",
+        "s",
+        "1e3s",
+        "5s!",
+        "nan",
+        "five seconds",
+        "5S",
+        "٥s",
+        "9" * 400 + "d",
+        "9" * 10**6,
+    ],
 )
 def test_what_is_no_duration_is_refused_with_an_example(flag, text):
     done = CliRunner().invoke(cli, [f"{flag}={text}"])
