@@ -171,10 +171,13 @@ def _texts(value: object) -> Mapping[str, str]:
 
 
 def _time(value: object) -> float | None:
+    """Unix seconds; None before 1970, as Go writes what never was, and for a time of no zone."""
     try:
-        return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else None
-    except (ValueError, OverflowError):
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
         return None
+    found = moment.timestamp() if moment is not None and moment.tzinfo is not None else 0.0
+    return found if found > 0 else None
 
 
 def _no_constant(_: str) -> NoReturn:

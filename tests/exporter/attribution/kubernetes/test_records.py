@@ -150,7 +150,7 @@ def test_a_pod_that_says_to_be_another_takes_neither_its_uid_nor_its_name(order:
 def test_a_start_that_is_none_is_not_known() -> None:
     assert one().start is None
     assert one(creationTimestamp="2026-11-20T22:14:13Z").start == 1795212853.0
-    for nonsense in ("yesterday", "", 5, None, "9999-99-99T00:00:00Z"):
+    for nonsense in ("yesterday", "", 5, None, "9999-99-99T00:00:00Z", "0001-01-01T00:00:00Z", "2026-11-20T22:14:13"):
         assert one(creationTimestamp=nonsense).start is None
 
 
