@@ -1,13 +1,9 @@
-"""What a run left: incidents, ledger and messages, in scenario time and full-length durations; and its file."""
+"""What a run left in its store: incidents and the ledger, in scenario time and full-length durations."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -18,7 +14,7 @@ from dutycycle_alerter.store.schema import thread, usage_hour
 from dutycycle_alerter.views import IncidentFilter
 
 from .clock import Clock
-from .model import Job, Ledger, Message, Observed, SeenIncident, Told
+from .model import Job, Ledger, SeenIncident, Told
 
 _PAGE = 500
 _POD = re.compile(r"k8s/[^/]*/(train-\d+)/")
@@ -104,32 +100,3 @@ def threads(database: Database) -> dict[str, int]:
     with database.read() as connection:
         rows = connection.execute(sa.select(thread.c.incident_id, thread.c.reference)).all()
     return {reference["ts"]: number for number, reference in rows if "ts" in reference}
-
-
-def write(path: Path, observed: Observed, more: Mapping[str, Any]) -> None:
-    """The file of a run that is over: whole, or not there."""
-    aside = path.with_name(f".{path.name}")
-    aside.write_text(json.dumps({"observed": asdict(observed), **more}))
-    aside.replace(path)
-
-
-def read(path: Path) -> tuple[Observed, dict[str, Any]]:
-    """What `write` wrote."""
-    more = json.loads(path.read_text())
-    data = more.pop("observed")
-    observed = Observed(
-        incidents=tuple(_incident(one) for one in data["incidents"]),
-        messages=tuple(Message(**{**one, "workloads": tuple(one["workloads"])}) for one in data["messages"]),
-        ledger={name: Ledger(**row) for name, row in data["ledger"].items()},
-        passes=data["passes"],
-        failures=data["failures"],
-        late=data["late"],
-        notes=tuple(data["notes"]),
-    )
-    return observed, more
-
-
-def _incident(data: dict[str, Any]) -> SeenIncident:
-    told = tuple(Told(**{**one, "causes": tuple(one["causes"])}) for one in data["told"])
-    lists = {name: tuple(data[name]) for name in ("contributing", "causes")}
-    return SeenIncident(**{**data, **lists, "told": told})

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -127,10 +128,10 @@ class _Run:
             watch.start()
             self._fleet.begin(clock)
             pids = {**self._fleet.children, **self._site.processes}
-            before = cpu_seconds(pids)
-            self._wait(clock, self._scenario.length)
+            costs = _Costs(pids)
+            self._wait(clock, self._scenario.length, costs.look)
             end = time.time()
-            after = cpu_seconds(pids)
+            costs.look()
             tasks = [alerter.metrics() for alerter in self._site.alerters]
             self._settle(store, clock)
             watch.stop()
@@ -140,7 +141,8 @@ class _Run:
             messages = self._site.sinks.messages(clock, workloads, outcome.threads(database))
             ledger = outcome.ledger(database, scale, self._names)
         wall = end - clock.origin
-        self._write_costs(before, after, wall)
+        cores = {name: seconds / wall for name, seconds in costs.taken().items()}
+        (self._directory / "costs.json").write_text(json.dumps({"wall": wall, "cores": cores}, indent=1))
         scrapes = self._scrapes_overdue(clock, end)
         passes = watch.overdue(self._settings.pass_interval / scale, clock.origin, end)
         late = max(passes, sum(scrapes.values()) / max(1, len(scrapes)))
@@ -169,12 +171,15 @@ class _Run:
 
         wait_for(passed, "the alerter has had a pass", within=PATIENCE)
 
-    def _wait(self, clock: Clock, until: float) -> None:
+    def _wait(self, clock: Clock, until: float, now_and_then: Callable[[], None] = lambda: None) -> None:
         """Until a time of the scenario, as long as everything lives."""
+        turns = count()
         while (now := clock.scenario(time.time())) < until:
             self._fleet.check()
             self._site.check()
             self._progress(now, "")
+            if next(turns) % 5 == 0:
+                now_and_then()
             time.sleep(min(1.0, max(0.0, clock.wall(until) - time.time())))
 
     def _settle(self, store: StoreReader, clock: Clock) -> None:
@@ -231,6 +236,18 @@ class _Run:
             notes.append("not all jobs were played")
         return notes
 
-    def _write_costs(self, before: Mapping[str, float], after: Mapping[str, float], wall: float) -> None:
-        costs = {name: (seconds - before.get(name, 0.0)) / wall for name, seconds in after.items()}
-        (self._directory / "costs.json").write_text(json.dumps({"wall": wall, "cores": costs}, indent=1))
+
+class _Costs:
+    """CPU seconds of processes from now on, also of those that end meanwhile."""
+
+    def __init__(self, pids: Mapping[str, int]) -> None:
+        self._pids = pids
+        self._before = cpu_seconds(pids)
+        self._now = dict(self._before)
+
+    def look(self) -> None:
+        """As often as something may have changed much."""
+        self._now |= cpu_seconds(self._pids)
+
+    def taken(self) -> dict[str, float]:
+        return {name: seconds - self._before.get(name, 0.0) for name, seconds in self._now.items()}

@@ -13,7 +13,7 @@ from dutycycle_exporter.collector import ExporterCollector
 from dutycycle_exporter.model import Allocation, GpuReading, HostReading, Ownership, Snapshot, Workload, Xid
 from dutycycle_exporter.service import Service
 from tests.fakes.cgroup import Use
-from tests.fakes.nvml import H100
+from tests.fakes.nvml import H100, Model
 from tests.fakes.pci import PciTree
 
 from ..clock import Clock
@@ -98,14 +98,16 @@ class Holders:
 class CrowdNode:
     """One of many nodes that live in this process. `directory` is for its PCI bus, `begin` when its time began."""
 
-    def __init__(self, name: str, gpus: int, directory: Path, settings: NodeSettings, begin: float) -> None:
+    def __init__(
+        self, name: str, gpus: int, directory: Path, settings: NodeSettings, begin: float, model: Model = H100
+    ) -> None:
         self.name = name
         self._settings = settings
         self._gpus = [
             SimulatedGpu(
                 name,
                 index,
-                H100,
+                model,
                 begin=begin,
                 time_scale=settings.time_scale,
                 sample_period=settings.sample_period,

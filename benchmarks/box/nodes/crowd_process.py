@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
+
+from tests.fakes.nvml import Model
 
 from ..clock import Clock
 from ..model import Fault
@@ -18,7 +20,7 @@ from .settings import NodeSettings
 
 
 def run(
-    names: Sequence[str],
+    models: Mapping[str, Model],
     gpus: int,
     directory: Path,
     settings: NodeSettings,
@@ -26,14 +28,14 @@ def run(
     control: Connection,
     feed: Connection,
 ) -> None:
-    """A child process's whole life; see `protocol`."""
-    asyncio.run(_Crowd(names, gpus, directory, settings, faults, control, feed).run())
+    """A child process's whole life; see `protocol`. `models` are those of its nodes' GPUs."""
+    asyncio.run(_Crowd(models, gpus, directory, settings, faults, control, feed).run())
 
 
 class _Crowd:
     def __init__(
         self,
-        names: Sequence[str],
+        models: Mapping[str, Model],
         gpus: int,
         directory: Path,
         settings: NodeSettings,
@@ -42,7 +44,7 @@ class _Crowd:
         feed: Connection,
     ) -> None:
         begin = time.time()
-        self._nodes = {name: CrowdNode(name, gpus, directory, settings, begin) for name in names}
+        self._nodes = {name: CrowdNode(name, gpus, directory, settings, begin, model) for name, model in models.items()}
         self._interval = settings.read_interval / settings.time_scale
         self._faults = faults
         self._control = control

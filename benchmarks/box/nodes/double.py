@@ -15,7 +15,7 @@ from tests.e2e.site import Exporter
 from tests.fakes.cgroup import pod_container, slurm_task
 from tests.fakes.kubelet import FakeKubelet, pod
 from tests.fakes.node import FakeNode
-from tests.fakes.nvml import Libraries, Load
+from tests.fakes.nvml import H100, Libraries, Load, Model
 from tests.fakes.nvml.job import Job as GpuJob
 from tests.fakes.proc import FakeProcess
 
@@ -36,13 +36,22 @@ Action = tuple[float, Callable[[], None]]
 class DoubleNode:
     """A context manager; within it time passes and the exporter runs."""
 
-    def __init__(self, name: str, gpus: int, directory: Path, libraries: Libraries, settings: NodeSettings) -> None:
+    def __init__(
+        self,
+        name: str,
+        gpus: int,
+        directory: Path,
+        libraries: Libraries,
+        settings: NodeSettings,
+        model: Model = H100,
+    ) -> None:
         self.name = name
         self.node = FakeNode(
             directory / name,
             libraries,
             name=name,
             gpus=gpus,
+            model=model,
             time_scale=settings.time_scale,
             sample_period=settings.sample_period,
             capacity=SAMPLES,

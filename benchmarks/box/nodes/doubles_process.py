@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import count
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from tests.e2e.site import wait_for
-from tests.fakes.nvml import build
+from tests.fakes.nvml import Model, build
 
 from ..clock import Clock
 from ..model import Fault
@@ -25,7 +25,7 @@ _LATE = 0.25
 
 
 def run(
-    names: Sequence[str],
+    models: Mapping[str, Model],
     gpus: int,
     directory: Path,
     settings: NodeSettings,
@@ -33,10 +33,13 @@ def run(
     control: Connection,
     feed: Connection,
 ) -> None:
-    """A child process's whole life; see `protocol`."""
+    """A child process's whole life; see `protocol`. `models` are those of its nodes' GPUs."""
     libraries = build(directory / "library")
     with ExitStack() as stack:
-        nodes = {name: stack.enter_context(DoubleNode(name, gpus, directory, libraries, settings)) for name in names}
+        nodes = {
+            name: stack.enter_context(DoubleNode(name, gpus, directory, libraries, settings, model))
+            for name, model in models.items()
+        }
         for node in nodes.values():
             wait_for(
                 lambda node=node: "\ngpu_visible{" in node.exporter.metrics(),

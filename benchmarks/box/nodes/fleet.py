@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.fakes.nvml import Model, models
+
 from ..clock import Clock
 from ..model import Scenario
 from . import crowd_process, doubles_process
@@ -27,9 +29,9 @@ PATIENCE = 120.0
 class _Hosting:
     """One process with nodes in it."""
 
-    def __init__(self, name: str, nodes: tuple[str, ...], run: Callable[..., None], *arguments: Any) -> None:
+    def __init__(self, name: str, nodes: Mapping[str, Model], run: Callable[..., None], *arguments: Any) -> None:
         self.name = name
-        self.nodes = nodes
+        self.nodes = tuple(nodes)
         context = multiprocessing.get_context("spawn")
         self.control, its_control = context.Pipe()
         its_feed, self.feed = context.Pipe(duplex=False)
@@ -64,7 +66,9 @@ class Fleet:
         self._courses = courses
         self._directory = directory
         self._settings = settings
-        self._real, self._crowd = scenario.nodes[:processes], scenario.nodes[processes:]
+        known = {name: getattr(models, scenario.models.get(name, "H100")) for name in scenario.nodes}
+        self._real: Mapping[str, Model] = {name: known[name] for name in scenario.nodes[:processes]}
+        self._crowd: Mapping[str, Model] = {name: known[name] for name in scenario.nodes[processes:]}
         self._hosting: list[_Hosting] = []
         self._feeder: BaseProcess | threading.Thread | None = None
         self._feeding: Connection | None = None

@@ -33,6 +33,8 @@ _THROTTLE = (
     *("sw_thermal", "hw_thermal", "power_brake"),
 )
 _IDLE_CLOCK = 345
+_HOPPER = 9
+"""The first architecture with GPM."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +222,7 @@ class SimulatedGpu:
             pcie_replays=0.0,
             pcie_bytes=tuple(self._bytes["pcie"].items()),
             nvlink_bytes=tuple(self._bytes["nvlink"].items()) if model.nvlinks else (),
-            activity=self._activity(busy, carried, now) if length > 0 else None,
+            activity=self._activity(busy, carried, now) if length > 0 and model.architecture >= _HOPPER else None,
         )
 
     def _energy(self, busy: list[tuple[Stretch, float]], now: float) -> float:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks.box import outcome
-from benchmarks.box.model import Job, Observed, Phase, Scenario
+from benchmarks.box import played
+from benchmarks.box.model import Condition, Job, Observed, Phase, Scenario, Truth
 from benchmarks.box.play import BoxSettings, play
 from tests.fakes.cgroup import Use
 from tests.fakes.nvml import IDLE, GpuProcess, Level, Load, Steps, find_gcc
@@ -121,5 +122,15 @@ def test_a_run_says_what_it_took(observed: Observed, directory: Path) -> None:
 
 def test_an_outcome_comes_back_from_its_file(observed: Observed, tmp_path: Path) -> None:
     path = tmp_path / "seed-1.json"
-    outcome.write(path, observed, {"length": LENGTH})
-    assert outcome.read(path) == (observed, {"length": LENGTH})
+    condition = Condition("idle", frozenset({"no process"}), 0.0, END, must=True)
+    truths = {EMPTY: Truth({"nothing": END}, 0.0, (condition,))}
+    kept = played.Played(1, played.digest(SCENARIO), "by hand", 300.0, 1, truths, observed, {"crowd": 0.1})
+    played.write(path, kept)
+    assert played.read(path) == kept
+    path.write_text(path.read_text()[:100])
+    with pytest.raises(ValueError, match="seed-1"):
+        played.read(path)
+
+
+def test_another_plan_is_another_scenario() -> None:
+    assert played.digest(SCENARIO) != played.digest(replace(SCENARIO, jobs=SCENARIO.jobs[1:]))
