@@ -1,0 +1,143 @@
+"""Recorded runs of real training through `dutycycle analyze`, and through the whole chain: the NVML double, exporters,
+Prometheus and `dutycycle serve`. Both should find the same incidents, and the same histogram of users.
+
+Runs that overlap no other on a GPU are played side by side, faster than they were, each from its beginning to its end.
+A recording has the averages of 10 to 30 s of each GPU's utilization, power and memory. What lies within such a row no
+exporter can be shown, so the rules that need it (idle gaps: `stalled`; power limits: `hung`; GPM: `low_sm_activity`)
+are switched off on both sides.
+
+Examples:
+  python -m benchmarks.real --quick
+  python -m benchmarks.real --nodes 24 --processes 4 --time-scale 60
+  python -m benchmarks.real --run wandb/r0003 --run wandb/r0172 --keep /tmp/real
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.progress import Progress
+
+from benchmarks import results
+from benchmarks.real import told
+from benchmarks.real.analyzed import JUDGING, Analyzed, analyze
+from benchmarks.real.chain import Chain, play
+from benchmarks.real.choosing import representative
+from benchmarks.real.runs import Recorded, Run, read
+from tests.e2e.site import BIN
+
+FILE = Path(__file__).resolve().parents[2] / "../shared/data/wandb_runs.csv.gz"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.real", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    results.arguments(parser)
+    parser.add_argument("--file", type=Path, default=FILE, help="the recording (../shared/data/wandb_runs.csv.gz)")
+    parser.add_argument("--run", action="append", default=[], help="this run alone; may be repeated")
+    parser.add_argument("--nodes", type=int, default=0, help="of eight GPUs, side by side (24; of a dozen runs 12)")
+    parser.add_argument("--processes", type=int, default=4, help="nodes with an exporter's process of their own")
+    parser.add_argument("--time-scale", type=float, default=60.0, help="how many times as fast as they were")
+    parser.add_argument("--keep", type=Path, help="keep what the programs wrote in this directory")
+    parser.add_argument("--show", action="store_true", help="play nothing: what a run left in --keep")
+    options = parser.parse_args()
+    if options.show and options.keep is None:
+        parser.error("--show needs --keep")
+    if reason := _lacking(options.file):
+        print(f"cannot run here: {reason}", file=sys.stderr)
+        return 2
+    directory = options.keep or Path(tempfile.mkdtemp(prefix="real-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        return _run(options, directory)
+    finally:
+        if options.keep is None:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _lacking(file: Path) -> str:
+    if not file.exists():
+        return f"no recording of real runs at {file}"
+    prometheus = shutil.which("prometheus", path=f"{BIN}:/usr/bin:/usr/local/bin")
+    return "" if prometheus else "no Prometheus beside the interpreter or in the path (make deps)"
+
+
+def _run(options: argparse.Namespace, directory: Path) -> int:
+    recorded = read(options.file)
+    whole = analyze(recorded.runs, directory, "whole", judging={}, made=False)
+    runs = list(recorded.runs)
+    if options.run:
+        runs = [run for run in runs if run.workload in options.run]
+    elif options.quick:
+        runs = representative(runs, whole.incidents)
+    if not runs:
+        print("none of these runs can be played", file=sys.stderr)
+        return 2
+    _introduce(recorded, runs)
+    as_recorded = analyze(runs, directory, "recorded", judging=JUDGING, made=False)
+    analyzed = analyze(runs, directory, "played", judging=JUDGING, made=True)
+    nodes = options.nodes or (min(12, len(runs)) if options.quick or options.run else 24)
+    processes = min(nodes, options.processes)
+    kept = directory / "chain.json"
+    if options.show:
+        chain = msgspec.json.decode(kept.read_bytes(), type=Chain)
+    else:
+        chain = _play(options, runs, directory, nodes, processes)
+        kept.write_bytes(msgspec.json.encode(chain))
+    found = told.compared(runs, analyzed, chain)
+    told.show_runs(runs, found, analyzed, chain)
+    told.show_users(analyzed, chain)
+    told.show_jobs(runs, chain)
+    _explain(runs, whole, as_recorded, analyzed, chain)
+    how = f"{nodes} nodes ({processes} with an exporter's process), {options.time_scale:g} times their speed"
+    results.report(told.rows(runs, found, analyzed, chain, how), options, section="Real runs")
+    return 1 if told.disagreements(found) else 0
+
+
+def _play(options: argparse.Namespace, runs: list[Run], directory: Path, nodes: int, processes: int) -> Chain:
+    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task("Playing", total=None)
+        return play(
+            runs,
+            directory,
+            nodes=nodes,
+            processes=processes,
+            time_scale=options.time_scale,
+            judging=JUDGING,
+            progress=lambda now, until: progress.update(task, completed=now, total=until),
+        )
+
+
+def _introduce(recorded: Recorded, runs: list[Run]) -> None:
+    for reason, names in recorded.apart.items():
+        print(f"{len(names)} runs are left out: {reason}")
+    made, hours = sum(run.made_hours for run in runs), sum(run.gpu_hours for run in runs)
+    played = f"{len(runs)} runs of {len(recorded.runs)}, none cut"
+    print(f"{played}: {hours:,.1f} GPU-hours, and {made:,.1f} made for missing rows")
+
+
+def _explain(runs: list[Run], whole: Analyzed, as_recorded: Analyzed, analyzed: Analyzed, chain: Chain) -> None:
+    """What the comparison itself changed."""
+    chosen = {run.workload for run in runs}
+    default = {name: seen for name, seen in whole.incidents.items() if name in chosen}
+    switched = [name for name in sorted(chosen) if default.get(name) != as_recorded.incidents.get(name)]
+    print(f"analyze's findings that the switched-off rules change: {', '.join(switched) or 'none'}")
+    filled = [name for name in sorted(chosen) if as_recorded.incidents.get(name) != analyzed.incidents.get(name)]
+    for name in filled:
+        before, after = (
+            ", ".join(map(str, one.incidents.get(name, ()))) or "nothing" for one in (as_recorded, analyzed)
+        )
+        print(f"made rows change analyze's word on {name}: {before} before, {after} with them")
+    for note in chain.notes:
+        print(f"noted: {note}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,217 @@
+"""Recorded runs through everything: the NVML double, exporters, a Prometheus with the shipped recording rules, and
+`dutycycle serve`, all at one time scale.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchmarks.box import outcome
+from benchmarks.box.clock import Clock
+from benchmarks.box.model import Ledger, Scenario, SeenIncident
+from benchmarks.box.nodes.fleet import Fleet
+from benchmarks.box.nodes.settings import NodeSettings
+from benchmarks.box.site import Alerter
+from benchmarks.real.comparison import BINS, Seen, Usage
+from benchmarks.real.playing import Courses, schedule
+from benchmarks.real.runs import Run
+from dutycycle_alerter.store.database import open_database
+from dutycycle_alerter.store.reader import StoreReader
+from dutycycle_dashboards import render
+from dutycycle_dashboards.building import links
+from tests.dashboards.answers.asking import instant
+from tests.dashboards.answers.interpolation import Dashboard
+from tests.e2e.site import wait_for
+from tests.prometheus.evaluated import RULES
+from tests.prometheus.server import PrometheusServer
+
+PATIENCE = 120.0
+INTERVAL = 30.0
+"""Seconds between two scrapes of the full-length run."""
+TAIL = 1200.0
+"""Seconds after the last run: its increments are recorded, and what ended is closed."""
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION = re.compile(r"(?<![\w.])((?:\d+(?:ms|[smhd]))+)(?![\w])")
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What came out at the other end; incidents by workload of the recording, in seconds of the run."""
+
+    incidents: Mapping[str, tuple[Seen, ...]]
+    ledger: Mapping[str, Usage]
+    """By user."""
+    jobs: Mapping[str, Ledger]
+    """By workload of the recording."""
+    histogram: tuple[int, ...]
+    """Users by bin, by the dashboard's own query."""
+    hours: tuple[float, ...]
+    """Their GPU-hours, by the dashboard's own query."""
+    length: float
+    notes: tuple[str, ...]
+
+
+def play(
+    runs: Sequence[Run],
+    directory: Path,
+    *,
+    nodes: int,
+    processes: int,
+    time_scale: float,
+    judging: Mapping[str, Any],
+    progress: Callable[[float, float], None],
+) -> Chain:
+    """All runs, side by side on so many nodes. `processes` of them have an exporter's process on the NVML double each,
+    the others live in one process, with the exporter's own parts.
+    """
+    scenario = schedule(runs, nodes)
+    courses = Courses({run.workload: run for run in runs})
+    settings = NodeSettings(time_scale=time_scale, interval=INTERVAL)
+    with ExitStack() as stack:
+        fleet = stack.enter_context(Fleet(scenario, courses, directory / "nodes", settings, processes))
+        prometheus = stack.enter_context(
+            PrometheusServer(
+                directory / "prometheus",
+                targets=fleet.targets.values(),
+                rules=[scaled_rules(directory / "rules.yaml", time_scale)],
+                interval=f"{round(1000 * INTERVAL / time_scale)}ms",
+            )
+        )
+        database_url = f"sqlite:///{directory / 'dutycycle.sqlite3'}"
+        alerter = Alerter(
+            "real",
+            directory,
+            {
+                "time_scale": time_scale,
+                "database": database_url,
+                "prometheus": {"url": prometheus.url, "scrape_interval": f"{INTERVAL:g}s"},
+                "judging": dict(judging),
+            },
+        )
+        stack.callback(alerter.stop)
+        alerter.start()
+        database = stack.enter_context(closing(_opened(database_url, directory)))
+        store = StoreReader(database)
+        wait_for(lambda: _all_up(prometheus.url, nodes), "Prometheus scrapes all nodes", within=PATIENCE)
+        wait_for(lambda: store.status().last_pass, "the alerter has had a pass", within=PATIENCE)
+        fleet.prepare()
+        clock = Clock(time.time() + 0.5, time_scale)
+        fleet.begin(clock)
+        until = scenario.length + TAIL
+        while (now := clock.scenario(time.time())) < until:
+            fleet.check()
+            if not alerter.alive:
+                raise RuntimeError(f"the alerter has died:\n{alerter.log()[-4000:]}")
+            progress(now, until)
+            time.sleep(min(1.0, max(0.0, clock.wall(until) - time.time())))
+        reports = fleet.end()
+        end = time.time()
+        names = outcome.Names(scenario.jobs)
+        seen = outcome.incidents(store, {}, clock, names)
+        ledger = outcome.ledger(database, time_scale, names)
+        histogram, hours = _users_board(prometheus.url, clock, end)
+        notes = [text for name, report in reports.items() for text in (f"{name}: {t}" for t in report.trouble[:5])]
+        notes += [
+            f"{name}: {len(report.late_jobs)} jobs were late, by {max(report.late_jobs.values()):.0f} s at most"
+            for name, report in reports.items()
+            if report.late_jobs
+        ]
+        notes += _passes_overdue(alerter, clock, end)
+    return Chain(
+        incidents=_by_workload(scenario, seen),
+        ledger=_by_user(scenario, ledger),
+        jobs={job.mechanism: ledger[job.workload] for job in scenario.jobs if job.workload in ledger},
+        histogram=histogram,
+        hours=hours,
+        length=scenario.length,
+        notes=tuple(notes),
+    )
+
+
+def scaled_rules(path: Path, time_scale: float) -> Path:
+    """The shipped recording rules with every duration divided, as all else is; without those of hours, which a board
+    reads for more than two days.
+    """
+    groups = yaml.safe_load(RULES.read_text())
+    groups["groups"] = [group for group in groups["groups"] if not group["name"].endswith("-hourly")]
+    for group in groups["groups"]:
+        group["interval"] = scaled(group["interval"], time_scale)
+        for rule in group["rules"]:
+            rule["expr"] = scaled(rule["expr"], time_scale)
+    path.write_text(yaml.safe_dump(groups, width=10_000))
+    return path
+
+
+def scaled(text: str, time_scale: float) -> str:
+    """PromQL, or a duration, with its durations divided."""
+
+    def divided(match: re.Match[str]) -> str:
+        parts = re.findall(r"(\d+)(ms|[smhd])", match[1])
+        total = sum(int(number) * _UNITS[unit] for number, unit in parts)
+        return f"{max(1, round(total / time_scale))}ms"
+
+    return _DURATION.sub(divided, text)
+
+
+def _opened(url: str, directory: Path) -> Any:
+    """The alerter makes its database; it is opened once it is there."""
+    wait_for((directory / "dutycycle.sqlite3").exists, "the alerter has a database", within=PATIENCE)
+    return open_database(url)
+
+
+def _all_up(url: str, nodes: int) -> bool:
+    found = instant(url, "count(up == 1)", time.time())
+    return bool(found) and int(float(found[0]["value"][1])) == nodes
+
+
+def _users_board(url: str, clock: Clock, end: float) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Users, and their GPU-hours, by bin: what the board of users shows of all that was played."""
+    board = Dashboard(url, render.dashboards()[links.USERS], clock.origin, end)
+    users, hours = [0] * BINS, [0.0] * BINS
+    for panel in board.panels():
+        values: list[Any] | None = {
+            "Users by mean utilization": users,
+            "GPU-hours by mean utilization of their user": hours,
+        }.get(panel["title"])
+        if values is None:
+            continue
+        for row in board.ask(panel, panel["targets"][0]):
+            values[int(row["metric"]["bin"]) // 5] = float(row["value"][1])
+    return tuple(round(count) for count in users), tuple(value * clock.time_scale for value in hours)
+
+
+def _passes_overdue(alerter: Alerter, clock: Clock, end: float) -> list[str]:
+    metrics = alerter.metrics()
+    passes = metrics.get(("dutycycle_alerter_task_runs_total", "pass"), 0.0)
+    failed = metrics.get(("dutycycle_alerter_task_failures_total", "pass"), 0.0)
+    due = clock.scenario(end) / 60
+    notes = [f"{failed:.0f} passes failed"] if failed else []
+    return notes + ([f"{passes:.0f} passes in {due:.0f} minutes of the runs' time"] if passes < 0.95 * due else [])
+
+
+def _by_workload(scenario: Scenario, incidents: Sequence[SeenIncident]) -> dict[str, tuple[Seen, ...]]:
+    jobs = {job.workload: job for job in scenario.jobs}
+    found: dict[str, list[Seen]] = {}
+    for one in incidents:
+        if one.kind == "efficiency" and one.workload in jobs:
+            job = jobs[one.workload]
+            ended = None if one.resolved is None else one.resolved - job.start
+            found.setdefault(job.mechanism, []).append(Seen(one.rule, one.opened - job.start, ended, one.resolution))
+    return {name: tuple(sorted(seen, key=lambda one: one.opened)) for name, seen in found.items()}
+
+
+def _by_user(scenario: Scenario, ledger: Mapping[str, Ledger]) -> dict[str, Usage]:
+    found: dict[str, Usage] = {}
+    for job in scenario.jobs:
+        row, before = ledger.get(job.workload), found.get(job.user, Usage(0.0, 0.0))
+        if row is not None:
+            found[job.user] = Usage(before.observed + row.observed, before.busy + row.busy)
+    return found
