@@ -1,5 +1,8 @@
 """A pass of the alerter over a cluster: beside a real Prometheus, and at sizes that only canned answers reach.
 
+    python benchmarks/alerter.py                     # minutes; 2 GB of memory and 4 of disk
+    python benchmarks/alerter.py --only canned
+
 Prometheus: 10,000 GPUs and 2,500 jobs, backfilled. Ours should take no more CPU time than Prometheus does for it, and
 at most 400 MB. Canned answers: 10, 10,000, 30,000 and 100,000 GPUs on one core: at most 15 s and 1.5 GB for the last,
 the same queries at every size.
@@ -8,116 +11,101 @@ the same queries at every size.
 from __future__ import annotations
 
 import argparse
-import json
-import multiprocessing
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.cluster import canned, openmetrics
-from benchmarks.cluster.fleet import Fleet
-from benchmarks.cluster.passes import settings_of
-from benchmarks.exporters.cost import cpu_seconds
-from tests.prometheus.server import PrometheusServer
+from benchmarks import results
+from benchmarks.cluster.measured import INTERVAL, Beside, Pass, over_canned, over_prometheus
+from benchmarks.results import Row, command_version, versions
+from tests.prometheus.server import program
 
-ROOT = Path(__file__).resolve().parent.parent
-AT = 1_780_000_000.0 // 86400 * 86400 + 43_200
-"""Noon: all samples then lie in one block."""
-PASSES = 3
 SIZES, QUICK_SIZES = (10, 10_000, 30_000, 100_000), (10, 1_000, 3_000)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the sizes, or less")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    results.arguments(parser)
     parser.add_argument("--gpus", type=int, help="beside Prometheus (10,000)")
-    parser.add_argument("--interval", type=int, default=30, help="scrape interval in seconds (30)")
+    parser.add_argument("--interval", type=int, default=INTERVAL, help=f"scrape interval in seconds ({INTERVAL})")
     parser.add_argument("--only", choices=("prometheus", "canned"))
     asked = parser.parse_args()
     gpus = asked.gpus or (500 if asked.quick else 10_000)
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
         if asked.only != "canned":
-            beside_prometheus(Path(folder), gpus, asked.interval)
+            rows += beside(over_prometheus(Path(folder), gpus, asked.interval), asked.interval)
         if asked.only != "prometheus":
-            for size in QUICK_SIZES if asked.quick else SIZES:
-                over_canned(Path(folder), size, asked.interval)
+            sizes = QUICK_SIZES if asked.quick else SIZES
+            rows += canned({size: over_canned(Path(folder), size, asked.interval) for size in sizes})
+    results.report(rows, asked)
 
 
-def beside_prometheus(folder: Path, gpus: int, interval: int) -> None:
-    fleet = Fleet(gpus)
-    print(f"{gpus:,} GPUs, {len(fleet.jobs):,} jobs, a sample each {interval} s", flush=True)
-    text, began = folder / "fleet.om", time.perf_counter()
-    series, samples = openmetrics.write(text, fleet, at=AT, until=AT + 60.0 * PASSES, interval=interval)
-    written = time.perf_counter() - began
-    server = PrometheusServer(folder / "prometheus", openmetrics=text)
-    text.unlink()
-    filled = time.perf_counter() - began - written
-    print(
-        f"  {series:,} series, {samples:,} samples: written in {written:.0f} s, backfilled in {filled:.0f} s",
-        flush=True,
+def beside(found: Beside, interval: int) -> list[Row]:
+    show(f"{found.gpus:,} GPUs over a real Prometheus", found.passes)
+    ratio = max(one.cpu / its for one, its in zip(found.passes, found.engine_cpu, strict=True))
+    peak = max(one.peak for one in found.passes)
+    what = (
+        f"the alerter's pass over a real Prometheus of {found.gpus:,} GPUs and {found.jobs:,} jobs ({found.series:,}"
+        f" series, {found.samples / 1e6:.1f} million samples, one each {interval} s): {len(found.passes)} passes"
     )
-    with server:
-        before = cpu_seconds(server.pid)
-        for figures in passes(folder / "prometheus.sqlite3", server.url, interval):
-            engine, before = cpu_seconds(server.pid) - before, cpu_seconds(server.pid)
-            show(figures)
-            resident = int(Path(f"/proc/{server.pid}/statm").read_text().split()[1]) * 4096 / 1e6
-            share = figures["cpu"] / engine
-            print(
-                f"    Prometheus {engine:.1f} s of CPU, {resident:.0f} MB resident; ours / its {share:.2f}", flush=True
+    figure = (
+        f"ours {each(found.passes, 'cpu')} s of CPU and {peak:.0f} MB at most (target 400); Prometheus'"
+        f" {listed(found.engine_cpu)} s of CPU and {listed(found.engine_resident, '.0f')} MB: ours / its at most"
+        f" {ratio:.2f} (target 1); the whole pass {each(found.passes, 'wall')} s; {parts(found.passes)};"
+        f" {found.passes[-1].queries} queries, {found.passes[-1].bytes / 1e6:.0f} MB of answers, unpacked"
+    )
+    known = f"{command_version(program('prometheus'))}, {versions('msgspec', 'numpy')}"
+    return [Row(what, figure, versions=known)]
+
+
+def canned(found: dict[int, tuple[Pass, ...]]) -> list[Row]:
+    rows = []
+    for gpus, passes in found.items():
+        show(f"{gpus:,} GPUs over canned answers, one core", passes)
+        target = " (targets at this size 15 s, 1,500 MB)" if gpus == SIZES[-1] else ""
+        figure = (
+            f"{each(passes, 'cpu')} s of CPU, at most {max(one.peak for one in passes):,.0f} MB{target};"
+            f" {parts(passes)}; {passes[-1].queries} queries, {passes[-1].bytes / 1e6:.0f} MB of answers;"
+            f" the whole pass {each(passes, 'wall')} s; {passes[-1].open:,} incidents open"
+        )
+        what = f"the alerter's pass over canned answers about {gpus:,} GPUs, on one core: {len(passes)} passes"
+        rows.append(Row(what, figure, versions=versions("msgspec", "numpy")))
+    return rows
+
+
+def show(title: str, passes: Sequence[Pass]) -> None:
+    header = ("pass, s", "CPU, s", "reading", "judging", "writing", "MB", "at most", "queries", "incidents", "error")
+    results.show(
+        header,
+        [
+            (
+                *(f"{value:.2f}" for value in (one.wall, one.cpu, one.reading, one.judging, one.writing)),
+                *(f"{value:.0f}" for value in (one.resident, one.peak)),
+                one.queries,
+                one.open,
+                one.error or None,
             )
-
-
-def over_canned(folder: Path, gpus: int, interval: int) -> None:
-    print(f"canned answers, {gpus:,} GPUs, one core", flush=True)
-    with answering(gpus, interval) as url:
-        for figures in passes(folder / f"canned{gpus}.sqlite3", url, interval, "--one-core"):
-            show(figures)
-
-
-def show(figures: dict[str, Any]) -> None:
-    if figures["error"]:
-        print(f"    FAILED: {figures['error']}")
-    print(
-        "    pass {wall:.1f} s; ours {cpu:.2f} s of CPU (reading {reading:.2f}, judging {judging:.2f}, writing"
-        " {writing:.2f}), {resident:.0f} MB resident, {peak:.0f} at most; {queries} queries, waited for {waited:.1f} s"
-        " in all, {megabytes:.0f} MB; {open:,} incidents".format(**figures, megabytes=figures["bytes"] / 1e6),
-        flush=True,
+            for one in passes
+        ],
+        title=title,
     )
 
 
-def passes(store: Path, url: str, interval: int, *flags: str) -> Iterator[dict[str, Any]]:
-    """The figures of each pass, as soon as it is done."""
-    arguments = [url, f"--at={AT}", f"--passes={PASSES}", f"--interval={interval}", f"--store={store}", *flags]
-    command = [sys.executable, "-m", "benchmarks.cluster.passes", *arguments]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            yield json.loads(line)
-    if process.returncode:
-        sys.exit(f"{' '.join(command)}: ended with {process.returncode}")
+def parts(passes: Sequence[Pass]) -> str:
+    """Where ours goes."""
+    return ", ".join(f"{part} {each(passes, part)}" for part in ("reading", "judging", "writing")) + " s"
 
 
-@contextmanager
-def answering(gpus: int, interval: int) -> Iterator[str]:
-    """The canned answers' server, in a process of its own."""
-    context = multiprocessing.get_context("spawn")
-    ready = context.Queue()
-    settings = settings_of("http://127.0.0.1", interval)
-    process = context.Process(target=canned.serve, args=(gpus, settings, AT, ready.put), daemon=True)
-    process.start()
-    try:
-        yield f"http://127.0.0.1:{ready.get(timeout=600)}"
-    finally:
-        process.terminate()
-        process.join()
+def each(passes: Sequence[Pass], name: str) -> str:
+    return listed([getattr(one, name) for one in passes])
+
+
+def listed(values: Sequence[float], form: str = ".2f") -> str:
+    return ", ".join(f"{value:{form}}" for value in values)
 
 
 if __name__ == "__main__":

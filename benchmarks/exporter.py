@@ -24,11 +24,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.exporters import rival
+from benchmarks import results
+from benchmarks.exporters import ours, rival
 from benchmarks.exporters.measured import Exporter, Figures, figures, scrape_in_turns, watch
 from benchmarks.exporters.nodes import Shape, node
-from tests.exporter.daemon import Daemon, eventually
-from tests.fakes.node import FakeNode
+from benchmarks.results import Row
 from tests.fakes.nvml.compiler import Libraries, build
 
 SHAPES = (Shape(1), Shape(8), Shape(16), Shape(8, 7))
@@ -36,35 +36,48 @@ JUDGED = Shape(8)
 """The node that the targets are about."""
 ENOUGH = 100
 """Scrapes below which there is no p99 to judge."""
-INTERVAL = 5.0
-"""Seconds between our readings: the default."""
 EVERYTHING = ("--collect.processes", "--collect.accounting", "--compat=dcgm")
 ALIKE = (
     *("--collect.processes", "--no-kubernetes"),
     *(f"--no-collect.{name}" for name in ("throttle", "ecc", "gpm", "xid", "host")),
 )
 """nvitop-exporter shows utilization, memory, clocks, power, temperature, fan, PCIe and NVLink traffic, processes."""
+KEPT = {
+    "scrape, CPU, ms": 1,
+    "scrape with gzip, CPU, ms": 1,
+    "scrape, p50, ms": 1,
+    "scrape, p99, ms": 1,
+    "series": 0,
+    "a page, kB": 0,
+    "background CPU, % of a core": 2,
+    "background CPU of a reading, ms": 0,
+    "memory, resident (RSS), MB": 0,
+    "memory, PSS as if alone with Python, MB": 0,
+}
+"""Rows that are kept, and their decimals."""
 OURS, SAME, RIVAL = "everything on", "nvitop's families", "nvitop-exporter"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few scrapes of one node: that it works, not how fast")
+    results.arguments(parser)
     parser.add_argument("--scrapes", type=int, help="of each exporter on each node, plain and with gzip [300]")
     parser.add_argument("--watch", type=float, help="seconds for which the exporters are watched at rest [60]")
     options = parser.parse_args()
     scrapes = options.scrapes or (20 if options.quick else 300)
-    seconds = options.watch or (2 * INTERVAL if options.quick else 60.0)
+    seconds = options.watch or (2 * ours.INTERVAL if options.quick else 60.0)
+    found = {}
     with tempfile.TemporaryDirectory() as folder:
         libraries = build(Path(folder) / "nvml")
         command = rival.install(Path(folder) / "rival")
-        if command is not None:
-            print(rival.versions(command))
+        versions = "" if command is None else rival.versions(command)
         for shape in (JUDGED,) if options.quick else SHAPES:
-            found = measure(Path(folder) / shape.name.replace(" ", "-"), libraries, shape, command, scrapes, seconds)
-            show(shape, found)
-            if shape == JUDGED and scrapes >= ENOUGH:
-                judge(shape, found)
+            place = Path(folder) / shape.name.replace(" ", "-")
+            found[shape] = measure(place, libraries, shape, command, scrapes, seconds)
+            show(shape, found[shape])
+    if scrapes >= ENOUGH:
+        judge(JUDGED, found[JUDGED])
+    results.report(list(beside(found, scrapes, versions)), options)
 
 
 def measure(
@@ -72,12 +85,12 @@ def measure(
 ) -> dict[str, Figures]:
     """Figures by exporter."""
     with ExitStack() as stack:
-        folder.mkdir()
         busy = stack.enter_context(node(folder, libraries, shape))
-        owners = (f"--slurm.prolog-dir={busy.prolog}", f"--kubernetes.socket={busy.kubelet}")
+        everything = ours.running(folder / "everything", busy, *EVERYTHING)
+        alike = ours.running(folder / "alike", busy, f"--path.procfs={folder}", *ALIKE, owners=False)
         exporters = [
-            ours(stack, folder / "everything", busy.fake, OURS, *owners, *EVERYTHING),
-            ours(stack, folder / "alike", busy.fake, SAME, f"--path.procfs={folder}", *ALIKE),
+            ours.measurable(stack.enter_context(everything), OURS),
+            ours.measurable(stack.enter_context(alike), SAME),
         ]
         if command is not None:
             pid, port = stack.enter_context(rival.running(command, folder, busy.fake.environment))
@@ -87,30 +100,30 @@ def measure(
         return {one.name: figures(one) for one in exporters}
 
 
-def ours(stack: ExitStack, folder: Path, fake: FakeNode, name: str, *flags: str) -> Exporter:
-    """Our exporter, once it shows every device."""
-    folder.mkdir()
-    paths = [f"--path.{kind}={path}" for kind, path in fake.paths.items()]
-    daemon = stack.enter_context(
-        Daemon(folder, fake.environment, *paths, f"--sample-interval={INTERVAL:g}s", "--cluster=lab", *flags)
-    )
-    eventually(lambda: daemon.values("gpu_info"), "the GPUs are shown")
-    child = eventually(daemon.child, "the child runs")
-    assert child is not None
-    return Exporter(name, (daemon.process.pid, child), daemon.port, INTERVAL)
-
-
 def show(shape: Shape, found: dict[str, Figures]) -> None:
-    print(f"\n{shape.name:<44}" + "".join(f"{name:>20}" for name in found))
     columns = [list(rows(one)) for one in found.values()]
-    for row in zip(*columns, strict=True):
-        print(f"  {row[0][0]:<42}" + "".join(f"{value:>20.3f}" for _, value in row), flush=True)
+    lines = [(row[0][0], *(f"{value:.3f}" for _, value in row)) for row in zip(*columns, strict=True)]
+    results.show(("", *found), lines, title=shape.name)
+
+
+def beside(found: dict[Shape, dict[str, Figures]], scrapes: int, versions: str) -> Iterator[Row]:
+    """A row a figure: by node, each exporter's."""
+    names = ", ".join(dict.fromkeys(name for one in found.values() for name in one))
+    told = {shape: {name: dict(rows(one)) for name, one in by_name.items()} for shape, by_name in found.items()}
+    for what, decimals in KEPT.items():
+        figure = "; ".join(
+            f"{shape.name} {', '.join(f'{one[what]:,.{decimals}f}' for one in by_name.values())}"
+            for shape, by_name in told.items()
+        )
+        yield Row(
+            f"exporters on one NVML double at once, {scrapes} scrapes each ({names}): {what}", figure, "", versions
+        )
 
 
 def rows(one: Figures) -> Iterator[tuple[str, float]]:
     """What is printed of an exporter: name with unit, and figure."""
     yield "a page, kB", one.size / 1e3
-    yield "  series", one.series
+    yield "series", one.series
     yield "scrape, p50, ms", one.p50 * 1e3
     yield "scrape, p99, ms", one.p99 * 1e3
     yield "scrape, p99 / p50", one.p99 / one.p50
@@ -131,17 +144,21 @@ def rows(one: Figures) -> Iterator[tuple[str, float]]:
 def judge(shape: Shape, found: dict[str, Figures]) -> None:
     """Each target, met or not."""
     all_on, alike, other = found[OURS], found[SAME], found.get(RIVAL)
-    print(f"\ntargets on {shape.name}")
+    targets = [
+        ("memory of both processes, everything on (PSS as if alone), MB", all_on.memory.alone, 64),
+        ("background CPU, everything on, % of a core", all_on.background * 100, 1.5),
+        ("p99 of a scrape, everything on, of its p50", all_on.p99 / all_on.p50, 2.0),
+    ]
     if other is not None:
-        verdict("CPU of a scrape with nvitop-exporter's families, of its", alike.cpu / other.cpu, 0.5)
-        verdict("CPU of a scrape with everything on, of its", all_on.cpu / other.cpu, 1.0)
-    verdict("memory of both processes, everything on (PSS as if alone), MB", all_on.memory.alone, 64)
-    verdict("background CPU, everything on, % of a core", all_on.background * 100, 1.5)
-    verdict("p99 of a scrape, everything on, of its p50", all_on.p99 / all_on.p50, 2.0)
-
-
-def verdict(target: str, value: float, most: float) -> None:
-    print(f"  {'met' if value <= most else 'NOT MET':<8}{target}: {value:.2f}, at most {most:g}")
+        targets += [
+            ("CPU of a scrape with nvitop-exporter's families, of its", alike.cpu / other.cpu, 0.5),
+            ("CPU of a scrape with everything on, of its", all_on.cpu / other.cpu, 1.0),
+        ]
+    results.show(
+        ("target", "found", "at most", ""),
+        [(what, f"{value:.2f}", most, "met" if value <= most else "NOT MET") for what, value, most in targets],
+        title=f"targets on {shape.name}",
+    )
 
 
 if __name__ == "__main__":

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import gzip
+import multiprocessing
 import re
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 NODES = "node-{}:1"
 """Targets, which `relabelled` turns into a parameter of the one address."""
 
-_NAMED = re.compile(r'(node="[^"]*|uuid="GPU-[^"]*|workload="(?:slurm/\d+|k8s/[^"]*)|job_id="\d+)(?=")')
+_NAMED = re.compile(rb'(?:node="[^"]*|uuid="GPU-[^"]*|workload="(?:slurm/\d+|k8s/[^"]*)|job_id="\d+)(?=")')
 _FRESH = 0.5
 """Seconds for which a page that was read is still now's: all copies are of one."""
+_LEVEL = 1
+"""Of compression: it is the server's cost, and not to be measured."""
 
 
-def renamed(page: str, copy: int) -> str:
-    """The page of another node: the node, its GPUs and its jobs have other names."""
-    return _NAMED.sub(rf"\g<1>{copy:03d}", page)
+class Copies:
+    """The pages of other nodes, made of one: nodes, GPUs and jobs have other names there."""
+
+    def __init__(self, page: bytes) -> None:
+        ends = [found.end() for found in _NAMED.finditer(page)]
+        self._pieces = [page[begin:end] for begin, end in zip([0, *ends], [*ends, len(page)], strict=True)]
+
+    def of(self, copy: int) -> bytes:
+        """The page of node `copy`."""
+        return f"{copy:04d}".encode().join(self._pieces)
 
 
 def relabelled(address: str) -> str:
@@ -35,24 +46,41 @@ def relabelled(address: str) -> str:
 
 @contextmanager
 def served(source: str) -> Iterator[str]:
-    """The address at which `/metrics?node=N` is the page of node N, made from the one at the URL `source`."""
-    page, read, lock = "", 0.0, threading.Lock()
+    """The address at which `/metrics?node=N` is the page of node N, made from the one at the URL `source`.
 
-    def latest() -> str:
-        nonlocal page, read
+    By a process of its own: in this one the double's time passes, for which a page would have to wait.
+    """
+    context = multiprocessing.get_context("spawn")
+    ready = context.Queue()
+    process = context.Process(target=_serve, args=(source, ready.put), daemon=True)
+    process.start()
+    try:
+        yield f"127.0.0.1:{ready.get(timeout=60)}"
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _serve(source: str, ready: Callable[[int], None]) -> None:
+    """Until the process ends, gzipped as the exporter's pages are."""
+    copies, read, lock = Copies(b""), float("-inf"), threading.Lock()
+
+    def latest() -> Copies:
+        nonlocal copies, read
         with lock:
             if time.monotonic() - read > _FRESH:
                 with urllib.request.urlopen(source, timeout=30) as answer:
-                    page, read = answer.read().decode(), time.monotonic()
-            return page
+                    copies, read = Copies(answer.read()), time.monotonic()
+            return copies
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            body = renamed(latest(), int(self.path.rpartition("=")[2])).encode()
+            body = gzip.compress(latest().of(int(self.path.rpartition("=")[2])), _LEVEL)
             self.send_response(200)
             self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.send_header("Content-Encoding", "gzip")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -60,10 +88,7 @@ def served(source: str) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             """A benchmark prints figures alone."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        ready(server.server_port)
+        server.serve_forever()

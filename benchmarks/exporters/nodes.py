@@ -52,14 +52,17 @@ class Node:
     fake: FakeNode
     prolog: Path
     kubelet: Path
+    devices: int
+    """That have an owner: all."""
 
 
 @contextmanager
-def node(folder: Path, libraries: Libraries, shape: Shape) -> Iterator[Node]:
+def node(folder: Path, libraries: Libraries, shape: Shape, *, time_scale: float = 1.0) -> Iterator[Node]:
     """A node with a job of one process on every device."""
     prolog, socket = folder / "prolog", folder / "kubelet.sock"
-    prolog.mkdir(mode=0o755)
-    with FakeNode(folder / "fake", libraries, gpus=shape.gpus) as fake, FakeKubelet(socket) as kubelet:
+    prolog.mkdir(mode=0o755, parents=True)
+    made = FakeNode(folder / "fake", libraries, gpus=shape.gpus, time_scale=time_scale)
+    with made as fake, FakeKubelet(socket) as kubelet:
         for number, (uuid, place) in enumerate(_devices(fake, shape)):
             if number % 2:
                 kind = f"mig-{_PROFILE}" if shape.instances else "gpu"
@@ -69,7 +72,7 @@ def node(folder: Path, libraries: Libraries, shape: Shape) -> Iterator[Node]:
                 _allocate(prolog / f"{uuid}.json", _JOBS + number)
                 cgroup = slurm_task(_JOBS + number)
             _run(fake, _PIDS + number, cgroup, place)
-        yield Node(fake.start(), prolog, socket)
+        yield Node(fake.start(), prolog, socket, shape.devices)
 
 
 def _devices(fake: FakeNode, shape: Shape) -> Iterator[tuple[str, Place]]:

@@ -1,0 +1,141 @@
+"""Whether memory stays flat over a day: exporter, its child and alerter while jobs come and go, on a faster clock.
+
+    python -m benchmarks.load.flat                         # 24 hours at 60 times their speed: 24 minutes
+    python -m benchmarks.load.flat --hours 72              # longer
+    python -m benchmarks.load.flat --quick                 # that it works: its trend says nothing
+
+One node of the NVML double, the real exporter with everything on, a real Prometheus that keeps four hours, the real
+`dutycycle serve` with mail, and people who look at its pages. Snapshots, scrapes and passes are as many as in the hours
+at full length, as every duration is divided by the time scale; where the machine is too slow for that there are
+fewer, and the figures say how many. The trend is that of the hours' medians after the warm-up, with its 95 % interval.
+
+Exits with 1 where something of ours grows by more than 2 % of itself a day even at the low end of the interval, with 2
+where it cannot run. Needs gcc and Prometheus. Nothing here asks how fast the machine is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress
+
+from benchmarks import results
+from benchmarks.load.churn import Player, jobs
+from benchmarks.load.stage import GPUS, PASS, SCRAPE, SNAPSHOT, Stage, missing
+from benchmarks.load.watching import Line, Watched, lines
+from benchmarks.results import Row
+
+HOUR = 3600.0
+LOOK = 20.0
+"""Seconds of the full-length run between two readings of memory."""
+VISIT = 300.0
+"""Between two looks at the alerter's pages."""
+WARM = 6.0
+"""Hours until what is remembered for hours is full."""
+THEIRS = "Prometheus"
+
+
+@dataclass(frozen=True)
+class Flatness:
+    """What is to be said of each process' memory from hour `warm` to the end, and how much was done meanwhile.
+
+    `snapshots`, `scrapes` and `passes` are shares of what was due.
+    """
+
+    lines: tuple[Line, ...]
+    hours: float
+    warm: float
+    jobs: int
+    mails: int
+    restarts: int
+    snapshots: float
+    scrapes: float
+    passes: float
+
+    @property
+    def growing(self) -> list[Line]:
+        """Of ours."""
+        return [line for line in self.lines if line.process != THEIRS and line.grows]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    results.arguments(parser)
+    parser.add_argument("--hours", type=float, help="on the accelerated clock (24)")
+    parser.add_argument("--time-scale", type=float, default=60.0, help="how much faster it goes (60)")
+    parser.add_argument("--seed", type=int, default=1, help="of the jobs (1)")
+    options = parser.parse_args()
+    hours = options.hours or (1.0 if options.quick else 24.0)
+    if lacking := missing():
+        print(f"cannot run here without {' and '.join(lacking)}", file=sys.stderr)
+        sys.exit(2)
+    with tempfile.TemporaryDirectory() as folder:
+        found = run(Path(folder), hours, options.time_scale, options.seed)
+    results.report(rows(found), options)
+    if found.growing and not options.quick:
+        sys.exit(1)
+
+
+def run(folder: Path, hours: float, scale: float, seed: int = 1) -> Flatness:
+    """The whole run, which takes `hours / scale` hours."""
+    with Stage(folder, scale) as stage:
+        watched = {name: Watched(name, stage.blocks.get(name)) for name in stage.pids}
+        player = Player(stage.node, stage.prolog, stage.kubelet, jobs(seed, GPUS, hours * HOUR))
+        before = (stage.snapshots(), stage.scrapes(), stage.passes())
+        began, looked, visited = time.monotonic(), 0.0, 0.0
+        with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
+            task = progress.add_task("accelerated hours", total=hours)
+            while (now := (time.monotonic() - began) * scale) < hours * HOUR:
+                player.until(now)
+                if now >= looked:
+                    looked = now + LOOK
+                    for name, pid in stage.pids.items():
+                        watched[name].read(now / HOUR, pid)
+                if now >= visited:
+                    visited = now + VISIT
+                    stage.visit()
+                progress.update(task, completed=now / HOUR)
+                time.sleep(0.05)
+        after = (stage.snapshots(), stage.scrapes(), stage.passes())
+        due = [now / every for every in (SNAPSHOT, SCRAPE, PASS)]
+        shares = [(there - was) / wanted for there, was, wanted in zip(after, before, due, strict=True)]
+        warm = min(WARM, hours / 4)
+        span = min(1.0, (hours - warm) / 6)
+        restarts = sum(len(one.pids) - 1 for one in watched.values())
+        found = tuple(lines(watched.values(), warm, span))
+        return Flatness(found, hours, warm, player.ended, len(stage.mail.messages), restarts, *shares)
+
+
+def rows(found: Flatness) -> list[Row]:
+    """What was done, then a row for each process."""
+    what = f"{found.hours:g} accelerated hours of a node of {GPUS} GPUs"
+    done = (
+        f"{found.jobs} jobs came and went, {found.mails} mails; of what was due {found.snapshots:.0%} of the snapshots,"
+        f" {found.scrapes:.0%} of the scrapes, {found.passes:.0%} of the passes; {found.restarts} started anew"
+    )
+    verdict = "nothing of ours grows" if not found.growing else f"**{len(found.growing)} quantities of ours grow**"
+    rows = [Row(f"{what}: what was done", f"{done}: {verdict}")]
+    for process in dict.fromkeys(line.process for line in found.lines):
+        told = "; ".join(words(line) for line in found.lines if line.process == process)
+        rows.append(Row(f"{what}: {process}, from hour {found.warm:g} on", told))
+    return rows
+
+
+def words(line: Line) -> str:
+    """First and last hour, the highest reading, the slope."""
+    slope, low, high = (1000 * value for value in (line.trend.slope, line.trend.low, line.trend.high))
+    small = {"MB": "kB", "thousand": "blocks"}[line.unit]
+    return (
+        f"{line.quantity} {line.first:.1f} to {line.last:.1f} {line.unit}, at most {line.highest:.1f};"
+        f" {slope:+.1f} {small} an hour ({low:+.1f} to {high:+.1f})"
+    )
+
+
+if __name__ == "__main__":
+    main()
