@@ -19,14 +19,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import yaml
 
+from benchmarks import results
 from benchmarks.cluster.day import DAY, HOUR, USERS, Day, increments
 from benchmarks.cluster.fleet import MODEL, Fleet
+from benchmarks.results import Row, command_version
 from dutycycle_dashboards import render
 from dutycycle_dashboards.building import links
 from tests.dashboards.answers.asking import instant
 from tests.dashboards.answers.interpolation import Dashboard
 from tests.prometheus.evaluated import RULES
-from tests.prometheus.server import PrometheusServer
+from tests.prometheus.server import PrometheusServer, program
 
 MIDNIGHT = 1_780_000_000 // DAY * DAY
 MOST = 2.0
@@ -37,38 +39,39 @@ SLOWEST = 12
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="100 GPUs, and 10 days in place of 90")
+    results.arguments(parser)
     parser.add_argument("--gpus", type=int, help="2,000")
     parser.add_argument("--all", action="store_true", help="print every query, not the slowest alone")
     parser.add_argument("--only", choices=("day", "days"))
     asked = parser.parse_args()
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
         if asked.only != "days":
-            a_day(Path(folder) / "day", asked.gpus or (100 if asked.quick else 2000), every=asked.all)
+            rows += a_day(Path(folder) / "day", asked.gpus or (100 if asked.quick else 2000), every=asked.all)
         if asked.only != "day":
-            many_days(Path(folder) / "days", 10 if asked.quick else 90, every=asked.all)
+            rows.append(many_days(Path(folder) / "days", 10 if asked.quick else 90, every=asked.all))
+    results.report(rows, asked)
 
 
-def a_day(folder: Path, gpus: int, *, every: bool) -> None:
+def a_day(folder: Path, gpus: int, *, every: bool) -> list[Row]:
     day = Day(Fleet(gpus), MIDNIGHT)
     folder.mkdir()
-    text, began = folder / "day.om", time.perf_counter()
+    text = folder / "day.om"
     samples = day.write(text)
-    written = time.perf_counter() - began
     server = PrometheusServer(folder, openmetrics=text)
     text.unlink()
-    filled = time.perf_counter() - began - written
-    print(
-        f"{gpus:,} GPUs, a day, {samples:,} samples: written in {written:.0f} s, backfilled in {filled:.0f} s",
-        flush=True,
-    )
+    of = f"a Prometheus of {gpus:,} GPUs, a day ({samples / 1e6:.1f} million samples, one a minute)"
     chosen = {links.JOB: {"workload": [day.job]}, links.NODE: {"node": [day.node]}}
     with server:
-        evaluations(server, day.end)
-        boards(server, list(render.dashboards()), day.end, DAY, chosen, every=every)
+        rules = evaluations(server, day.end)
+        queries = boards(server, list(render.dashboards()), day.end, DAY, chosen, every=every)
+    return [
+        Row(f"every query of all dashboards over {of}, over 24 h, median of 3", queries, versions=_engine()),
+        Row(f"one evaluation of the recording rules over {of}", rules, versions=_engine()),
+    ]
 
 
-def many_days(folder: Path, days: int, *, every: bool) -> None:
+def many_days(folder: Path, days: int, *, every: bool) -> Row:
     end = MIDNIGHT + DAY
     times = range(end - days * DAY + HOUR, end, HOUR)
     owner = {"cluster": "bench", "scheduler": "slurm", "model": MODEL}
@@ -82,15 +85,23 @@ def many_days(folder: Path, days: int, *, every: bool) -> None:
         file.write("# EOF\n")
     server = PrometheusServer(folder, openmetrics=text, block="5000h")
     text.unlink()
-    print(f"{days} days of recorded hours of {USERS} users", flush=True)
     with server:
-        boards(server, [links.USERS], end, days * DAY, {}, every=every)
+        queries = boards(server, [links.USERS], end, days * DAY, {}, every=every)
+    what = f"the users' board over {days} days of recorded hours of {USERS} users, median of 3"
+    return Row(what, queries, versions=_engine())
 
 
-def evaluations(server: PrometheusServer, at: float) -> None:
+def _engine() -> str:
+    return command_version(program("prometheus"))
+
+
+def evaluations(server: PrometheusServer, at: float) -> str:
+    """How long each group takes."""
+    told = []
     for group in yaml.safe_load(RULES.read_text())["groups"]:
         each = [timed(partial(instant, server.url, rule["expr"], at)) for rule in group["rules"]]
-        print(f"  one evaluation of {group['name']}: {sum(each):.2f} s, its slowest rule {max(each):.2f} s", flush=True)
+        told.append(f"{group['name']} {sum(each):.2f} s, its slowest rule {max(each):.2f} s")
+    return "; ".join(told)
 
 
 def boards(
@@ -101,8 +112,8 @@ def boards(
     chosen: dict[str, dict[str, list[str]]],
     *,
     every: bool,
-) -> None:
-    """Seconds of each query, the median of three."""
+) -> str:
+    """Shows the seconds of each query, the median of three; returns what is to be said of all."""
     found: list[tuple[float, str]] = []
     silent = 0
     for uid in uids:
@@ -113,13 +124,20 @@ def boards(
                 silent += not dashboard.ask(panel, target)
                 found.append((seconds, f"{uid} / {panel['title']} {target['refId']}"))
     found.sort(reverse=True)
-    for seconds, what in found if every else found[:SLOWEST]:
-        print(f"  {seconds:.3f} s  {what}{'  OVER 2 s' if seconds > MOST else ''}")
+    results.show(
+        ("s", "query", ""),
+        [
+            (f"{seconds:.3f}", what, f"OVER {MOST:g} s" if seconds > MOST else "")
+            for seconds, what in (found if every else found[:SLOWEST])
+        ],
+        title="all queries" if every else f"the slowest {SLOWEST} of {len(found)} queries",
+    )
     over = sum(seconds > MOST for seconds, _ in found)
-    print(
-        f"  {len(found)} queries, {silent} of them without an answer: {over} over {MOST:g} s, median"
-        f" {statistics.median(seconds for seconds, _ in found):.3f} s, all together {sum(s for s, _ in found):.1f} s",
-        flush=True,
+    slowest = ", ".join(f"{what} {seconds:.2f} s" for seconds, what in found[:3])
+    return (
+        f"{len(found)} queries, {sum(s for s, _ in found):.1f} s all together, median"
+        f" {1000 * statistics.median(seconds for seconds, _ in found):.0f} ms, {over or 'none'} over {MOST:g} s;"
+        f" slowest: {slowest}; {silent} had no answer there"
     )
 
 

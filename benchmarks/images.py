@@ -19,37 +19,43 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks import results
+from benchmarks.results import Row
 from tests.images import tree
 from tests.images.base import PROGRAMS, base
 from tests.images.image import STORE, build
 from tests.images.store import Store
 
+BUILT = "images from nothing, by their Dockerfiles' steps"
 SUITE = "debian:trixie-slim"
 MEGABYTE = 1e6
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="build nothing that the tests have built")
-    quick = parser.parse_args().quick
+    results.arguments(parser)
+    options = parser.parse_args()
     if os.geteuid() != 0 or not all(map(shutil.which, PROGRAMS)):
-        print(f"needs root and {', '.join(PROGRAMS)}")
-        return
+        print(f"cannot run here: needs root and {', '.join(PROGRAMS)}", file=sys.stderr)
+        sys.exit(2)
     with tempfile.TemporaryDirectory(dir=Path(sys.prefix)) as scratch:
-        store = Store(STORE if quick else Path(scratch))
+        store = Store(STORE if options.quick else Path(scratch))
         started = time.monotonic()
         root = base(SUITE, store)
         seconds = time.monotonic() - started
-        print(f"base: {seconds:.1f} s, {sum(entry.size for entry in _entries(root).values()) / MEGABYTE:.0f} MB")
+        size = sum(entry.size for entry in _entries(root).values()) / MEGABYTE
+        told = [Row(f"{BUILT}: the base, {SUITE}, by debootstrap", f"{seconds:.1f} s, {size:.0f} MB in all")]
         for component in ("exporter", "alerter"):
             image = build(component, store)
             found, below = _entries(image.root), _entries(root)
             more = sorted(name for name, entry in found.items() if below.get(name) != entry)
-            print(
-                f"{component}: {image.seconds:.1f} s, {tree.beyond(found, below) / MEGABYTE:.0f} MB beyond the base, "
-                f"{_compressed(image.root, more) / MEGABYTE:.0f} MB compressed"
+            figure = (
+                f"{image.seconds:.1f} s, {tree.beyond(found, below) / MEGABYTE:.0f} MB beyond the base,"
+                f" {_compressed(image.root, more) / MEGABYTE:.0f} MB as tar and gzip"
             )
+            told.append(Row(f"{BUILT}: the {component}", figure))
         store.close()
+    results.report(told, options)
 
 
 def _entries(root: Path) -> dict[str, tree.Entry]:

@@ -26,6 +26,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks import results
+from benchmarks.results import Row, versions
+
 TARGET = 1.0
 """Seconds."""
 OF_A_JOB = 8
@@ -33,7 +36,7 @@ OF_A_JOB = 8
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the pods, for a quarter of the time")
+    results.arguments(parser)
     parser.add_argument("--pods", type=int, help="(5,000)")
     parser.add_argument("--others", type=int, default=0, help="pods without GPUs beside them")
     parser.add_argument("--rate", type=float, default=50.0)
@@ -41,21 +44,20 @@ def main() -> None:
     asked = parser.parse_args()
     asked.pods = asked.pods or (500 if asked.quick else 5000)
     asked.seconds = asked.seconds or (5.0 if asked.quick else 20.0)
-    bare = _resident()
-    print(f"a process that does nothing          {bare:7.1f} MB")
+    told = {"a process that does nothing": f"{_resident():.1f} MB"}
     began = time.perf_counter()
     from dutycycle_alerter.kubernetes.cluster import Cluster  # noqa: PLC0415 - what it costs to load
     from dutycycle_alerter.settings.kubernetes import KubernetesCluster  # noqa: PLC0415
 
-    without = _resident()
-    print(f"our own modules                      {without:7.1f} MB, {1000 * (time.perf_counter() - began):.0f} ms")
+    told["our own modules"] = f"{_resident():.1f} MB, {1000 * (time.perf_counter() - began):.0f} ms"
     began = time.perf_counter()
     import dutycycle_alerter.kubernetes.access  # noqa: F401, PLC0415
 
     loaded = _resident()
-    print(f"and the official client              {loaded:7.1f} MB, {1000 * (time.perf_counter() - began):.0f} ms")
-    alone = _alone()
-    print(f"    alone, in a process of its own   {alone:7.1f} MB more than nothing")
+    told["and the official client"] = (
+        f"{loaded:.1f} MB, {1000 * (time.perf_counter() - began):.0f} ms; alone, in a process of its own,"
+        f" {_alone():.1f} MB more than nothing"
+    )
 
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
@@ -71,35 +73,38 @@ def main() -> None:
             while not cluster.snapshot().fresh:
                 time.sleep(0.01)
             listed, cpu = time.perf_counter() - began, time.process_time() - used
-            print(f"\n{asked.pods:,} pods of {size / 1000:.1f} kB, and {asked.others:,} without GPUs, ", end="")
-            print(f"listed in {listed:.2f} s, {cpu:.2f} s of CPU")
+            told["listed"] = f"within {listed:.2f} s, {cpu:.2f} s of CPU"
             if not cluster.wait_synced(600):
                 sys.exit("the owners were not found within 10 minutes")
-            print(f"their owners found after {time.perf_counter() - began:.1f} s")
-            known = _resident()
+            owners, known = time.perf_counter() - began, _resident()
             each = (known - loaded) * 1000 / asked.pods
-            print(f"with their owners                    {known:7.1f} MB: {each:.1f} kB a pod")
-            quietly(cluster, here, asked.rate, asked.seconds)
+            told["all owners"] = f"after {owners:.1f} s; {known:.1f} MB in all, {each:.1f} kB a pod"
+            told["changes while nobody looks"] = quietly(cluster, here, asked.rate, asked.seconds)
             lags = watched(cluster, here, asked.rate, asked.seconds, asked.pods)
-            print(f"after all                            {_resident():7.1f} MB, at most {_peak():.1f}")
-            relisted(cluster, here)
+            told["how old a change is when the snapshot has it, p50, p90, p99, worst"] = shown(lags)
+            told["the watch expires: listed anew and fresh"] = relisted(cluster, here)
             cluster.close()
     finally:
         here.send(None)
         server.join()
-    print(f"lag at most {TARGET:g} s: {'yes' if max(lags) < TARGET else 'NO'}")
+    what = (
+        f"the watch of {asked.pods:,} GPU pods of {size / 1000:.1f} kB beside {asked.others:,} others,"
+        f" {asked.rate:g} changes of them a second for {asked.seconds:g} s, the tests' API server on the same machine"
+    )
+    parts = versions("kubernetes", "urllib3", "msgspec")
+    results.report([Row(f"{what}: {name}", figure, versions=parts) for name, figure in told.items()], asked)
     if max(lags) >= TARGET:
         sys.exit(1)
 
 
-def quietly(cluster: Any, server: Connection, rate: float, seconds: float) -> None:
+def quietly(cluster: Any, server: Connection, rate: float, seconds: float) -> str:
     """Changes while nobody looks: what the watch alone takes."""
     events, used = cluster.counters().events, time.process_time()
     server.send(("change", rate, seconds))
     server.recv()
     cpu, told = time.process_time() - used, cluster.counters().events - events
     share, each = 100 * cpu / seconds, 1e6 * cpu / told
-    print(f"\n{told / seconds:.0f} changes a second for {seconds:.0f} s: {share:.2f} % of a core, {each:.0f} us each")
+    return f"{told / seconds:.0f} a second, all in all: {share:.2f} % of a core, {each:.0f} us each"
 
 
 def watched(cluster: Any, server: Connection, rate: float, seconds: float, pods: int) -> list[float]:
@@ -118,13 +123,17 @@ def watched(cluster: Any, server: Connection, rate: float, seconds: float, pods:
         seen[uid] = at
         number += 1
     server.recv()
-    lags.sort()
-    shown = ", ".join(f"{1000 * lags[int(len(lags) * part) - 1]:.1f}" for part in (0.5, 0.9, 0.99, 1.0))
-    print(f"lag of {len(lags):,} changes, p50, p90, p99, worst: {shown} ms (mean {1000 * statistics.mean(lags):.1f})")
-    return lags
+    return sorted(lags)
 
 
-def relisted(cluster: Any, server: Connection) -> None:
+def shown(lags: list[float]) -> str:
+    """Of sorted lags in seconds."""
+    told = ", ".join(f"{1000 * lags[int(len(lags) * part) - 1]:.1f}" for part in (0.5, 0.9, 0.99, 1.0))
+    met = "met" if lags[-1] < TARGET else "**not met**"
+    return f"{told} ms of {len(lags):,}, mean {1000 * statistics.mean(lags):.1f} (target {TARGET:g} s: {met})"
+
+
+def relisted(cluster: Any, server: Connection) -> str:
     """The watch expires: all is listed anew."""
     relists, used, began = cluster.counters().relists, time.process_time(), time.perf_counter()
     server.send(("expire",))
@@ -132,7 +141,7 @@ def relisted(cluster: Any, server: Connection) -> None:
     while cluster.counters().relists == relists or not cluster.snapshot().fresh:
         time.sleep(0.01)
     taken, cpu = time.perf_counter() - began, time.process_time() - used
-    print(f"expired, listed anew and fresh again after {taken:.2f} s, {cpu:.2f} s of CPU; at most {_peak():.1f} MB")
+    return f"after {taken:.2f} s, {cpu:.2f} s of CPU; at most {_peak():.1f} MB"
 
 
 def serve(client: Connection, pods: int, others: int) -> None:

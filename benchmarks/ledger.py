@@ -12,6 +12,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -19,6 +20,8 @@ import sqlalchemy as sa
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks import results
+from benchmarks.results import Row
 from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.reports.model import Asked, Kind, read
 from dutycycle_alerter.store.database import Database, open_database
@@ -29,6 +32,7 @@ from tests.postgres.server import PostgresServer
 HOURS = 90 * 24
 BEGIN = 1_760_000_400.0
 ROUNDS = 3
+DAYS = (90, 30, 7)
 MEMORY = "shared_buffers=128MB"
 
 # Jobs of twelve hours, a tenth of them on two models, of 2,000 users in 200 accounts of two clusters.
@@ -49,22 +53,22 @@ FROM held ORDER BY 2, 3
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a hundredth of the rows")
+    results.arguments(parser)
     parser.add_argument("--rows", type=int, help="of the ledger (10,000,000)")
     asked = parser.parse_args()
     rows = asked.rows or (100_000 if asked.quick else 10_000_000)
+    told = []
     with tempfile.TemporaryDirectory() as folder, PostgresServer(settings=("fsync=on", MEMORY)) as server:
         for kind, url in (
             ("SQLite", f"sqlite:///{folder}/store.sqlite3"),
             ("PostgreSQL", server.url(server.create())),
         ):
             with closing(open_database(url, time_scale=1)) as database:
-                began = time.perf_counter()
                 size = fill(database, max(10, rows // HOURS))
-                filled = time.perf_counter() - began
-                print(f"{kind}, {size:,} rows, written in {filled:.0f} s", flush=True)
-                measure(database)
+                what = f"reports of a ledger of {size:,} rows on {kind}, median of {ROUNDS}"
+                told += [Row(f"{what}: {asked_for}", figure) for asked_for, figure in measure(database)]
             Path(folder, "store.sqlite3").unlink(missing_ok=True)
+    results.report(told, asked)
 
 
 def fill(database: Database, slots: int) -> int:
@@ -82,15 +86,15 @@ def fill(database: Database, slots: int) -> int:
         return int(connection.exec_driver_sql("SELECT count(*) FROM usage_hour").scalar_one())
 
 
-def measure(database: Database) -> None:
+def measure(database: Database) -> Iterator[tuple[str, str]]:
+    """What was asked for, and how long it took."""
     reader = StoreReader(database)
     until = BEGIN + HOUR * HOURS
-    for days in (90, 30, 7):
-        for kind in Kind:
-            wanted = Asked(kind, until - days * 86400, until)
-            print(f"  {kind} of {days} days: {taken(reader, wanted)}", flush=True)
-    mine = Asked(Kind.USERS, until - 90 * 86400, until, user="user0")
-    print(f"  one user's of 90 days: {taken(reader, mine)}", flush=True)
+    for kind in Kind:
+        each = [taken(reader, Asked(kind, until - days * 86400, until)) for days in DAYS]
+        yield f"{kind} of {', '.join(map(str, DAYS))} days", "; ".join(each)
+    mine = Asked(Kind.USERS, until - DAYS[0] * 86400, until, user="user0")
+    yield f"one user's of {DAYS[0]} days", taken(reader, mine)
 
 
 def taken(reader: StoreReader, asked: Asked) -> str:
