@@ -15,7 +15,7 @@ from dutycycle_exporter.model import Workload
 
 _HEAVY = frozenset({"spec", "managedFields", "conditions", "containerStatuses", "initContainerStatuses"})
 _HASH, _MIRROR = "kubernetes.io/config.hash", "kubernetes.io/config.mirror"
-_OVER = frozenset({"Succeeded", "Failed"})
+_OVER = ("Succeeded", "Failed")
 _LONGEST_UID = 64
 
 

@@ -147,6 +147,11 @@ def test_a_pod_that_says_to_be_another_takes_neither_its_uid_nor_its_name(order:
     }
 
 
+@pytest.mark.parametrize("phase", [[], {}, ["Failed"], None, 7, "Unknown"])
+def test_a_pod_in_no_known_phase_is_not_over(phase: object) -> None:
+    assert not one(phase=phase).over
+
+
 def test_a_start_that_is_none_is_not_known() -> None:
     assert one().start is None
     assert one(creationTimestamp="2026-11-20T22:14:13Z").start == 1795212853.0
