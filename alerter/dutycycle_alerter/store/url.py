@@ -76,6 +76,7 @@ def mask_url(text: str) -> str:
 def _read(text: str) -> sa.URL | None:
     """None where it cannot be read as it was meant."""
     try:
+        text.encode()  # what a command line holds that is no text can be shown nowhere
         url = sa.make_url(text)
     except (ArgumentError, ValueError):
         return None

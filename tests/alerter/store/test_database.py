@@ -116,6 +116,7 @@ PASSWORD = "hunter2"
         f"postgresql://dutycycle:x:{PASSWORD}/name",
         f"postgresql://host:{PASSWORD}",
         "sqlite:///store.sqlite3?timeout=soon",
+        "sqlite:///\udcff.sqlite3",
     ],
 )
 def test_a_url_that_cannot_be_used_is_an_error_without_its_password(url: str) -> None:
