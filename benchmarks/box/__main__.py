@@ -67,6 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         found = _all(options, parameters, directory)
         return _score(found, options)
+    except KeyboardInterrupt:
+        kept = f"; the same command goes on with what is in {directory}" if options.resume else ""
+        print(f"stopped{kept}", file=sys.stderr)
+        return 130
     finally:
         if options.resume is None:
             shutil.rmtree(directory, ignore_errors=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
@@ -29,6 +30,8 @@ def run(
     feed: Connection,
 ) -> None:
     """A child process's whole life; see `protocol`. `models` are those of its nodes' GPUs."""
+    # Ctrl-C is the parent's to answer.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     asyncio.run(_Crowd(models, gpus, directory, settings, faults, control, feed).run())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -34,6 +35,8 @@ def run(
     feed: Connection,
 ) -> None:
     """A child process's whole life; see `protocol`. `models` are those of its nodes' GPUs."""
+    # Ctrl-C is the parent's to answer.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     libraries = build(directory / "library")
     with ExitStack() as stack:
         nodes = {

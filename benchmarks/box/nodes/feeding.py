@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from multiprocessing.connection import Connection
@@ -27,6 +29,9 @@ def feed(
 
     What begins with the scenario is made first; then it says that over `control`, and is told the clock.
     """
+    if threading.current_thread() is threading.main_thread():
+        # Ctrl-C is the parent's to answer.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     by_node: Mapping[str, Connection] = {name: connection for names, connection in feeds for name in names}
     ordered = sorted(jobs, key=lambda job: (job.start, job.number))
     first = [job for job in ordered if job.start < AHEAD * time_scale]

@@ -162,6 +162,7 @@ class SimulatedGpu:
         self, now: float, spans: tuple[Span, ...], percents: np.ndarray, shares: list[tuple[Stretch, Times]]
     ) -> GpuReading:
         model, length = self._model, now - self._until
+        gpm = model.architecture >= _HOPPER
         busy = [(stretch, float(times[-1] - times[-2])) for stretch, times in shares]
         joules = self._energy(busy, now)
         self._joules += joules
@@ -220,9 +221,10 @@ class SimulatedGpu:
             remap_failed=False,
             recovery_action=0,
             pcie_replays=0.0,
-            pcie_bytes=tuple(self._bytes["pcie"].items()),
+            # Its counter wraps every few seconds, and only GPM tells how often.
+            pcie_bytes=tuple(self._bytes["pcie"].items()) if gpm else (),
             nvlink_bytes=tuple(self._bytes["nvlink"].items()) if model.nvlinks else (),
-            activity=self._activity(busy, carried, now) if length > 0 and model.architecture >= _HOPPER else None,
+            activity=self._activity(busy, carried, now) if gpm and length > 0 else None,
         )
 
     def _energy(self, busy: list[tuple[Stretch, float]], now: float) -> float:
