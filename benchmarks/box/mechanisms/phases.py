@@ -50,7 +50,7 @@ class Reinforcement:
         use = Use(scene.cpu_limit * (self.cores * share + 0.05), 0.01, 0.02, 12 * GIB)
         step = self.simulate + self.update
         held = (Held(work, self.memory),) * scene.gpus
-        return [began, Stretch((one,) * scene.gpus, held, (use,) * scene.nodes, step=step)]
+        return [began, Stretch((one,) * scene.gpus, held, (use,) * scene.nodes, step=step, by_design=True)]
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,8 @@ class Stretch:
     link_bytes: float | None = None
     blame: Blame = field(default_factory=dict)
     step: float | None = None
+    by_design: bool = False
+    """GPUs wait as they are meant to: that may be told, and need not be."""
 
     @cached_property
     def seconds(self) -> float:

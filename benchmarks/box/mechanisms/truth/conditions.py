@@ -24,9 +24,12 @@ SETTLES = 15 * MINUTE
 
 @dataclass(frozen=True)
 class _Held:
-    """Where a rule nearly holds, from the end of the first window to that of the last, and clearly within that."""
+    """Where a rule nearly holds and may be judged, from the end of the first window to that of the last, and clearly
+    within that. `begins` is the end of the first window in which it nearly held, judged or not.
+    """
 
     rule: Rule
+    begins: float
     first: float
     last: float
     clear: tuple[tuple[float, float], ...]
@@ -49,14 +52,16 @@ def _judges(rule: Rule, life: Life) -> bool:
 
 def _held(rule: Rule, life: Life) -> list[_Held]:
     ends = life.figures.ends(rule.window)
-    near = rule.holds(life.figures, NEAR, rule.window) & life.ready(ends, rule.window, surely=False)
+    near = rule.holds(life.figures, NEAR, rule.window)
+    whole = _merged(runs(near, ends), rule.window)
+    near &= life.ready(ends, rule.window, surely=False)
     clear = rule.holds(life.figures, CLEAR, rule.window) & life.ready(ends, rule.window, surely=True)
     if rule.name == "uneven":
         # Partially idle says it better.
         clear &= ~RULES["partially_idle"].holds(life.figures, NEAR, rule.window)
     clearly = runs(clear, ends)
     return [
-        _Held(rule, first, last, tuple(run for run in clearly if first <= run[0] <= last))
+        _Held(rule, _beginning(whole, first), first, last, tuple(run for run in clearly if first <= run[0] <= last))
         for first, last in _merged(runs(near, ends), rule.window)
     ]
 
@@ -72,6 +77,10 @@ def _merged(found: Sequence[tuple[float, float]], window: float) -> list[tuple[f
     return merged
 
 
+def _beginning(whole: Sequence[tuple[float, float]], first: float) -> float:
+    return next(begin for begin, end in whole if begin <= first <= end)
+
+
 def _condition(one: _Held, held: Sequence[_Held], life: Life) -> Condition | None:
     """None where nobody is to blame for it."""
     name = one.rule.name
@@ -80,7 +89,9 @@ def _condition(one: _Held, held: Sequence[_Held], life: Life) -> Condition | Non
         return None
     since, until = _extent(life, one)
     unseen = silence.unseen(name, life.job)
-    must = not unseen and blame.natural(name, found) and any(_certain(one, run, held) for run in one.clear)
+    meant = any(stretch.by_design for stretch, _ in life.overlap(since, until))
+    sees = not unseen and not meant and blame.natural(name, found)
+    must = sees and any(_certain(one, run, held) for run in one.clear)
     step = next((stretch.step for stretch, _ in life.overlap(since, until) if stretch.step), None)
     return Condition(name, found, since, until, must, unseen, step)
 
@@ -99,8 +110,8 @@ def _certain(one: _Held, run: tuple[float, float], held: Sequence[_Held]) -> boo
 def _extent(life: Life, one: _Held) -> tuple[float, float]:
     """When it really began and ended: where the mechanism changed within the first window, and within the last."""
     changes = life.changes()
-    began = [at for at in changes if one.first - one.rule.window < at <= one.first]
-    since = max(0.0, began[-1] if began else one.first - one.rule.window)
+    began = [at for at in changes if one.begins - one.rule.window < at <= one.begins]
+    since = began[-1] if began else one.begins - one.rule.window
     if one.last >= life.figures.at[-1]:
         return since, life.length
     ended = [at for at in changes if max(since, one.last - one.rule.window) < at <= one.last]
