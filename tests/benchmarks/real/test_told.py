@@ -1,0 +1,44 @@
+"""The figures that are kept of a comparison."""
+
+from __future__ import annotations
+
+from benchmarks.real.analyzed import Analyzed
+from benchmarks.real.chain import Chain
+from benchmarks.real.comparison import Seen, Usage, users_by_bin
+from benchmarks.real.runs import Row, Run, Track
+from benchmarks.real.told import compared, disagreements, rows
+
+ROWS = tuple(Row(30.0 * (n + 1), 0.0, None, None, None, None) for n in range(120))
+RUNS = [Run(name, "ada", name, (Track("0", "T4", 30.0, ROWS),)) for name in ("a", "b")]
+
+
+def _analyzed(users: dict[str, Usage], **incidents: tuple[Seen, ...]) -> Analyzed:
+    return Analyzed(incidents, users, users_by_bin(users), sum(usage.observed for usage in users.values()))
+
+
+def _chain(users: dict[str, Usage], **incidents: tuple[Seen, ...]) -> Chain:
+    hours = (sum(usage.observed for usage in users.values()) / 3600, *[0.0] * 19)
+    return Chain(incidents, users, {}, users_by_bin(users), hours, 7200.0, ())
+
+
+def test_what_is_the_same_has_no_disagreement() -> None:
+    users = {"ada": Usage(7200, 0)}
+    analyzed, chain = _analyzed(users, a=(Seen("idle", 2400),)), _chain(users, a=(Seen("idle", 2460),))
+    found = compared(RUNS, analyzed, chain)
+    assert disagreements(found) == {}
+    figures = [row.figure for row in rows(RUNS, found, analyzed, chain, "here")]
+    assert figures[0] == "1 of analyze's 1 (1 idle); 0 of the chain alone; 0 of 2 runs differ"
+    assert figures[1] == "median 60, 90 % 60, worst 60"
+    assert figures[2].startswith("from the ledger the same, by the dashboard's query from Prometheus the same")
+
+
+def test_what_differs_is_counted() -> None:
+    analyzed = _analyzed({"ada": Usage(7200, 0)}, a=(Seen("idle", 2400),))
+    chain = _chain({"ada": Usage(7200, 720)}, b=(Seen("uneven", 2400),))
+    found = compared(RUNS, analyzed, chain)
+    assert sorted(disagreements(found)) == ["a", "b"]
+    figures = [row.figure for row in rows(RUNS, found, analyzed, chain, "here")]
+    assert figures[0] == "0 of analyze's 1 (1 idle); 1 of the chain alone; 2 of 2 runs differ"
+    assert figures[1] == "-"
+    assert "not the same" in figures[2]
+    assert "a user's mean by 10.00 points" in figures[2]
