@@ -96,8 +96,8 @@ def test_slacks_answer_is_understood_or_an_error(status: int, headers: Mapping[s
 
 CONVERSATION = (
     (
-        b"220 mail.example ESMTP\r\n250-mail.example\r\n250-SIZE 1000000\r\n250-8BITMIME\r\n250 HELP\r\n250 2.1.0 Ok\r\n"
-        b"250 2.1.5 Ok\r\n550 5.1.1 unknown user\r\n354 go on\r\n250 2.0.0 queued\r\n221 bye\r\n"
+        b"220 mail.example ESMTP\r\n250-mail.example\r\n250-SIZE 1000000\r\n250-8BITMIME\r\n250 HELP\r\n"
+        b"250 2.1.0 Ok\r\n250 2.1.5 Ok\r\n550 5.1.1 unknown user\r\n354 go on\r\n250 2.0.0 queued\r\n221 bye\r\n"
     ),
     b"220 a\r\n250 a\r\n451 4.7.1 later\r\n221 bye\r\n",
     b"554 5.7.1 no service for you\r\n",
