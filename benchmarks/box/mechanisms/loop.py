@@ -55,11 +55,17 @@ class Loop:
 
 @dataclass(frozen=True)
 class Run:
-    """What came of a loop: each rank's track, when each step ended, and what loading took by rank and batch."""
+    """What came of a loop: each rank's track, when each step ended, and what loading took by rank and batch.
+
+    `waited` are the seconds for which ranks waited in each step's collective, and `for_loader` those of them in which
+    they waited because the last to come had waited for its batch, rather than because it computed for longer.
+    """
 
     tracks: tuple[Track, ...]
     ends: Floats
     loading: loading.Times
+    waited: Floats
+    for_loader: Floats
 
 
 def run(loop: Loop, length: float, crowding: float, draw: np.random.Generator) -> Run:
@@ -89,7 +95,10 @@ def _run(loop: Loop, length: float, at_most: int, crowding: float, draw: np.rand
     tracks = tuple(
         _track(loop, rank, begin[rank], compute[rank, :steps], paused[:, :steps], ends, length) for rank in range(ranks)
     )
-    return Run(tracks, ends, took)
+    arrived = begin + compute[:, :steps]
+    late = begin[arrived.argmax(axis=0), np.arange(steps)] - begin
+    waited = ends - arrived
+    return Run(tracks, ends, took, waited.sum(axis=0), np.clip(late, 0.0, waited).sum(axis=0))
 
 
 def _pauses(loop: Loop, steps: int) -> Floats:

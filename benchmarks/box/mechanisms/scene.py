@@ -114,6 +114,9 @@ class Stretch:
     link_bytes: float | None = None
     blame: Blame = field(default_factory=dict)
     step: float | None = None
+    for_loader: float = 0.0
+    """Of the waits in collectives, the share in which the last to come had waited for its loader."""
+
     by_design: bool = False
     """GPUs wait as they are meant to: that may be told, and need not be."""
 

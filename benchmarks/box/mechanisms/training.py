@@ -14,7 +14,7 @@ from tests.fakes.cgroup import Use
 from . import loop as looping
 from .loader import Loader, overload, somebody_waits
 from .loop import Loop, Pause, Run
-from .scene import GIB, SPINNING, Blame, Held, Kernels, Scene, Stretch, still
+from .scene import CAUSES, GIB, SPINNING, Blame, Held, Kernels, Scene, Stretch, still
 from .track import code
 
 
@@ -85,6 +85,12 @@ class Training:
         run = looping.run(loop, left, crowding / scene.cpu_limit, scene.draw)
         return [*began, *self._stretches(scene, loop, run, left, kernels)]
 
+    def blamed(self) -> Blame:
+        """Ranks that wait for one that evaluates wait for an evaluation, too."""
+        if self.evaluation <= 0 or self.evaluation_alone < 0.5:
+            return self.blame
+        return {"collective": (*CAUSES["collective"], *CAUSES["evaluation"]), **self.blame}
+
     def loop(self, scene: Scene) -> Loop:
         """The loop that the parameters stand for."""
         workers = round(self.workers)
@@ -133,9 +139,18 @@ class Training:
             tracks, rest = tuple(before for before, _ in cuts), tuple(after for _, after in cuts)
             held = tuple(Held(_worked(one, kernels), self.memory) for one in tracks)
             hosts = tuple(_use(self, scene, node, loop, run, start, end) for node in range(scene.nodes))
-            steps = int(np.searchsorted(run.ends, end) - np.searchsorted(run.ends, start))
-            step = (end - start) / steps if steps else None
-            found.append(Stretch(tracks, held, hosts, blame=self.blame, step=step))
+            steps = slice(*np.searchsorted(run.ends, (start, end)))
+            count, waited = steps.stop - steps.start, float(run.waited[steps].sum())
+            found.append(
+                Stretch(
+                    tracks,
+                    held,
+                    hosts,
+                    blame=self.blamed(),
+                    step=(end - start) / count if count else None,
+                    for_loader=float(run.for_loader[steps].sum()) / waited if waited > 0 else 0.0,
+                )
+            )
         return found
 
 

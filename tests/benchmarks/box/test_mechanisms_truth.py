@@ -192,3 +192,15 @@ def test_kernels_of_every_job_are_shares() -> None:
     for phase in course:
         for load in phase.loads:
             assert np.all(np.array(load.activities) <= 1)
+
+
+def test_ranks_that_wait_for_another_ranks_loader_wait_for_data() -> None:
+    one = job(gpus=4, workers=2, decode_load=2.0, sigma=0.6)
+    spent = simulate(one).truth.spent
+    assert spent["collective"] > 0.2 * 4 * 7200
+    assert must(one)["stalled"] == {LOADING}
+
+
+def test_ranks_that_wait_for_one_that_evaluates_wait_for_an_evaluation() -> None:
+    one = job(gpus=4, evaluation_alone=1.0, evaluation=400.0, evaluation_every=200.0)
+    assert must(one)["uneven"] == {WAITING, PAUSES}

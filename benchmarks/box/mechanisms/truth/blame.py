@@ -35,7 +35,11 @@ def causes(rule: str, life: Iterable[tuple[Stretch, float]]) -> frozenset[str]:
             found = stretch.causes(activity)
             if rule == "partially_idle" and activity == "nothing":
                 found = OVER_REQUEST
-            lost[found] = lost.get(found, 0.0) + float(seconds) * share
+            late = stretch.for_loader if activity == "collective" else 0.0
+            lost[found] = lost.get(found, 0.0) + float(seconds) * share * (1 - late)
+            if late:
+                starved = stretch.causes("loader")
+                lost[starved] = lost.get(starved, 0.0) + float(seconds) * share * late
     total = sum(lost.values())
     return frozenset().union(*(found for found, seconds in lost.items() if seconds >= SHARED * total))
 
