@@ -23,7 +23,11 @@ from dutycycle_exporter.tenures import LATEST, Tenure, Tenures
 from dutycycle_exporter.views import DeviceView, View, XidView
 
 _CLOCK_STEP = 1.0
-"""Seconds by which time may seem to go back before it counts as a clock that was set back."""
+"""Seconds by which time may seem to go back, or to have passed though it did not, before it counts as a clock that was
+set.
+"""
+_SLEW = 0.001
+"""Share by which a clock that is put right little by little may run fast: twice the kernel's most."""
 
 _MOST_XIDS = 1024
 """Pairs of GPU and code that are counted: more there are not, unless something is wrong."""
@@ -73,14 +77,16 @@ class Accounts:
         self._devices: dict[str, _Device] = {}
         self._xids: dict[tuple[str, int], _Errors] = {}
         self._previous: float | None = None
+        self._elapsed: float | None = None
 
     def update(self, snapshot: Snapshot, ownership: Ownership) -> View:
         """Take a snapshot and whose the GPUs are at its instant. One that is not newer changes nothing, unless the
-        clock was set back: then time counts from there, and what was counted stays.
+        clock was set: then time counts from there, and what was counted stays.
         """
         now = snapshot.t
-        if self._previous is not None and now < self._previous - _CLOCK_STEP:
-            self._set_back(now)
+        if self._previous is not None and (now < self._previous - _CLOCK_STEP or self._ahead(snapshot) > _CLOCK_STEP):
+            self._set_clock(now)
+        self._elapsed = snapshot.elapsed
         if self._previous is None or now > self._previous:
             by_device: defaultdict[str, list[Allocation]] = defaultdict(list)
             for allocation in ownership.allocations:
@@ -101,7 +107,14 @@ class Accounts:
         self._count(snapshot.xids, now)
         return self._view(snapshot, ownership)
 
-    def _set_back(self, now: float) -> None:
+    def _ahead(self, snapshot: Snapshot) -> float:
+        """Seconds by which the clock was set forward since the previous snapshot; 0 where nothing tells."""
+        if self._previous is None or self._elapsed is None or snapshot.elapsed is None:
+            return 0.0
+        passed = snapshot.elapsed - self._elapsed
+        return snapshot.t - self._previous - passed * (1 + _SLEW)
+
+    def _set_clock(self, now: float) -> None:
         self._previous = now
         for errors in self._xids.values():
             errors.created = min(errors.created, now)

@@ -9,12 +9,14 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 import click
 
 from dutycycle_exporter.collected import DEFAULT, parse_collected
+from dutycycle_exporter.elapsed import elapsed
 from dutycycle_exporter.errors import ExporterError, NvmlUnavailableError, ReplayError
 from dutycycle_exporter.memory import Memory
 from dutycycle_exporter.model import Snapshot, Unavailable
@@ -50,7 +52,8 @@ def run(reader: Reader, pipe: int, interval: float) -> None:
     memory = Memory()
     try:
         while True:
-            send(pipe, reader.read(time.time()))
+            now, since = time.time(), elapsed()
+            send(pipe, replace(reader.read(now), elapsed=since))
             memory.turn()
             # Turns that were missed (a slow call, a paused machine) are not made up for.
             due = max(due + interval, time.monotonic())

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dutycycle_exporter.collected import COLLECTED
 from dutycycle_exporter.collector import ExporterCollector, Operation
 from dutycycle_exporter.driver import loaded_driver
+from dutycycle_exporter.elapsed import elapsed
 from dutycycle_exporter.errors import ExporterError
 from dutycycle_exporter.logs import set_up
 from dutycycle_exporter.ownership import NodeOwnership
@@ -67,6 +68,7 @@ class Exporter:
             sources=self._ownership.health,
             # A recording tells of all processes, wherever it is played.
             apart=settings.replay is None and apart(settings.procfs),
+            elapsed=elapsed,
         )
         self._collector = ExporterCollector(
             self._service,

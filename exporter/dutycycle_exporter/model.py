@@ -213,6 +213,7 @@ class Snapshot:
     `gpus` are in NVML's order, a GPU's MIG instances right after it. `visible` is how many GPUs NVML shows, also those
     of which nothing could be read; None where it does not tell.
     `ownership` is set only by a replay, whose recording says whose the GPUs were.
+    `elapsed` is what `elapsed()` was at `t`, where it is known: between two snapshots it tells a clock that was set.
     """
 
     t: float
@@ -227,6 +228,7 @@ class Snapshot:
     clamped: Mapping[str, int] = field(default_factory=dict)
     xids: tuple[Xid, ...] = ()
     ownership: Ownership | None = None
+    elapsed: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,7 @@ class Service:
         sources: Callable[[], Mapping[str, CollectorRun]] = dict,
         apart: bool = False,
         clock: Callable[[], float] = time.time,
+        elapsed: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._resolver = resolver
         self._sources = sources
@@ -108,6 +109,7 @@ class Service:
         self._restart_after = _RESTART_AFTER / time_scale
         self._sysfs = sysfs
         self._clock = clock
+        self._elapsed = elapsed
         self._accounts = Accounts(hold=hold, time_scale=time_scale)
         self._memory = Memory()
         self._lock = threading.Lock()
@@ -133,7 +135,7 @@ class Service:
         own instant, taken for a clock that was set back, would have that time counted twice.
         """
         if self._view is not None and snapshot.t <= self._view.snapshot.t <= self._clock():
-            snapshot = replace(snapshot, t=self._clock())
+            snapshot = replace(snapshot, t=self._clock(), elapsed=self._elapsed())
         if self._apart:
             snapshot = replace(snapshot, gpus=tuple(map(_unseen, snapshot.gpus)))
         view = self._accounts.update(snapshot, snapshot.ownership or self._resolve(snapshot.gpus, snapshot.t))
@@ -171,7 +173,7 @@ class Service:
         # A recording tells whose the GPUs are with its snapshots only.
         recorded = None if self._view is None else self._view.snapshot.ownership
         ownership = recorded or self._resolve((), now)
-        view = self._accounts.update(Snapshot(now, (), ownership=recorded), ownership)
+        view = self._accounts.update(Snapshot(now, (), ownership=recorded, elapsed=self._elapsed()), ownership)
         with self._lock:
             self._view = view
 

@@ -31,9 +31,9 @@ class Run:
         self.accounts = Accounts(hold=hold, time_scale=time_scale)
         self.view = None
 
-    def at(self, t, ownership=EMPTY, spans=(), *, visible=True, **values):
+    def at(self, t, ownership=EMPTY, spans=(), *, visible=True, elapsed=None, **values):
         gpus = (reading(spans, **values),) if visible else ()
-        self.view = self.accounts.update(Snapshot(t=t, gpus=gpus), ownership)
+        self.view = self.accounts.update(Snapshot(t=t, gpus=gpus, elapsed=elapsed), ownership)
         return self
 
     @property

@@ -152,6 +152,23 @@ def test_after_the_clock_was_set_back_everything_goes_on():
     assert run.owned(A).share is None, "an end is seen at once, not when the old time is reached"
 
 
+def test_time_by_which_the_clock_was_set_forward_did_not_pass():
+    run = Run().at(T, held_by(A), elapsed=100).at(T + 5, held_by(A), spans_of(T, T + 5), elapsed=105)
+    run.at(T + 3610, held_by(A), [Span(T + 5, T + 3610, 1.0)], elapsed=110)
+    run.at(T + 3615, held_by(A), spans_of(T + 3610, T + 3615), elapsed=115)
+    # The first snapshot after the step only says that there was one.
+    assert run.owned(A).allocated == run.owned(A).observed == pytest.approx(10)
+    assert run.device.observed == pytest.approx(10)
+    run.at(T + 3620, elapsed=120)
+    assert run.owned(A).share is None, "an end is seen at once"
+
+
+def test_time_in_which_nobody_looked_did_pass():
+    """The exporter stood still for an hour, while the clock was put right little by little."""
+    run = Run().at(T, held_by(A), elapsed=100).at(T + 3600, held_by(A), elapsed=3698.2)
+    assert run.owned(A).allocated == 3600
+
+
 def test_the_last_gap_is_credited_when_the_workload_ends():
     run = Run(hold=60).at(T, held_by(A)).at(T + 40, held_by(A), spans_of(T, T + 40, 0.0))
     run.at(T + 61, held_by(A), spans_of(T + 40, T + 61, 0.0))

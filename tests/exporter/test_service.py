@@ -42,9 +42,17 @@ class Page:
 
     def __init__(self, tmp_path, *, interval=5.0, time_scale=1.0, replay=False, apart=False):
         self.clock = FakeClock()
+        self.elapsed = None
         self.ownership = OWNERSHIP
         self.service = Service(
-            self, interval=interval, hold=0.0, time_scale=time_scale, sysfs=tmp_path, apart=apart, clock=self.clock
+            self,
+            interval=interval,
+            hold=0.0,
+            time_scale=time_scale,
+            sysfs=tmp_path,
+            apart=apart,
+            clock=self.clock,
+            elapsed=lambda: self.elapsed,
         )
         self.collector = ExporterCollector(self.service, node="n1", cluster="lab", time_scale=time_scale, replay=replay)
         self.registry = registry_of(self.collector.text)
@@ -109,6 +117,18 @@ def test_a_clock_that_was_set_back_does_not_make_old_readings_new(page):
     page.clock.advance(-3600)
     assert not page.names() & DEVICE
     assert page.snapshot().names() >= DEVICE
+
+
+def test_while_nvml_is_gone_a_clock_that_was_set_forward_makes_no_allocation_longer(page):
+    page.elapsed = 1000.0
+    page.snapshot(elapsed=page.elapsed)
+    page.clock.advance(3600)
+    page.elapsed += 25
+    page.service.on_loss("hang", "silent for 25 s")
+    page.clock.advance(25)
+    page.elapsed += 25
+    page.service.on_loss("hang", "silent for 25 s")
+    assert page.value("workload_gpu_allocated_seconds_total", OWNER) == 25
 
 
 def lose(page, seconds, *, every=25):
