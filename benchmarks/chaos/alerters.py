@@ -27,7 +27,7 @@ LEASE = 2.0
 class Replica:
     """One of them; a context manager. Its settings are written at its start."""
 
-    def __init__(self, name: str, directory: Path, database_port: int, clock_library: Path) -> None:
+    def __init__(self, name: str, directory: Path, database_port: int, clock_library: Path, programs: Path) -> None:
         self.name = name
         self._stack = ExitStack()
         self.clock = self._stack.enter_context(SteppedClock(directory / f"clock-{name}", clock_library))
@@ -36,7 +36,8 @@ class Replica:
         self._config = directory / f"alerter-{name}.yaml"
         self._config.touch(mode=0o600)
         command = [str(BIN / "dutycycle"), "serve", "--config", str(self._config), "--log-level", "info"]
-        self.program = Program(f"alerter-{name}", command, directory, self.clock.environment)
+        environment = {**self.clock.environment, "PYTHONPATH": str(programs)}
+        self.program = Program(f"alerter-{name}", command, directory, environment)
 
     def __enter__(self) -> Self:
         return self

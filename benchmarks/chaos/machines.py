@@ -41,6 +41,7 @@ class Machine:
         gpus: int,
         time_scale: float,
         options: tuple[str, ...],
+        programs: Path,
     ) -> None:
         self.name = name
         self._stack = ExitStack()
@@ -77,7 +78,7 @@ class Machine:
             "--log-level=info",
             *options,
         ]
-        environment = {**self.fake.environment, **self.clock.environment}
+        environment = {**self.fake.environment, **self.clock.environment, "PYTHONPATH": str(programs)}
         self.exporter = Program(f"exporter-{name}", command, directory, environment)
         self.scraped_through = self._stack.enter_context(Link(f"scrape-{name}", port))
         self._url = f"https://127.0.0.1:{port}"

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import dutycycle_alerter
+import dutycycle_exporter
 from tests.cluster.site import MINORS
 from tests.cluster.slurm import MortalCluster
 from tests.e2e.site import wait_for
@@ -84,6 +86,7 @@ class Site:
     def _build(self) -> None:
         enter = self._stack.enter_context
         libraries = build(self.directory / "nvml")
+        self._copy_programs()
         self._clock_library = clocks.build(self.directory)
         issuing = enter(SteppedClock(self.directory / "clock-of-the-authority", self._clock_library))
         authority = Authority(self.directory / "certificates", issuing)
@@ -110,9 +113,16 @@ class Site:
         interval = INTERVAL / self.time_scale
         self.prometheus = enter(Prometheus(self.directory / "prometheus", targets, authority, interval))
         for name in ("a", "b"):
-            replica = Replica(name, self.directory, self.database.server.port, self._clock_library)
+            replica = Replica(name, self.directory, self.database.server.port, self._clock_library, self._programs)
             self.replicas[name] = enter(replica)
         self._authority = authority
+
+    def _copy_programs(self) -> None:
+        """What runs is what there was at the beginning: a child that is replaced later is of the same program."""
+        self._programs = self.directory / "programs"
+        for package in (dutycycle_exporter, dutycycle_alerter):
+            source = Path(package.__file__).parent
+            shutil.copytree(source, self._programs / source.name, ignore=shutil.ignore_patterns("__pycache__"))
 
     def _add_slurm_node(self, name: str, libraries: Any, authority: Authority) -> None:
         own = self.slurm.node_directory(name)
@@ -136,6 +146,7 @@ class Site:
             gpus=gpus,
             time_scale=self.time_scale,
             options=options,
+            programs=self._programs,
         )
         self.machines[name] = self._stack.enter_context(machine)
         return machine
