@@ -1,7 +1,7 @@
 """The exporter's figures beside nvidia-smi's, on the same seconds, from real GPUs.
 
     python -m benchmarks.gpu.compare_nvidia_smi --seconds 60                          # whatever runs on the GPUs now
-    python -m benchmarks.gpu.training pulsed --step 1.7 --duty 0.5 --seconds 90 &    # something to look at
+    python -m benchmarks.gpu.workloads pulsed --step 1.7 --duty 0.5 --seconds 90 &   # something to look at
     python -m benchmarks.gpu.compare_nvidia_smi --seconds 60
 
 Starts an exporter of its own. One line a second and GPU, then the means: ours of counters over the whole time (busy /

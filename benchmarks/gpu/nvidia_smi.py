@@ -5,7 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import subprocess
+import threading
 from dataclasses import dataclass
+from datetime import datetime
+from types import TracebackType
+from typing import Self
 
 FIELDS = ("uuid", "name", "driver_version", "utilization.gpu", "memory.used", "memory.total", "power.draw")
 
@@ -49,6 +53,46 @@ def parse(answer: str) -> dict[str, Reading]:
     return readings
 
 
+@dataclass(frozen=True)
+class Watched:
+    """One GPU at one time, as a running nvidia-smi wrote it. `power` is of that instant, in watts."""
+
+    t: float
+    uuid: str
+    utilization: float | None
+    power: float | None
+
+
+class Stream:
+    """An nvidia-smi that writes a line each fifth of a second, as its users log it. A context manager."""
+
+    _FIELDS = "timestamp,uuid,utilization.gpu,power.draw.instant"
+
+    def __init__(self) -> None:
+        self.found: list[Watched] = []
+
+    def __enter__(self) -> Self:
+        command = ["nvidia-smi", f"--query-gpu={self._FIELDS}", "--format=csv,noheader,nounits", "-lms", "200"]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.terminate()
+        self._thread.join()
+        self._process.wait()
+
+    def _follow(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            cells = [cell.strip() for cell in line.split(",")]
+            if len(cells) == 4:
+                self.found.append(Watched(_time(cells[0]), cells[1], _number(cells[2], 0.01), _number(cells[3], 1.0)))
+
+
 def absent() -> str:
     """Why GPUs cannot be measured here; empty where they can."""
     try:
@@ -66,3 +110,8 @@ def _number(cell: str, unit: float) -> float | None:
         return float(cell) * unit
     except ValueError:
         return None
+
+
+def _time(cell: str) -> float:
+    """Unix seconds of nvidia-smi's local time."""
+    return datetime.strptime(cell, "%Y/%m/%d %H:%M:%S.%f").timestamp()  # noqa: DTZ007 - it has no zone

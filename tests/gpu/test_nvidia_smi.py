@@ -24,9 +24,9 @@ def test_what_is_not_available_is_missing_and_not_zero() -> None:
     assert (reading.utilization, reading.memory_used, reading.power) == (0.0, None, None)
 
 
-@pytest.mark.parametrize("program", ["compare_nvidia_smi", "training"])
+@pytest.mark.parametrize("program", ["compare_nvidia_smi", "measure", "nvml_calls", "overhead", "workloads"])
 def test_where_there_is_no_gpu_a_program_says_so_and_exits_with_2(program: str, tmp_path: Path) -> None:
-    arguments = ["fed"] if program == "training" else []
+    arguments = {"workloads": ["fed"], "measure": ["--out", str(tmp_path / "out")]}.get(program, [])
     done = subprocess.run(
         [sys.executable, "-m", f"benchmarks.gpu.{program}", *arguments],
         cwd=ROOT,

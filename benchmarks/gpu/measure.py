@@ -1,0 +1,197 @@
+"""The exporter and the alerter over programs on a real GPU whose mechanism is known.
+
+    python -m benchmarks.gpu.measure --out figures                    # everything: 13 minutes
+    python -m benchmarks.gpu.measure starved idle --out figures
+    python -m benchmarks.gpu.measure --quick --out figures            # a few seconds each: that it works
+
+Beside each program run an exporter, an alerter that scrapes it, `dutycycle record` and nvidia-smi, at a time scale at
+which a window of half an hour is a minute. Compared are, over the time for which the program ran: the duty cycle with
+what CUDA events say, the activity of the multiprocessors with that of a kernel that holds so many of them, energy with
+nvidia-smi's power, and what the alerter found with what there was to be found. As root, with cgroup v2, the programs
+are jobs with CPUs of their own, else process groups: then their CPU use is not known, nor causes that need it.
+
+`--out` keeps the figures as JSON, the recording, logs and the alerter's store. Needs torch and an NVIDIA GPU. Exits
+with 2 where there is none, with 1 where a duty cycle is over 2 points off or a finding is not the one that was to be
+made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks import results
+from benchmarks.gpu import jobs
+from benchmarks.gpu.cases import CASES, Case, as_expected
+from benchmarks.gpu.comparison import Figures, TooShortError, compare, until
+from benchmarks.gpu.nvidia_smi import absent, query
+from benchmarks.gpu.site import Site
+
+TIME_SCALE = 30.0
+SECONDS = 86.0
+"""Grace and half an hour at that scale, and some more."""
+SHORT, QUICK = 14.0, 6.0
+SAMPLE_INTERVAL = 0.5
+POINTS = 0.02
+ALONE = 15.0
+"""Seconds in which it is learned what a GPU draws that nobody uses."""
+
+
+def main() -> int:
+    names = ", ".join(case.name for case in CASES)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.measure")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"which, by how they begin: {names}")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIRECTORY", help="a new directory")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each program [%(default)s]")
+    results.arguments(parser)
+    options = parser.parse_args()
+    if why := absent():
+        print(f"this measures real GPUs: {why}", file=sys.stderr)
+        return 2
+    chosen = [case for case in CASES if not options.cases or case.name.startswith(tuple(options.cases))]
+    options.out.mkdir(parents=True, exist_ok=True)
+    gpu, reading = next(iter(query().items()))
+    with Site(options.out, time_scale=TIME_SCALE, sample_interval=SAMPLE_INTERVAL, gpu=gpu) as site:
+        why = jobs.possible()
+        print(f"programs are {'process groups: ' + why if why else 'jobs with CPUs of their own'}", file=sys.stderr)
+        time.sleep(ALONE / 5 if options.quick else ALONE)
+        began, (spent, _) = time.monotonic(), site.cost()
+        found = _run_all(site, chosen, options, gpu, scheduled=not why)
+        until_now, resident = site.cost()
+        share = (until_now - spent) / (time.monotonic() - began)
+        _judge(chosen, found, site.incidents())
+    kept = {"driver": reading.driver, "cpu": share, "resident": resident, "found": [asdict(one) for one in found]}
+    (options.out / "figures.json").write_text(json.dumps(kept))
+    _show(found)
+    print(f"exporter, reading every {SAMPLE_INTERVAL} s: {share:.2%} of a core, {resident / 2**20:.0f} MiB resident")
+    results.report([row for one in found for row in rows(one, reading.driver)], options, section="On real GPUs")
+    wrong = [
+        case.name for case in chosen if not _fine(case, next((one for one in found if one.name == case.name), None))
+    ]
+    print(f"not as expected: {', '.join(wrong) or 'none'}")
+    return 1 if wrong and not options.quick else 0
+
+
+def rows(found: Figures, driver: str) -> list[results.Row]:
+    """What is kept of a case."""
+    versions = f"driver {driver}"
+    off = "-" if found.off is None else f"{100 * found.off:+.2f} points"
+    said = (
+        f"{_percent(found.truth)}, {_percent(found.busy)} ({off}), {_percent(found.theirs)} over {found.seconds:.0f} s"
+    )
+    kept = [results.Row(f"{found.name}: duty cycle by CUDA events, exporter, nvidia-smi", said, versions=versions)]
+    if found.sm_truth is not None:
+        held = f"{_percent(found.sm_truth)}, {_percent(found.sm)}"
+        kept.append(
+            results.Row(f"{found.name}: multiprocessors that its kernels hold, SM activity", held, versions=versions)
+        )
+    if found.watts is not None and found.watts_theirs:
+        energy = (
+            f"{found.watts:.1f}, {found.watts_theirs:.1f} W ({100 * (found.watts / found.watts_theirs - 1):+.2f} %)"
+        )
+        what = f"{found.name}: the energy counter's power, nvidia-smi's mean of five a second"
+        kept.append(results.Row(what, energy, versions=versions))
+    if len(found.owned) > 1:
+        each = "; ".join(f"{_percent(one['truth'])}, {_percent(one['busy'])}" for one in found.owned)
+        kept.append(results.Row(f"{found.name}: each one's share by CUDA events, exporter", each, versions=versions))
+    if found.right is not None:
+        word = "as it is" if found.right else "**not as it is**"
+        kept.append(
+            results.Row(f"{found.name}: what the alerter found", f"{_findings(found)}: {word}", versions=versions)
+        )
+    return kept
+
+
+def _run_all(
+    site: Site, chosen: list[Case], options: argparse.Namespace, gpu: str, *, scheduled: bool
+) -> list[Figures]:
+    """Those that could be measured; of the others it is told why they could not."""
+    found = []
+    for number, case in enumerate(chosen):
+        seconds = QUICK if options.quick else options.seconds if case.judged else SHORT
+        print(f"{case.name}: {seconds:g} s", file=sys.stderr, flush=True)
+        try:
+            found.append(_run(site, number, case, seconds, options.out, gpu, scheduled=scheduled))
+        except (jobs.FailedError, TooShortError) as error:
+            print(f"{case.name}: {error}", file=sys.stderr)
+        # So that the next begins on a GPU that is nobody's.
+        time.sleep(3)
+    return found
+
+
+def _run(site: Site, number: int, case: Case, seconds: float, folder: Path, gpu: str, *, scheduled: bool) -> Figures:
+    with ExitStack() as stack:
+        running = [
+            stack.enter_context(
+                jobs.Job(
+                    jobs.FIRST + 10 * number + place,
+                    jobs.workload(*program, f"--seconds={seconds:g}"),
+                    gpu=gpu,
+                    cpus=case.cpus,
+                    prolog=site.prolog if scheduled else None,
+                    log=folder / f"program-{number}-{place}.log",
+                )
+            )
+            for place, program in enumerate(case.programs)
+        ]
+        for job in running:
+            job.wait()
+        lines = {job.subject: job.lines for job in running}
+        # While the jobs are still there.
+        scrapes = site.scraped(until(lines.values()))
+        return compare(case.name, lines, scrapes, [one for one in site.smi.found if one.uuid == gpu])
+
+
+def _judge(chosen: list[Case], found: list[Figures], incidents: list[dict[str, Any]]) -> None:
+    """Give each case its incidents, and say whether they are what there was to be found."""
+    kept = [
+        {name: each[name] for name in ("subject", "rule", "severity")}
+        | {name: each["diagnosis"][name] for name in ("causes", "evidence")}
+        for each in incidents
+    ]
+    for one in found:
+        case = next(case for case in chosen if case.name == one.name)
+        by_job = [[each for each in kept if each["subject"].startswith(job["subject"])] for job in one.owned]
+        one.incidents = [each for mine in by_job for each in mine]
+        one.right = as_expected(case, by_job)
+
+
+def _fine(case: Case, found: Figures | None) -> bool:
+    if found is None or found.off is None:
+        return False
+    return found.right is not False and (abs(found.off) <= POINTS or not case.exact)
+
+
+def _show(found: list[Figures]) -> None:
+    header = ("program", "s", "CUDA events", "exporter", "nvidia-smi", "SM", "kernels'", "W", "their W", "found")
+    results.show(
+        header,
+        [
+            (
+                one.name,
+                f"{one.seconds:.0f}",
+                *(_percent(share) for share in (one.truth, one.busy, one.theirs, one.sm, one.sm_truth)),
+                *(None if watts is None else f"{watts:.1f}" for watts in (one.watts, one.watts_theirs)),
+                _findings(one),
+            )
+            for one in found
+        ],
+    )
+
+
+def _findings(found: Figures) -> str:
+    return "; ".join(f"`{each['rule']}`, {' or '.join(each['causes'])}" for each in found.incidents) or "nothing"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.2f} %"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
