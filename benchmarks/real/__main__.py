@@ -93,6 +93,7 @@ def _run(options: argparse.Namespace, directory: Path) -> int:
         kept.write_bytes(msgspec.json.encode(chain))
     found = told.compared(runs, analyzed, chain)
     told.show_runs(runs, found, analyzed, chain)
+    told.show_stories(found, chain)
     told.show_users(analyzed, chain)
     told.show_jobs(runs, chain)
     _explain(runs, whole, as_recorded, analyzed, chain)

@@ -4,15 +4,12 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from benchmarks.box import outcome
 from benchmarks.box.clock import Clock
@@ -21,6 +18,7 @@ from benchmarks.box.nodes.fleet import Fleet
 from benchmarks.box.nodes.settings import NodeSettings
 from benchmarks.box.site import Alerter
 from benchmarks.real.comparison import BINS, Seen, Usage
+from benchmarks.real.pace import scaled_rules
 from benchmarks.real.playing import Courses, schedule
 from benchmarks.real.runs import Run
 from dutycycle_alerter.store.database import open_database
@@ -30,7 +28,6 @@ from dutycycle_dashboards.building import links
 from tests.dashboards.answers.asking import instant
 from tests.dashboards.answers.interpolation import Dashboard
 from tests.e2e.site import wait_for
-from tests.prometheus.evaluated import RULES
 from tests.prometheus.server import PrometheusServer
 
 PATIENCE = 120.0
@@ -38,8 +35,6 @@ INTERVAL = 30.0
 """Seconds between two scrapes of the full-length run."""
 TAIL = 1200.0
 """Seconds after the last run: its increments are recorded, and what ended is closed."""
-_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION = re.compile(r"(?<![\w.])((?:\d+(?:ms|[smhd]))+)(?![\w])")
 
 
 @dataclass(frozen=True)
@@ -57,6 +52,8 @@ class Chain:
     """Their GPU-hours, by the dashboard's own query."""
     length: float
     notes: tuple[str, ...]
+    stories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Of each run with incidents, what happened to them."""
 
 
 def play(
@@ -117,6 +114,7 @@ def play(
         names = outcome.Names(scenario.jobs)
         seen = outcome.incidents(store, {}, clock, names)
         ledger = outcome.ledger(database, time_scale, names)
+        stories = _stories(scenario, store, clock)
         histogram, hours = _users_board(prometheus.url, clock, end)
         notes = [text for name, report in reports.items() for text in (f"{name}: {t}" for t in report.trouble[:5])]
         notes += [
@@ -133,32 +131,8 @@ def play(
         hours=hours,
         length=scenario.length,
         notes=tuple(notes),
+        stories=stories,
     )
-
-
-def scaled_rules(path: Path, time_scale: float) -> Path:
-    """The shipped recording rules with every duration divided, as all else is; without those of hours, which a board
-    reads for more than two days.
-    """
-    groups = yaml.safe_load(RULES.read_text())
-    groups["groups"] = [group for group in groups["groups"] if not group["name"].endswith("-hourly")]
-    for group in groups["groups"]:
-        group["interval"] = scaled(group["interval"], time_scale)
-        for rule in group["rules"]:
-            rule["expr"] = scaled(rule["expr"], time_scale)
-    path.write_text(yaml.safe_dump(groups, width=10_000))
-    return path
-
-
-def scaled(text: str, time_scale: float) -> str:
-    """PromQL, or a duration, with its durations divided."""
-
-    def divided(match: re.Match[str]) -> str:
-        parts = re.findall(r"(\d+)(ms|[smhd])", match[1])
-        total = sum(int(number) * _UNITS[unit] for number, unit in parts)
-        return f"{max(1, round(total / time_scale))}ms"
-
-    return _DURATION.sub(divided, text)
 
 
 def _opened(url: str, directory: Path) -> Any:
@@ -206,6 +180,20 @@ def _by_workload(scenario: Scenario, incidents: Sequence[SeenIncident]) -> dict[
             ended = None if one.resolved is None else one.resolved - job.start
             found.setdefault(job.mechanism, []).append(Seen(one.rule, one.opened - job.start, ended, one.resolution))
     return {name: tuple(sorted(seen, key=lambda one: one.opened)) for name, seen in found.items()}
+
+
+def _stories(scenario: Scenario, store: StoreReader, clock: Clock) -> dict[str, tuple[str, ...]]:
+    jobs = {job.workload: job for job in scenario.jobs}
+    found: dict[str, list[str]] = {}
+    last = 0
+    while events := store.events_after(last):
+        for number, incident, event in events:
+            last = number
+            job = jobs.get(incident.subject)
+            if job is not None and incident.kind == "efficiency":
+                at = clock.scenario(event.at) - job.start
+                found.setdefault(job.mechanism, []).append(f"{at / 60:.1f} min {event.kind}: {event.text}")
+    return {name: tuple(lines) for name, lines in found.items()}
 
 
 def _by_user(scenario: Scenario, ledger: Mapping[str, Ledger]) -> dict[str, Usage]:

@@ -58,6 +58,17 @@ def _said(incidents: Sequence[Seen]) -> str | None:
     return ", ".join(map(str, incidents)) or None
 
 
+def show_stories(found: Mapping[str, Sequence[Pair]], chain: Chain) -> None:
+    """What the chain's incidents went through in the runs that differ."""
+    lines = [
+        (name if number == 0 else "", line)
+        for name in disagreements(found)
+        for number, line in enumerate(chain.stories.get(name, ()))
+    ]
+    if lines:
+        results.show(("run", "what happened in the chain"), lines, title="Runs that differ")
+
+
 def show_users(analyzed: Analyzed, chain: Chain) -> None:
     """The histogram by all three, and each user."""
     ours, ledger = users_by_bin(analyzed.users), users_by_bin(chain.ledger)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from benchmarks.real.chain import scaled, scaled_rules
+from benchmarks.real.pace import scaled, scaled_rules
 from tests.prometheus.evaluated import RULES
 
 
