@@ -70,7 +70,7 @@ def main() -> int:
     (options.out / "figures.json").write_text(json.dumps(kept))
     _show(found)
     print(f"exporter, reading every {SAMPLE_INTERVAL} s: {share:.2%} of a core, {resident / 2**20:.0f} MiB resident")
-    results.report([row for one in found for row in rows(one, reading.driver)], options, section="On real GPUs")
+    results.report([row(one, reading.driver) for one in found], options, section="On real GPUs")
     wrong = [
         case.name for case in chosen if not _fine(case, next((one for one in found if one.name == case.name), None))
     ]
@@ -78,34 +78,30 @@ def main() -> int:
     return 1 if wrong and not options.quick else 0
 
 
-def rows(found: Figures, driver: str) -> list[results.Row]:
+def row(found: Figures, driver: str) -> results.Row:
     """What is kept of a case."""
-    versions = f"driver {driver}"
+    what = f"{found.name}, {found.seconds:.0f} s: duty cycle by CUDA events, exporter, nvidia-smi"
     off = "-" if found.off is None else f"{100 * found.off:+.2f} points"
-    said = (
-        f"{_percent(found.truth)}, {_percent(found.busy)} ({off}), {_percent(found.theirs)} over {found.seconds:.0f} s"
-    )
-    kept = [results.Row(f"{found.name}: duty cycle by CUDA events, exporter, nvidia-smi", said, versions=versions)]
-    if found.sm_truth is not None:
-        held = f"{_percent(found.sm_truth)}, {_percent(found.sm)}"
-        kept.append(
-            results.Row(f"{found.name}: multiprocessors that its kernels hold, SM activity", held, versions=versions)
-        )
-    if found.watts is not None and found.watts_theirs:
-        energy = (
-            f"{found.watts:.1f}, {found.watts_theirs:.1f} W ({100 * (found.watts / found.watts_theirs - 1):+.2f} %)"
-        )
-        what = f"{found.name}: the energy counter's power, nvidia-smi's mean of five a second"
-        kept.append(results.Row(what, energy, versions=versions))
+    said = [f"{_percent(found.truth)}, {_percent(found.busy)} ({off}), {_percent(found.theirs)}"]
     if len(found.owned) > 1:
-        each = "; ".join(f"{_percent(one['truth'])}, {_percent(one['busy'])}" for one in found.owned)
-        kept.append(results.Row(f"{found.name}: each one's share by CUDA events, exporter", each, versions=versions))
+        each = (f"{_percent(one['truth'])} and {_percent(one['busy'])}" for one in found.owned)
+        said.append(f"each one's by events and exporter {', '.join(each)}")
+    for facts in found.facts:
+        if "kernels" in facts and found.busy is not None:
+            step = facts["step_in_graph"]
+            said.append(
+                f"a step of {facts['kernels']:.0f} kernels {1e6 * facts['step_by_profiler']:.0f} us by CUPTI, "
+                f"{1e6 * step:.0f} in a CUDA graph (what events say here), {1e6 * step * found.busy / found.truth:.0f} "
+                f"by the exporter; graphics engine by GPM {_percent(found.units['graphics'])}"
+            )
+    if found.sm_truth is not None:
+        said.append(f"multiprocessors that the kernels hold {_percent(found.sm_truth)}, SM active {_percent(found.sm)}")
+    if found.watts is not None and found.watts_theirs:
+        more = 100 * (found.watts / found.watts_theirs - 1)
+        said.append(f"energy counter {found.watts:.1f} W, nvidia-smi {found.watts_theirs:.1f} W ({more:+.1f} %)")
     if found.right is not None:
-        word = "as it is" if found.right else "**not as it is**"
-        kept.append(
-            results.Row(f"{found.name}: what the alerter found", f"{_findings(found)}: {word}", versions=versions)
-        )
-    return kept
+        said.append(f"found: {_findings(found)}, {'as it is' if found.right else '**which is wrong**'}")
+    return results.Row(what, "; ".join(said), "`python -m benchmarks.gpu.measure`", f"driver {driver}")
 
 
 def _run_all(
