@@ -101,10 +101,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 def _seeds(text: str) -> list[int]:
     found: list[int] = []
     for part in text.split(","):
-        first, _, last = part.partition("-")
-        if not first.isdecimal() or not (last or first).isdecimal() or int(last or first) < int(first):
+        first, dash, last = part.partition("-")
+        last = last if dash else first
+        if not first.isdecimal() or not last.isdecimal() or int(last) < int(first):
             raise argparse.ArgumentTypeError(f"{text!r} is no list of seeds: write it like 1-20 or 3,7")
-        found += range(int(first), int(last or first) + 1)
+        found += range(int(first), int(last) + 1)
     return found
 
 

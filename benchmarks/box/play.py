@@ -29,7 +29,7 @@ from .nodes.settings import NodeSettings
 from .site import Site, cpu_seconds, kinds
 from .watch import Watch, overdue
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Wall seconds until something that must happen at the beginning is given up."""
 LATE = 0.02
 """Share of the time in which something was overdue from which on a run is told to be late."""

@@ -20,7 +20,7 @@ from .double import Action, DoubleNode
 from .protocol import Fed, Report
 from .settings import NodeSettings
 
-PATIENCE = 90.0
+PATIENCE = 240.0
 _LATE = 0.25
 """Wall seconds by which something may be done late and still count as done in time."""
 

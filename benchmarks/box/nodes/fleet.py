@@ -22,7 +22,7 @@ from .feeding import Courses, feed
 from .protocol import Report
 from .settings import NodeSettings
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Wall seconds that a process may take to begin or to end."""
 
 
