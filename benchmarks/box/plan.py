@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from rich.console import Console
+from rich.progress import track
 
-from . import workload
+from . import planned, workload
 from .faults import faults
+from .mechanisms import simulate
 from .model import Gpu, Job, Scenario
 from .parameters import DEFAULT, Parameters, ParametersError, load
 from .placing import Pool
@@ -115,8 +118,6 @@ def _job(
 
 def main(arguments: list[str] | None = None) -> int:
     """Prints a plan, and what is true of it."""
-    from . import planned  # noqa: PLC0415 - playing needs no tables
-
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.box.plan",
         description=main.__doc__,
@@ -132,13 +133,12 @@ def main(arguments: list[str] | None = None) -> int:
     except (ParametersError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
-    for line in _lines(planned.jobs(scenario) if options.jobs else planned.table(scenario)):
+    console = Console(stderr=True)
+    tracked = track(scenario.jobs, "playing jobs", console=console, transient=True, disable=not console.is_terminal)
+    truths = ((job, simulate(job).truth) for job in tracked)
+    for line in planned.jobs(truths) if options.jobs else planned.table(scenario, truths):
         print(line)
     return 0
-
-
-def _lines(found: Iterator[str]) -> Iterator[str]:
-    yield from found
 
 
 if __name__ == "__main__":

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .mechanisms import simulate
-from .model import Condition, Job, Scenario
+from .model import Condition, Job, Scenario, Truth
 
 HOUR = 3600.0
 
@@ -23,11 +22,10 @@ class _Sum:
     healthy: int = 0
 
 
-def table(scenario: Scenario) -> Iterator[str]:
+def table(scenario: Scenario, truths: Iterable[tuple[Job, Truth]]) -> Iterator[str]:
     """By mechanism: jobs, GPU-hours, true utilization, conditions."""
     sums: defaultdict[str, _Sum] = defaultdict(_Sum)
-    for job in scenario.jobs:
-        truth = simulate(job).truth
+    for job, truth in truths:
         length = (job.end - job.start) * len(job.gpus)
         for one in (sums[job.mechanism], sums[""]):
             one.jobs += 1
@@ -61,10 +59,9 @@ def table(scenario: Scenario) -> Iterator[str]:
         )
 
 
-def jobs(scenario: Scenario) -> Iterator[str]:
+def jobs(truths: Iterable[tuple[Job, Truth]]) -> Iterator[str]:
     """Each job in a line, and each of its conditions in another."""
-    for job in scenario.jobs:
-        truth = simulate(job).truth
+    for job, truth in truths:
         length = job.end - job.start
         yield (
             f"{job.workload}  {job.mechanism}  {len(job.gpus)} {job.model}  {job.start / 60:.0f} to "
@@ -73,7 +70,7 @@ def jobs(scenario: Scenario) -> Iterator[str]:
         yield from _conditions(truth.conditions)
 
 
-def _spent(spent: dict[str, float], job: Job) -> str:
+def _spent(spent: Mapping[str, float], job: Job) -> str:
     whole = (job.end - job.start) * len(job.gpus)
     parts = sorted(spent.items(), key=lambda part: -part[1])
     return ", ".join(f"{name} {100 * seconds / whole:.0f} %" for name, seconds in parts if seconds >= 0.01 * whole)

@@ -199,6 +199,8 @@ def test_ranks_that_wait_for_another_ranks_loader_wait_for_data() -> None:
     spent = simulate(one).truth.spent
     assert spent["collective"] > 0.2 * 4 * 7200
     assert must(one)["stalled"] == {LOADING}
+    apart = [condition for condition in conditions(replace(one, seed=5)) if condition.rule == "uneven"]
+    assert all(condition.causes == {LOADING, WAITING} for condition in apart)
 
 
 def test_ranks_that_wait_for_one_that_evaluates_wait_for_an_evaluation() -> None:

@@ -38,7 +38,8 @@ def causes(rule: str, life: Iterable[tuple[Stretch, float]]) -> frozenset[str]:
             late = stretch.for_loader if activity == "collective" else 0.0
             lost[found] = lost.get(found, 0.0) + float(seconds) * share * (1 - late)
             if late:
-                starved = stretch.causes("loader")
+                # Who comes late for want of data is a straggler all the same, where it shows as one.
+                starved = stretch.causes("loader") | (found if rule == "uneven" else frozenset())
                 lost[starved] = lost.get(starved, 0.0) + float(seconds) * share * late
     total = sum(lost.values())
     return frozenset().union(*(found for found, seconds in lost.items() if seconds >= SHARED * total))
