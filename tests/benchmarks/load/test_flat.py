@@ -1,0 +1,44 @@
+"""What is said of a day's memory; and the day itself, 24 minutes long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.load.flat import Flatness, rows, run, words
+from benchmarks.load.trend import Trend
+from benchmarks.load.watching import Line
+
+LINE = Line("exporter", "resident", "MB", 30.0, 30.1, 31.2, Trend(0.004, -0.01, 0.02))
+FOUND = Flatness((LINE,), 24.0, 6.0, jobs=90, mails=30, restarts=0, snapshots=0.99, scrapes=1.0, passes=0.9)
+
+
+def test_a_line_is_told_with_its_slope_in_small_units() -> None:
+    assert words(LINE) == "resident 30.0 to 30.1 MB, at most 31.2; +4.0 kB an hour (-10.0 to +20.0)"
+
+
+def test_what_was_not_done_is_told() -> None:
+    done, exporter = rows(FOUND)
+    assert "99% of the snapshots, 100% of the scrapes, 90% of the passes" in done.figure
+    assert "nothing of ours grows" in done.figure
+    assert "exporter, from hour 6 on" in exporter.what
+
+
+def test_what_grows_is_told_unless_it_is_not_ours() -> None:
+    steep = replace(LINE, trend=Trend(0.9, 0.8, 1.0))
+    assert "1 quantities of ours grow" in rows(replace(FOUND, lines=(steep,)))[0].figure
+    assert "nothing of ours grows" in rows(replace(FOUND, lines=(replace(steep, process="Prometheus"),)))[0].figure
+
+
+@pytest.mark.soak
+def test_over_a_day_on_the_accelerated_clock_memory_is_flat(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    found = run(tmp_path, hours=24.0, scale=60.0)
+    for row in rows(found):
+        record_property("figure", row.figure)
+    assert found.jobs > 50
+    assert not found.growing, found.growing
