@@ -107,18 +107,23 @@ def test_averages_are_exact_whatever_the_pattern(nvml_libraries, tmp_path, patte
     assert gpu.device.gpm.elapsed_ns / 1e9 == pytest.approx(math.fsum(steps), abs=1e-4)
 
 
-def test_samples_must_be_taken_apart(machine):
+def test_samples_of_the_same_counters_make_a_success_without_a_meaning(machine):
     m = machine(time_scale=10)
     m.driver.add_gpu()
+    m.driver.run("train", {0: Load(FULL, activity={"sm": 0.5, "dram": 0.5})})
     m.advance(1)
     first = take(m)
     m.advance(0.009)
     early = take(m)
     m.advance(0.002)
     late = take(m)
-    assert values(m, first, late, SM) == [0]
+    assert values(m, first, late, SM, DRAM) == [pytest.approx(50), pytest.approx(50)]
+    for pair in ((first, first), (first, early)):
+        active, bandwidth = values(m, *pair, SM, DRAM)
+        assert active == 0
+        assert math.isnan(bandwidth)
     never = m.nvml.nvmlGpmSampleAlloc()
-    for pair in ((first, first), (first, early), (late, first), (never, late), (first, never), (None, late)):
+    for pair in ((late, first), (never, late), (first, never), (None, late)):
         with pytest.raises(m.nvml.NVMLError_InvalidArgument):
             values(m, *pair, SM)
 

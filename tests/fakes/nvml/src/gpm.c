@@ -1,10 +1,12 @@
 /* GPM: profiling counters, read as samples of which two make averages. */
 #include "library.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { FIRST_GPM_DRIVER = 520, FIRST_RAW_DRIVER = 595 };
 enum { WHOLE_GPU = -1, EMPTY = -2 };
+enum { DRAM_BANDWIDTH = 10 };
 enum { MAX_METRICS = sizeof(((nvmlGpmMetricsGet_t *)NULL)->metrics) / sizeof(nvmlGpmMetric_t) };
 
 struct nvmlGpmSample_st {
@@ -180,12 +182,17 @@ NVML_EXPORT nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *get) {
     REQUIRE(from != NULL && to != NULL && from->place != EMPTY);
     REQUIRE(from->device == to->device && from->place == to->place && from->generation == to->generation);
     TRY(device_obey(FN_nvmlGpmMetricsGet, state, to->device));
-    REQUIRE(to->counters.time_us >= from->counters.time_us + system_of(state).gpm_interval_us);
+    REQUIRE(to->counters.time_us >= from->counters.time_us);
+    /* The driver renews its counters each so often. Two samples of the same ones make a success without a meaning, as
+     * seen with driver 580 on an H200: memory bandwidth, which it divides by the time between, is no number. */
+    bool renewed = to->counters.time_us >= from->counters.time_us + system_of(state).gpm_interval_us;
     for (unsigned int i = 0; i < get->numMetrics; i++) {
         nvmlGpmMetric_t *asked = &get->metrics[i];
         const struct metric *metric = find_metric(state, asked->metricId);
         asked->value = 0;
         asked->nvmlReturn = metric == NULL ? NVML_ERROR_NOT_SUPPORTED : evaluate(metric, from, to, &asked->value);
+        if (!renewed && metric != NULL && metric->kind < CYCLES)
+            asked->value = asked->metricId == DRAM_BANDWIDTH ? NAN : 0;
         if (metric != NULL) {
             asked->metricInfo.shortName = asked->metricInfo.longName = metric->name;
             asked->metricInfo.unit = units[metric->kind];
