@@ -1,8 +1,9 @@
 """GPM: what the units of a GPU, or of a MIG instance, did between two samples of its profiling counters.
 
-Two samples make a mean over the time between them: the one of the turn before, and a new one. NVML wants them to be
-more than 100 ms apart. Hopper and later; it needs no privilege unless an administrator has restricted profiling, also
-while we run: then it is tried again, ever more rarely.
+Two samples make a mean over the time between them: the one of the turn before, and a new one. The driver renews the
+counters each 100 ms, and of two samples of the same ones it says, without an error, that nothing was done: they must
+lie further apart. Hopper and later; it needs no privilege unless an administrator has restricted profiling, also while
+we run: then it is tried again, ever more rarely.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import ctypes
 import math
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pynvml
@@ -82,12 +83,18 @@ class Metrics:
         self._answer = (ctypes.c_char * (len(wanted) * _METRIC.size)).from_buffer(self._request, offset)
 
     def between(self, before: Any, after: Any, unsupported: set[object]) -> dict[int, float] | None:
-        """Values by NVML's number, those that are known; None where it failed, which is counted. Raises LostError."""
+        """Values by NVML's number, those that are known; None where it failed, or both samples are of the same counters:
+        either is counted. Raises LostError.
+        """
         self._request.sample1, self._request.sample2 = before, after
         if self._calls.ask(unsupported, pynvml.nvmlGpmMetricsGet, self._request) is None:
             return None
+        answers = list(_METRIC.iter_unpack(self._answer))
+        if _same_counters(answers):
+            self._calls.note("nvmlGpmMetricsGet", "same_counters")
+            return None
         found: dict[int, float] = {}
-        for number, result, value in _METRIC.iter_unpack(self._answer):
+        for number, result, value in answers:
             if result == pynvml.NVML_SUCCESS:
                 if math.isfinite(value) and value >= 0:
                     found[number] = value
@@ -192,6 +199,16 @@ class Sampler:
         self._taken = None
         self._resume = now + self._pause
         self._pause = min(2 * self._pause, self._longest_pause)
+
+
+def _same_counters(answers: Iterable[tuple[int, int, float]]) -> bool:
+    """Whether no time lies between two samples, by their (number, result, value): memory bandwidth, a rate, is then no
+    number, and everything else 0, which would pass for idle.
+    """
+    known = {number: value for number, result, value in answers if result == pynvml.NVML_SUCCESS}
+    bandwidth = known.pop(pynvml.NVML_GPM_METRIC_DRAM_BW_UTIL, 0.0)
+    shares = (known.get(number, 0.0) for _, number in _UNITS)
+    return math.isnan(bandwidth) and not any(shares)
 
 
 def supported(device: Device, calls: Calls) -> bool | None:

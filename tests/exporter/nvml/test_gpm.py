@@ -8,6 +8,7 @@ import pynvml
 import pytest
 
 from dutycycle_exporter.contract import ACTIVITY, CYCLES
+from dutycycle_exporter.nvml import gpm
 from tests.fakes.nvml import A100, B200, FULL, H200, Level, Load
 
 ACTIVE = {
@@ -191,7 +192,7 @@ def test_a_failure_of_one_gpu_leaves_the_others_as_they_are(make_rack):
 
 
 def test_turns_that_follow_each_other_too_fast_share_one_activity(make_rack):
-    """NVML does not compare samples less than 100 ms apart."""
+    """The driver renews its counters each 100 ms."""
     rack = make_rack(interval=0.04)
     rack.driver.run("train", {0: Load(Level(0.5))})
     found = [rack.turn().gpu.activity for _ in range(30)]
@@ -199,6 +200,19 @@ def test_turns_that_follow_each_other_too_fast_share_one_activity(make_rack):
     assert 8 <= len(activities) <= 10
     assert all(activity.end - activity.start > 0.1 for activity in activities)
     assert all(a.end == b.start for a, b in pairwise(activities))
+
+
+def test_two_samples_of_the_same_counters_are_not_taken_for_an_idle_gpu(make_rack, monkeypatch):
+    """The driver answers them with success and zeros."""
+    monkeypatch.setattr(gpm, "_SHORTEST", 0.0)
+    rack = make_rack(interval=0.04)
+    rack.driver.run("train", {0: Load(Level(0.5), activity=ACTIVE)})
+    turns = [(rack.turn().gpu.activity, dict(rack.snapshot.failures)) for _ in range(30)]
+    activities = [activity for activity, _ in turns if activity is not None]
+    assert len(activities) >= 8
+    assert [dict(activity.units)["sm"] for activity in activities] == [pytest.approx(0.25, abs=0.01)] * len(activities)
+    assert all(a.end == b.start for a, b in pairwise(activities)), "no time is lost"
+    assert {("nvmlGpmMetricsGet", "same_counters"): 1} in [failures for _, failures in turns]
 
 
 def test_after_the_clock_of_the_machine_was_set_back_it_begins_anew(make_rack):
