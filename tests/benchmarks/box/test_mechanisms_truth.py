@@ -114,6 +114,13 @@ SILENT = [
         "24 hours",
     ),
     ("nothing was started, for half an hour", job("no process", 30), "idle", "before grace"),
+    ("a collective hung for 11 min", job("hang", 31, gpus=2, lives=0.645, gives_up=1e9), "hung", "before grace"),
+    (
+        "kernels looked busy for 30 min",
+        job("keep-alive", 30, level=0.9, memory=2.0, power=0.3, sm=0.005),
+        "low_sm_activity",
+        "before grace",
+    ),
 ]
 
 

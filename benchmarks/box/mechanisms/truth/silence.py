@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 
+from benchmarks.box.mechanisms.scene import Stretch
 from benchmarks.box.mechanisms.track import ACTIVITIES, Floats, code
 from benchmarks.box.model import Condition, Job
 
@@ -14,13 +15,15 @@ from .life import Life
 from .table import MINUTE, RULES
 
 NO_GPM = "its GPUs have no counters of multiprocessors (GPM): they are older than Hopper"
-TOO_SHORT = "it ends before grace and a window are over"
+TOO_SHORT = "it is over before grace and a window are"
 A_DAY = "a server is judged over 24 hours"
 
 LOSS = 0.30
-"""A job that loses this share of its GPUs' time is not well, whether a rule sees it or not."""
-
 SHORTEST = 10 * MINUTE
+"""A job that loses this share of its GPUs' time for so long is not well, whether a rule sees it or not."""
+
+HARDLY = 0.25
+"""Kernels with a smaller share of active multiprocessors leave most of the GPU alone."""
 
 _RULE = {
     "computing": "low_sm_activity",
@@ -82,24 +85,30 @@ def _why(life: Life, rule: str, activity: str, until: float) -> str:
 
 
 def _lost(life: Life, since: float, until: float) -> Floats:
-    """GPU-seconds by activity."""
+    """GPU-seconds by activity; kernels that hardly use the GPU are computing that is lost."""
     lost = np.zeros(len(ACTIVITIES))
     for stretch, share in life.overlap(since, until):
         waited = stretch.spent - stretch.resident
-        spun = stretch.resident[code("collective")] + stretch.resident[code("hang")]
+        for activity in ("collective", "hang"):
+            waited[code(activity)] = stretch.spent[code(activity)]
+        waited[code("computing")] = stretch.resident[code("nothing")]
+        if "computing" in stretch.blame and _busiest(stretch) < HARDLY:
+            waited[code("computing")] += stretch.resident[code("computing")]
+        for activity in _left_alone(life, stretch):
+            waited[code(activity)] = 0.0
         lost += share * waited
-        lost[code("collective")] += share * spun
-        if "computing" in stretch.blame:
-            kernels = [held.kernels for held in stretch.held if held.kernels is not None]
-            unused = 1.0 if kernels and max(one.sm for one in kernels) < 0.25 else 0.0
-            lost[code("computing")] = share * unused * stretch.resident[code("computing")]
-        else:
-            lost[code("computing")] = 0.0
-        if "person" not in stretch.blame:
-            # Somebody who thinks wastes nothing.
-            lost[code("person")] = 0.0
-        if life.job.partition != "serving" or stretch.resident.sum() > 0:
-            # A rest between two parts of a work, a server that is called.
-            lost[code("request")] = 0.0
-        lost[code("start_up")] = 0.0
     return lost
+
+
+def _left_alone(life: Life, stretch: Stretch) -> Iterator[str]:
+    """What wastes nothing: a start, somebody who thinks, a rest between parts of a work, a server that is called."""
+    yield "start_up"
+    if "person" not in stretch.blame:
+        yield "person"
+    if life.job.partition != "serving" or stretch.resident.sum() > 0:
+        yield "request"
+
+
+def _busiest(stretch: Stretch) -> float:
+    """Of the GPUs that run something, the highest share of active multiprocessors."""
+    return max((held.kernels.sm for held in stretch.held if held.kernels is not None), default=0.0)
