@@ -83,8 +83,8 @@ class Metrics:
         self._answer = (ctypes.c_char * (len(wanted) * _METRIC.size)).from_buffer(self._request, offset)
 
     def between(self, before: Any, after: Any, unsupported: set[object]) -> dict[int, float] | None:
-        """Values by NVML's number, those that are known; None where it failed, or both samples are of the same counters:
-        either is counted. Raises LostError.
+        """Values by NVML's number, those that are known; None where it failed, or where both samples are of the same
+        counters: either is counted. Raises LostError.
         """
         self._request.sample1, self._request.sample2 = before, after
         if self._calls.ask(unsupported, pynvml.nvmlGpmMetricsGet, self._request) is None:
