@@ -40,12 +40,15 @@ from tests.prometheus.server import program as prometheus_program
 from .model import Scenario
 from .parameters import DEFAULT, Parameters, ParametersError, load
 from .plan import plan
-from .play import BoxSettings, play
+from .play import NOT_ALL, BoxSettings, play
 from .played import Played, Simulating, digest, read, write
 
 QUICK_NODES, QUICK_GPUS, QUICK_HOURS, QUICK_SCALE = 4, 8, 2.0, 120.0
 PRECISION, RECALL, CAUSES = 0.99, 0.98, 0.9
 """What is aimed at."""
+
+TOO_LATE = 0.2
+"""Share of the time in which something was overdue from which on a run says nothing of what was played."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -87,6 +90,14 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--processes", type=int, default=None, help="nodes with an exporter's process of their own (none; quick: 1)"
     )
+    usual = BoxSettings()
+    for name, about in (
+        ("interval", "seconds between two scrapes"),
+        ("read-interval", "seconds between two readings of NVML"),
+        ("pass-interval", "seconds between two passes of the alerter"),
+    ):
+        value = getattr(usual, name.replace("-", "_"))
+        parser.add_argument(f"--{name}", type=float, default=value, help=f"{about}, at full length ({value:g})")
     parser.add_argument("--resume", type=Path, help="keep outcomes here, and play what has none yet")
     parser.add_argument("--score", action="store_true", help="score what is kept, and play nothing")
     options = parser.parse_args(arguments)
@@ -136,9 +147,12 @@ def _all(options: argparse.Namespace, parameters: Parameters, directory: Path) -
                 if not console.is_terminal:
                     print(f"seed {seed}: {len(scenario.jobs)} jobs", file=sys.stderr, flush=True)
                 kept = _play(seed, scenario, options, directory, bar, task)
-                write(path, kept)
                 for note in kept.observed.notes:
                     bar.console.print(f"seed {seed}: {note}")
+                if kept.observed.late > TOO_LATE or NOT_ALL in kept.observed.notes:
+                    bar.console.print(f"seed {seed} counts for nothing: this machine is too slow, see --time-scale")
+                    continue
+                write(path, kept)
             if kept is not None:
                 found.append((scenario, kept))
     return found
@@ -173,7 +187,13 @@ def _play(
         text = f"seed {seed}: {what}" if what else f"seed {seed}: {len(scenario.jobs)} jobs"
         bar.update(task, completed=max(0.0, at), description=text)  # type: ignore[arg-type]
 
-    settings = BoxSettings(time_scale=options.time_scale, processes=min(options.processes, len(scenario.nodes)))
+    settings = BoxSettings(
+        time_scale=options.time_scale,
+        processes=min(options.processes, len(scenario.nodes)),
+        interval=options.interval,
+        read_interval=options.read_interval,
+        pass_interval=options.pass_interval,
+    )
     observed = play(scenario, courses=courses, directory=own, settings=settings, progress=tell)
     costs = json.loads((own / "costs.json").read_text())["cores"]
     shutil.rmtree(own / "prometheus" / "data", ignore_errors=True)
@@ -181,8 +201,7 @@ def _play(
         seed,
         digest(scenario),
         scenario.parameters,
-        settings.time_scale,
-        settings.processes,
+        settings.numbers,
         courses.truths(),
         observed,
         costs,
@@ -212,7 +231,7 @@ def _show_costs(found: Sequence[Played]) -> None:
     rows = [
         (
             played.seed,
-            f"{played.time_scale:g}",
+            f"{played.settings['time_scale']:g}",
             *(_cores(played, name) for name in names),
             f"{played.observed.late:.1%}",
         )

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ PATIENCE = 300.0
 """Wall seconds until something that must happen at the beginning is given up."""
 LATE = 0.02
 """Share of the time in which something was overdue from which on a run is told to be late."""
+NOT_ALL = "not all jobs were played"
+"""The note of a run whose jobs could not be made in time."""
 
 Progress = Callable[[float, str], None]
 """Is told the scenario's time, and what goes on."""
@@ -59,6 +61,11 @@ class BoxSettings:
     """How long at most to wait after the end until incidents are resolved and messages sent."""
     alerter: Mapping[str, Any] | None = None
     """Further settings of the alerters, by section."""
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """All but the alerters' further settings."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "alerter"}
 
     @property
     def nodes(self) -> NodeSettings:
@@ -233,7 +240,7 @@ class _Run:
         if watch.failed:
             notes.append(f"the store could not be read {watch.failed} times")
         if not self._fleet.fed():
-            notes.append("not all jobs were played")
+            notes.append(NOT_ALL)
         return notes
 
 

@@ -20,8 +20,8 @@ class Played:
     seed: int
     scenario: str
     parameters: str
-    time_scale: float
-    processes: int
+    settings: Mapping[str, float]
+    """The numbers of `play.BoxSettings`."""
     truths: Mapping[int, Truth]
     observed: Observed
     cores: Mapping[str, float] = field(default_factory=dict)
@@ -33,10 +33,15 @@ def digest(scenario: Scenario) -> str:
     return hashlib.sha256(repr(scenario).encode()).hexdigest()[:16]
 
 
+def _json(what: object) -> bytes:
+    # Truth is computed with numpy, whose numbers are not Python's.
+    return msgspec.json.encode(what, enc_hook=float)
+
+
 def write(path: Path, played: Played) -> None:
     """Whole, or not at all."""
     aside = path.with_name(f".{path.name}")
-    aside.write_bytes(msgspec.json.encode(played))
+    aside.write_bytes(_json(played))
     aside.replace(path)
 
 
@@ -56,7 +61,7 @@ class Simulating:
 
     def __call__(self, job: Job) -> tuple[Phase, ...]:
         simulated = simulate(job)
-        (self.directory / f"{job.number}.json").write_bytes(msgspec.json.encode(simulated.truth))
+        (self.directory / f"{job.number}.json").write_bytes(_json(simulated.truth))
         return simulated.course
 
     def truths(self) -> dict[int, Truth]:

@@ -124,7 +124,7 @@ def test_an_outcome_comes_back_from_its_file(observed: Observed, tmp_path: Path)
     path = tmp_path / "seed-1.json"
     condition = Condition("idle", frozenset({"no process"}), 0.0, END, must=True)
     truths = {EMPTY: Truth({"nothing": END}, 0.0, (condition,))}
-    kept = played.Played(1, played.digest(SCENARIO), "by hand", 300.0, 1, truths, observed, {"crowd": 0.1})
+    kept = played.Played(1, played.digest(SCENARIO), "by hand", SETTINGS.numbers, truths, observed, {"crowd": 0.1})
     played.write(path, kept)
     assert played.read(path) == kept
     path.write_text(path.read_text()[:100])
