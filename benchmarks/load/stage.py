@@ -49,7 +49,7 @@ class Stage:
         block = f"-block-duration={KEPT / 8 / scale:.0f}s"
         self.engine = PrometheusServer(
             folder / "prometheus",
-            targets=[f"127.0.0.1:{port}" for port in self._ports.values()],
+            targets=[f"127.0.0.1:{self._ports['exporter']}"],
             interval=f"{1000 * SCRAPE / scale:.0f}ms",
             flags=[f"--storage.tsdb.{bound}{block}" for bound in ("min", "max")],
             retention=f"{KEPT / scale:.0f}s",
@@ -113,8 +113,8 @@ class Stage:
         """Of the exporter."""
         with urllib.request.urlopen(f"{self.engine.url}/metrics", timeout=60) as answer:
             text = answer.read().decode()
-        # One less than the scrapes of each of the two targets.
-        return 1 + sum(one.value for one in samples(text, "prometheus_target_interval_length_seconds_count")) / 2
+        # Intervals are one less than scrapes.
+        return 1 + sum(one.value for one in samples(text, "prometheus_target_interval_length_seconds_count"))
 
     def passes(self) -> float:
         return sum(one.value for one in samples(self.page("alerter"), "dutycycle_alerter_task_runs_total", task="pass"))

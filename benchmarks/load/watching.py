@@ -86,8 +86,10 @@ def lines(watched: Iterable[Watched], warm: float, span: float = SPAN) -> list[L
     found = []
     for one in watched:
         resident = [reading.resident for reading in one.readings]
+        own = [reading.anonymous for reading in one.readings]
         share = [reading.share for reading in one.readings]
         found.append(_line(one.name, "resident", "MB", one.times, resident, warm, span))
+        found.append(_line(one.name, "its own (anonymous)", "MB", one.times, own, warm, span))
         found.append(_line(one.name, "its share (PSS)", "MB", one.times, share, warm, span, judged=False))
         if one.counts:
             times, blocks = zip(*one.counts, strict=True)

@@ -34,17 +34,18 @@ def watched(gained: float, name: str = "exporter") -> Watched:
 
 
 def test_what_is_gained_while_it_warms_up_is_no_growth() -> None:
-    resident, _ = lines([watched(0.0)], warm=6.0)
+    resident, _, _ = lines([watched(0.0)], warm=6.0)
     assert not resident.grows
     assert abs(resident.trend.slope) < 0.01
     assert resident.first == resident.last
 
 
 def test_what_is_gained_later_is() -> None:
-    resident, share = lines([watched(4.0)], warm=6.0)
+    resident, own, share = lines([watched(4.0)], warm=6.0)
     assert resident.grows
     assert round(24 * resident.trend.slope, 1) == 4.0
     assert resident.highest > resident.last > resident.first
+    assert own.grows
     assert not share.grows
 
 
