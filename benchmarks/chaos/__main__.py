@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -28,12 +29,14 @@ _HOUR = 3600.0
 _QUICK = 300.0
 _VERDICT = 70 * 60.0
 """Seconds of the full-length run from the beginning of something to the certainty that it is told."""
+_EVIDENCE = "record.pickle"
 _EXAMPLES = """\
 examples:
   python -m benchmarks.chaos                          an hour
   python -m benchmarks.chaos --quick --seed 7         five minutes of it
   python -m benchmarks.chaos --only leader-paused --minutes 5
   python -m benchmarks.chaos --list
+  python -m benchmarks.chaos --judge DIR              what was kept of a run, judged again
 
 exit status: 0 no violation, 1 violations, 2 it cannot run here
 """
@@ -59,6 +62,7 @@ def arguments() -> argparse.ArgumentParser:
         metavar="DIR",
         help="where logs and evidence are kept (default: only of a run with violations)",
     )
+    parser.add_argument("--judge", type=Path, metavar="DIR", help="no run: judge the evidence that one has kept")
     results.arguments(parser)
     return parser
 
@@ -70,6 +74,11 @@ def main() -> int:
     if given.list:
         Console().print(_listed())
         return 0
+    if given.judge:
+        record = _kept(given.judge)
+        found = violations(record)
+        _show(record, found, record.ended - record.began)
+        return 1 if found else 0
     if unknown := [name for name in given.only if name not in FAULTS]:
         parser.error(f"no fault {', '.join(unknown)}: see --list")
     if 1000 * INTERVAL % given.time_scale:
@@ -93,6 +102,12 @@ def main() -> int:
     _keep(directory, given.keep, record, found, console)
     results.report(_rows(record, found, given.seed), given, section="Chaos")
     return 1 if found else 0
+
+
+def _kept(directory: Path) -> Record:
+    record = pickle.loads((directory / _EVIDENCE).read_bytes())
+    assert isinstance(record, Record)
+    return replace(record, logs=tuple(directory / log.name for log in record.logs))
 
 
 def _listed() -> Table:
@@ -119,6 +134,7 @@ def _show(record: Record, found: list[Violation], took: float) -> None:
             f"{one.at - record.began:8.1f} s  {one.promise}: {one.subject}: {one.evidence}",
             highlight=False,
             markup=False,
+            soft_wrap=True,
         )
 
 
@@ -131,7 +147,7 @@ def _keep(directory: Path, wanted: Path | None, record: Record, found: list[Viol
         shutil.copytree(directory, wanted, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock", "data"))
         shutil.rmtree(directory, ignore_errors=True)
         directory = wanted
-    (directory / "record.pickle").write_bytes(pickle.dumps(record))
+    (directory / _EVIDENCE).write_bytes(pickle.dumps(record))
     console.print(f"logs and evidence are in {directory}", highlight=False)
 
 

@@ -40,7 +40,7 @@ def plan(
     length: float,
     calm: float,
     *,
-    often: int = 4,
+    often: int = 5,
     kinds: Mapping[str, type[Fault]] = FAULTS,
     only: frozenset[str] = frozenset(),
 ) -> Plan:

@@ -21,8 +21,10 @@ from .site import Site
 
 STORE_EVERY = 0.3
 PAGES_EVERY = 2.0
-TIMEOUT = 5.0
-"""Wall seconds after which a page counts as not answered; half of what Prometheus waits by default."""
+EXPORTERS_ANSWER = 5.0
+"""Wall seconds after which an exporter's page counts as not answered; half of what Prometheus waits by default."""
+ALERTERS_ANSWER = 10.0
+"""The same of an alerter's, which asks its database."""
 _STALL = 1.0
 
 _ACTIVE = "SELECT subject, kind, count(*) FROM incident WHERE state <> 'resolved' GROUP BY 1, 2"
@@ -103,12 +105,12 @@ def exporter_page(machine: Machine) -> ExporterPage:
     """What an exporter says now."""
     at, began = time.time(), time.monotonic()
     try:
-        status, text = machine.get("/metrics", timeout=TIMEOUT)
+        status, text = machine.get("/metrics", timeout=EXPORTERS_ANSWER)
     except (OSError, ValueError):
         return ExporterPage(machine.name, at, time.monotonic() - began, 0)
     page = ExporterPage(machine.name, at, time.monotonic() - began, status)
     try:
-        alive, _ = machine.get("/-/healthy", timeout=TIMEOUT)
+        alive, _ = machine.get("/-/healthy", timeout=EXPORTERS_ANSWER)
     except (OSError, ValueError):
         alive = 0
     if status != 200:
@@ -130,7 +132,7 @@ def alerter_page(replica: Replica) -> AlerterPage:
     """What an alerter says of itself now."""
     at, began = time.time(), time.monotonic()
     try:
-        status, text = replica.get("/metrics", timeout=TIMEOUT)
+        status, text = replica.get("/metrics", timeout=ALERTERS_ANSWER)
     except (OSError, ValueError):
         return AlerterPage(replica.name, at, time.monotonic() - began, 0)
     took = time.monotonic() - began

@@ -108,7 +108,10 @@ def children_are_replaced(record: Record) -> Iterator[Violation]:
     for fault in record.faults:
         for node in fault.replaces:
             pages = [page for page in record.exporters if page.node == node and page.status == 200]
-            before = [page for page in pages if page.at < fault.began][-1:]
+            # Where NVML could not be read before, there may have been no child.
+            before = [page for page in pages if page.at < fault.began and page.success][-1:]
+            if any(not page.success for page in pages if fault.began - _PATIENCE < page.at < fault.began):
+                continue
             after = [page for page in pages if fault.began < page.at < fault.ended + recovery(record)][-1:]
             if before and after and after[0].restarts <= before[0].restarts and not _begun_anew(record, node, fault):
                 text = f"{fault.name}: restarts {before[0].restarts:g} and then {after[0].restarts:g}"
