@@ -10,10 +10,12 @@ from .hardware import HARDWARE
 from .machine_clocks import CLOCKS
 from .network import LINKS
 from .processes import PROCESSES
+from .services import SERVICES
+from .slurm import SLURM
 from .storage import DISKS
 
 FAULTS: Mapping[str, type[Fault]] = {
-    fault.name: fault for fault in (*PROCESSES, *DISKS, *CLOCKS, *LINKS, *CERTIFICATES, *HARDWARE)
+    fault.name: fault for fault in (*PROCESSES, *SERVICES, *SLURM, *DISKS, *CLOCKS, *LINKS, *CERTIFICATES, *HARDWARE)
 }
 
 __all__ = ["FAULTS", "Fault"]

@@ -1,4 +1,4 @@
-"""Processes that are killed and paused."""
+"""Programs of ours that are killed and paused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Self
 
 from tests.slurm.cluster import NODES
 
-from ..record import EVERY_NODE
 from ..site import POD_NODE, Site
 from .base import Fault
 
@@ -174,152 +173,6 @@ class BothAlertersKilled(Fault):
             replica.program.begin()
 
 
-class PrometheusKilled(Fault):
-    """Prometheus is killed (kill -9), and started again with its data."""
-
-    name = "prometheus-killed"
-    touches = frozenset({"prometheus"})
-    blinds = frozenset({EVERY_NODE})
-    says = frozenset({"source:prometheus"})
-
-    @classmethod
-    def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one way
-        return cls()
-
-    def begin(self, site: Site) -> None:
-        site.prometheus.kill()
-
-    def end(self, site: Site) -> None:
-        site.prometheus.start()
-
-
-class PrometheusPaused(PrometheusKilled):
-    """Prometheus is stopped (SIGSTOP), and goes on: it accepts connections, and neither answers nor scrapes."""
-
-    name = "prometheus-paused"
-
-    def begin(self, site: Site) -> None:
-        site.prometheus.server.freeze()
-
-    def end(self, site: Site) -> None:
-        site.prometheus.server.thaw()
-
-
-class PrometheusEmptied(PrometheusKilled):
-    """Prometheus loses all that it knew, and goes on scraping: it answers every question, at first with nothing."""
-
-    name = "prometheus-emptied"
-    lasts = (3.0, 4.0)
-    says = frozenset()
-    loses = True
-
-    def begin(self, site: Site) -> None:
-        site.prometheus.empty()
-
-    def end(self, site: Site) -> None:
-        """What it lost is lost."""
-
-
-class DatabaseKilled(Fault):
-    """PostgreSQL is killed with all its processes (kill -9), and recovers from its log when it is over."""
-
-    name = "database-killed"
-    touches = frozenset({"database"})
-    halts = frozenset({"evaluation", "database"})
-    says = frozenset({"store"})
-
-    @classmethod
-    def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one way
-        return cls()
-
-    def begin(self, site: Site) -> None:
-        site.database.kill()
-
-    def end(self, site: Site) -> None:
-        site.database.start()
-
-
-class DatabasePaused(DatabaseKilled):
-    """PostgreSQL and its processes are stopped (SIGSTOP), and go on: connections stand, and nothing is answered."""
-
-    name = "database-paused"
-    says = frozenset()
-
-    def begin(self, site: Site) -> None:
-        site.database.server.freeze()
-
-    def end(self, site: Site) -> None:
-        site.database.server.thaw()
-
-
-class DatabaseRestarted(DatabaseKilled):
-    """PostgreSQL is restarted as for an upgrade: connections are ended."""
-
-    name = "database-restarted"
-    lasts = (3.0, 4.0)
-    says = frozenset()
-
-    def begin(self, site: Site) -> None:
-        site.database.restart()
-
-    def end(self, site: Site) -> None:
-        """It is back already."""
-
-
-class ControllerKilled(Fault):
-    """slurmctld is killed (kill -9), and started again with its state."""
-
-    name = "slurmctld-killed"
-    touches = frozenset({"slurm"})
-    halts = frozenset({"slurm"})
-    says = frozenset({"source:slurm"})
-    _daemon = "slurmctld"
-
-    @classmethod
-    def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one way
-        return cls()
-
-    def begin(self, site: Site) -> None:
-        site.slurm.stop(self._daemon, signal.SIGKILL)
-
-    def end(self, site: Site) -> None:
-        getattr(site.slurm, f"start_{self._daemon}")()
-
-
-class RestKilled(ControllerKilled):
-    """slurmrestd is killed (kill -9), and started again."""
-
-    name = "slurmrestd-killed"
-    _daemon = "slurmrestd"
-
-
-class ControllerPaused(ControllerKilled):
-    """slurmctld is stopped (SIGSTOP), and goes on."""
-
-    name = "slurmctld-paused"
-
-    def begin(self, site: Site) -> None:
-        site.slurm.signal(self._daemon, signal.SIGSTOP)
-
-    def end(self, site: Site) -> None:
-        site.slurm.signal(self._daemon, signal.SIGCONT)
-
-
-class ControllerRestarted(ControllerKilled):
-    """slurmctld is restarted, as after a change of its configuration."""
-
-    name = "slurmctld-restarted"
-    lasts = (3.0, 4.0)
-    says = frozenset()
-
-    def begin(self, site: Site) -> None:
-        site.slurm.stop(self._daemon)
-        site.slurm.start_slurmctld()
-
-    def end(self, site: Site) -> None:
-        """It is back already."""
-
-
 PROCESSES = (
     ExporterKilled,
     ExporterPaused,
@@ -329,14 +182,4 @@ PROCESSES = (
     LeaderPaused,
     FollowerPaused,
     BothAlertersKilled,
-    PrometheusKilled,
-    PrometheusPaused,
-    PrometheusEmptied,
-    DatabaseKilled,
-    DatabasePaused,
-    DatabaseRestarted,
-    ControllerKilled,
-    RestKilled,
-    ControllerPaused,
-    ControllerRestarted,
 )

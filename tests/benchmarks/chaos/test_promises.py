@@ -238,6 +238,23 @@ def test_an_answer_that_was_lost_may_make_a_message_come_twice() -> None:
     assert not [one for one in violations(record) if one.promise == "no message comes twice"]
 
 
+def test_where_nvml_was_away_already_there_was_no_child_to_replace() -> None:
+    record = a_child_is_not_replaced(clean())
+    away = tuple(replace(page, success=0.0) if 1440 < page.at < 1455 else page for page in record.exporters)
+    found = violations(replace(record, exporters=away))
+    assert not [one for one in found if one.promise == "the child is replaced"]
+
+
+def test_an_alerter_that_cannot_reach_its_database_where_it_begins_may_end() -> None:
+    killed = Happened("follower-killed", "alerter b", 1100.0, 1110.0, silences=frozenset({"alerter-b"}))
+    slow = Happened("database-slow", "database-b", 1112.0, 1120.0, halts=frozenset({"b", "evaluation"}))
+    ended = (Ended("alerter-b", 1115.0, "the server does not answer within 3 s"),)
+    excused = replace(clean(), faults=(*FAULTS, killed, slow), ended_by_themselves=ended)
+    assert not [one for one in violations(excused) if one.promise == "nothing ends by itself"]
+    later = replace(excused, ended_by_themselves=(replace(ended[0], at=1190.0),))
+    assert [one.subject for one in violations(later) if one.promise == "nothing ends by itself"] == ["alerter-b"]
+
+
 def test_a_condition_of_another_time_excuses_nothing() -> None:
     record = clean()
     idle = Condition(frozenset({"idle"}), 1500.0, None, window=30.0, after=30.0)

@@ -1,0 +1,67 @@
+"""Slurm's controller and its REST daemon, killed, paused and restarted."""
+
+from __future__ import annotations
+
+import random
+import signal
+from typing import Self
+
+from ..site import Site
+from .base import Fault
+
+
+class ControllerKilled(Fault):
+    """slurmctld is killed (kill -9), and started again with its state."""
+
+    name = "slurmctld-killed"
+    touches = frozenset({"slurm"})
+    halts = frozenset({"slurm"})
+    says = frozenset({"source:slurm"})
+    _daemon = "slurmctld"
+
+    @classmethod
+    def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one way
+        return cls()
+
+    def begin(self, site: Site) -> None:
+        site.slurm.stop(self._daemon, signal.SIGKILL)
+
+    def end(self, site: Site) -> None:
+        getattr(site.slurm, f"start_{self._daemon}")()
+
+
+class RestKilled(ControllerKilled):
+    """slurmrestd is killed (kill -9), and started again."""
+
+    name = "slurmrestd-killed"
+    _daemon = "slurmrestd"
+
+
+class ControllerPaused(ControllerKilled):
+    """slurmctld is stopped (SIGSTOP), and goes on."""
+
+    name = "slurmctld-paused"
+
+    def begin(self, site: Site) -> None:
+        site.slurm.signal(self._daemon, signal.SIGSTOP)
+
+    def end(self, site: Site) -> None:
+        site.slurm.signal(self._daemon, signal.SIGCONT)
+
+
+class ControllerRestarted(ControllerKilled):
+    """slurmctld is restarted, as after a change of its configuration."""
+
+    name = "slurmctld-restarted"
+    lasts = (3.0, 4.0)
+    says = frozenset()
+
+    def begin(self, site: Site) -> None:
+        site.slurm.stop(self._daemon)
+        site.slurm.start_slurmctld()
+
+    def end(self, site: Site) -> None:
+        """It is back already."""
+
+
+SLURM = (ControllerKilled, RestKilled, ControllerPaused, ControllerRestarted)
