@@ -148,7 +148,7 @@ def test_a_hot_rank_is_on_the_gpu_that_is_hot() -> None:
 
 
 def test_a_plan_of_the_held_out_parameters_is_as_large() -> None:
-    scenario = plan(load(HELD_OUT), 1)
+    scenario = plan(load(HELD_OUT), 17)
     assert len(scenario.jobs) > 500
     assert scenario.parameters == HELD_OUT.name
     assert sum(job.mixed for job in scenario.jobs) >= 0.2 * len(scenario.jobs)
