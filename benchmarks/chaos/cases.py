@@ -58,6 +58,14 @@ class Case:
     def gpus(self) -> int:
         return len(self.course[0].patterns)
 
+    @property
+    def utilization(self) -> float | None:
+        """The mean of its GPUs, where that stays the same."""
+        levels = [IDLE if pattern is None else pattern for pattern in self.course[0].patterns]
+        if len(self.course) > 1 or not all(isinstance(level, Level) for level in levels):
+            return None
+        return sum(level.fraction for level in levels if isinstance(level, Level)) / len(levels)
+
 
 NOTEBOOK = Work(command=("jupyter-lab",), use=Use(cpu_cores=0.02))
 LOADING = Use(cpu_cores=7.8, io_pressure=0.3)

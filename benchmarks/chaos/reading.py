@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from dutycycle_alerter.notify.receivers.email_message import message_id
@@ -44,7 +43,11 @@ def read(
         pages=tuple(_pages(site)),
         ended_by_themselves=tuple(watcher.ended),
         ledger=dict(_rows(site, "SELECT job, sum(allocated) FROM usage_hour GROUP BY job")),
-        logs=_logs(site),
+        measured={
+            job: (observed, busy)
+            for job, observed, busy in _rows(site, "SELECT job, sum(observed), sum(busy) FROM usage_hour GROUP BY job")
+        },
+        logs=site.logs(),
         secrets=site.secrets,
         hostile=(HOSTILE, "<img", "<!channel>"),
         stalls=tuple(watcher.stalls),
@@ -91,7 +94,3 @@ def _pages(site: Site) -> list[tuple[str, str]]:
             if status == 200:
                 found.append((replica.url + path, text))
     return found
-
-
-def _logs(site: Site) -> tuple[Path, ...]:
-    return site.logs()

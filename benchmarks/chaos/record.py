@@ -46,6 +46,8 @@ class JobTruth:
     grace: float
     """Wall seconds for which it is left alone."""
     conditions: tuple[Condition, ...] = ()
+    utilization: float | None = None
+    """The mean of its GPUs; None where it changes."""
 
 
 @dataclass(frozen=True)
@@ -242,6 +244,8 @@ class Record:
     ended_by_themselves: tuple[Ended, ...] = ()
     ledger: Mapping[str, float] = field(default_factory=dict)
     """Allocated GPU-seconds of each job."""
+    measured: Mapping[str, tuple[float, float]] | None = None
+    """Observed and busy GPU-seconds of each job there."""
     logs: tuple[Path, ...] = ()
     secrets: tuple[str, ...] = ()
     hostile: tuple[str, ...] = ()

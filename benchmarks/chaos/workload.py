@@ -217,6 +217,7 @@ class Workload:
             seen=seen,
             grace=GRACE / self._time_scale,
             conditions=tuple(self._conditions(run, end)),
+            utilization=run.case.utilization,
         )
 
     def _conditions(self, run: Run, end: float | None) -> list[Condition]:

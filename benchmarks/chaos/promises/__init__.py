@@ -33,6 +33,7 @@ PROMISES: tuple[Promise, ...] = (
     answers.everything_recovers,
     answers.nothing_ends_by_itself,
     ledger.ledger_is_true,
+    ledger.measurements_are_true,
     texts.secrets_are_kept,
     texts.untrusted_text_does_nothing,
 )

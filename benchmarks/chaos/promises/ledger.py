@@ -4,28 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..record import JobTruth, Record
+from ..record import Happened, JobTruth, Record
 from .quiet import recovery
 from .violation import Violation
+
+_ENOUGH = 60.0
+"""Measured wall seconds of a GPU from which on a mean says something."""
+_TOLERANCE = 0.03
+"""By which a mean may be off: GPUs of a job are not all measured at the same times."""
 
 
 def bounds(record: Record, job: JobTruth) -> tuple[float, float]:
     """Least and most GPU-seconds that the ledger may have of a job.
 
-    Least: what it certainly held, without the times in which counters were lost or nobody could read them, without a
-    scrape at each end, and without what the next pass would have brought.
+    Least: what it certainly held, without a scrape at each end, what the next pass would have brought, and what could
+    not be seen. That is the time in which counters were lost; where nobody could only read them, that of a job which
+    ended meanwhile, as what a counter gained is read afterwards.
     """
-    until_least, until_most = (job.seen, job.end or record.ended)
-    blind = sum(
-        max(0.0, min(fault.ended + recovery(record), until_most) - max(fault.began, job.start)) + 2 * record.interval
-        for fault in record.faults
-        if fault.blinds_any(job.nodes) and fault.began < until_most and fault.ended + recovery(record) > job.start
-    )
+    until = job.end or record.ended
+    unseen = sum(_unseen(record, job, fault, until) for fault in record.faults if fault.blinds_any(job.nodes))
     late = 0.0 if job.end is not None and job.end < record.calm else 2 * record.pass_interval + record.interval
     slack = 3 * record.interval + 2.0
-    least = job.gpus * (until_least - job.start - blind - late - slack)
-    most = job.gpus * (until_most - job.start + slack)
+    least = job.gpus * (job.seen - job.start - unseen - late - slack)
+    most = job.gpus * (until - job.start + slack)
     return max(0.0, least), most
+
+
+def _unseen(record: Record, job: JobTruth, fault: Happened, until: float) -> float:
+    began, ended = fault.began, fault.ended + recovery(record)
+    if began > until or ended < job.start or not (fault.loses or ended > until):
+        return 0.0
+    return min(ended, until) - max(began, job.start) + 2 * record.interval
+
+
+def measurements_are_true(record: Record) -> Iterator[Violation]:
+    """Of the time that was measured as much was busy as truly was; and no more was measured than was held."""
+    for job in record.jobs:
+        observed, busy = (record.measured or {}).get(job.subject, (0.0, 0.0))
+        held = record.ledger.get(job.subject, 0.0)
+        if observed > held + job.gpus * (3 * record.interval + 2.0):
+            text = f"{job.name}: {observed:.1f} GPU-seconds measured, {held:.1f} held"
+            yield Violation("measurements are true", job.subject, job.end or record.ended, text)
+        if job.utilization is None or observed < _ENOUGH * job.gpus:
+            continue
+        if abs(busy / observed - job.utilization) > _TOLERANCE:
+            text = (
+                f"{job.name}: busy for {busy / observed:.3f} of {observed:.0f} GPU-seconds, truly {job.utilization:.3f}"
+            )
+            yield Violation("measurements are true", job.subject, job.end or record.ended, text)
 
 
 def ledger_is_true(record: Record) -> Iterator[Violation]:

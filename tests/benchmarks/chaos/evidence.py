@@ -48,7 +48,7 @@ def clean() -> Record:
     nodes = frozenset({"n1"})
     jobs = (
         JobTruth("notebook", IDLE, "ada", nodes, 1, BEGAN, 1400.0, 1399.9, 10.0, (condition,)),
-        JobTruth("train", BUSY, "ben", nodes, 2, BEGAN, None, ENDED, 10.0),
+        JobTruth("train", BUSY, "ben", nodes, 2, BEGAN, None, ENDED, 10.0, utilization=0.9),
     )
     events = (
         StoredEvent(1, 1, OPENED, "opened", ""),
@@ -88,6 +88,7 @@ def clean() -> Record:
         alerters=tuple(alerter_page(float(at)) for at in range(1012, 1600, 2)),
         pages=(("http://a/", "<p>&lt;img"),),
         ledger={IDLE: 380.0, BUSY: 1160.0},
+        measured={IDLE: (370.0, 0.0), BUSY: (1150.0, 1035.0)},
         hostile=("<img",),
     )
 

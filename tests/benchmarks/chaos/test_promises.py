@@ -161,6 +161,14 @@ def the_ledger_counts_twice(record: Record) -> Record:
     return replace(record, ledger={**record.ledger, BUSY: 2400.0})
 
 
+def idle_time_is_busy(record: Record) -> Record:
+    return replace(record, measured={BUSY: (1150.0, 900.0)})
+
+
+def more_is_measured_than_held(record: Record) -> Record:
+    return replace(record, measured={BUSY: (1300.0, 1170.0)})
+
+
 def a_page_has_markup_of_a_name(record: Record) -> Record:
     return replace(record, pages=(("http://a/", "<p><img/src=x"),))
 
@@ -207,6 +215,8 @@ def a_header_is_smuggled_in(record: Record) -> Record:
         (a_program_ends, "nothing ends by itself", "exporter-n1"),
         (the_ledger_lacks_something, "the ledger is true", BUSY),
         (the_ledger_counts_twice, "the ledger is true", BUSY),
+        (idle_time_is_busy, "measurements are true", BUSY),
+        (more_is_measured_than_held, "measurements are true", BUSY),
         (a_page_has_markup_of_a_name, "untrusted text does nothing", "http://a/"),
         (everybody_is_called, "untrusted text does nothing", "other"),
         (a_header_is_smuggled_in, "untrusted text does nothing", "other"),
