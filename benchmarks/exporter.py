@@ -27,7 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks import results
 from benchmarks.exporters import ours, rival
 from benchmarks.exporters.measured import Exporter, Figures, figures, scrape_in_turns, watch
-from benchmarks.exporters.nodes import Shape, node
+from benchmarks.exporters.nodes import PATTERN, Shape, node
+from benchmarks.exporters.told import Told, gauge, listened
 from benchmarks.results import Row
 from tests.fakes.nvml.compiler import Libraries, build
 
@@ -62,11 +63,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     results.arguments(parser)
     parser.add_argument("--scrapes", type=int, help="of each exporter on each node, plain and with gzip [300]")
+    parser.add_argument("--listen", type=int, help="scrapes each 15 s of what they say of known utilization [20]")
     parser.add_argument("--watch", type=float, help="seconds for which the exporters are watched at rest [60]")
     options = parser.parse_args()
     scrapes = options.scrapes or (20 if options.quick else 300)
     seconds = options.watch or (2 * ours.INTERVAL if options.quick else 60.0)
-    found = {}
+    found, told = {}, {}
     with tempfile.TemporaryDirectory() as folder:
         libraries = build(Path(folder) / "nvml")
         command = rival.install(Path(folder) / "rival")
@@ -75,9 +77,12 @@ def main() -> None:
             place = Path(folder) / shape.name.replace(" ", "-")
             found[shape] = measure(place, libraries, shape, command, scrapes, seconds)
             show(shape, found[shape])
+        if command is not None:
+            told = say(Path(folder) / "said", libraries, command, options.listen or (2 if options.quick else 20))
     if scrapes >= ENOUGH:
         judge(JUDGED, found[JUDGED])
-    results.report(list(beside(found, scrapes, versions)), options)
+    rows = [*beside(found, scrapes, versions), *(row_of(name, one, versions) for name, one in told.items())]
+    results.report(rows, options)
 
 
 def measure(
@@ -98,6 +103,24 @@ def measure(
         watch(exporters, seconds)
         scrape_in_turns(exporters, scrapes)
         return {one.name: figures(one) for one in exporters}
+
+
+def say(folder: Path, libraries: Libraries, command: Path, scrapes: int) -> dict[str, Told]:
+    """What ours and nvitop-exporter tell of a job of two-second steps."""
+    with ExitStack() as stack:
+        busy = stack.enter_context(node(folder, libraries, JUDGED))
+        mine = ours.measurable(stack.enter_context(ours.running(folder / "ours", busy)), "ours")
+        pid, port = stack.enter_context(rival.running(command, folder, busy.fake.environment))
+        exporters = {"ours": mine, RIVAL: Exporter(RIVAL, (pid,), port, rival.INTERVAL)}
+        return listened(exporters, {RIVAL: gauge("gpu_utilization", "uuid")}, scrapes, PATTERN.duty)
+
+
+def row_of(name: str, told: Told, versions: str) -> Row:
+    what = (
+        f"utilization of {JUDGED.name} that compute {100 * PATTERN.duty:g} % of each {PATTERN.period:g} s, as told by"
+        f" {name} to {told.scrapes} scrapes each 15 s: how far from the truth"
+    )
+    return Row(what, f"{told.mean:.1f} points in the mean over GPUs, {told.worst:.1f} at most", "", versions)
 
 
 def show(shape: Shape, found: dict[str, Figures]) -> None:

@@ -88,7 +88,13 @@ def _serve(source: str, ready: Callable[[int], None]) -> None:
         def log_message(self, *_: object) -> None:
             """A benchmark prints figures alone."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 1024
+
+        def handle_error(self, *_: object) -> None:
+            """A Prometheus that is stopped leaves its connections."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
         ready(server.server_port)
         server.serve_forever()

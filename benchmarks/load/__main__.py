@@ -23,8 +23,10 @@ import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from benchmarks import results
@@ -66,36 +68,37 @@ def main() -> None:
         print(f"cannot run here without {' and '.join(lacking)}", file=sys.stderr)
         sys.exit(2)
     with tempfile.TemporaryDirectory() as name:
-        told = measure(Path(name), QUICK if options.quick else Effort(), options.only)
-    results.report(told, options)
+        # Each part as soon as it is measured: what comes later may fail.
+        measure(
+            Path(name), QUICK if options.quick else Effort(), options.only, partial(results.report, options=options)
+        )
 
 
-def measure(folder: Path, effort: Effort, only: str | None) -> list[Row]:
+def measure(folder: Path, effort: Effort, only: str | None, tell: Callable[[list[Row]], None]) -> None:
     """One part, or all of them and the table."""
     libraries = build(folder / "nvml")
     held = effort.sizes[:-1]
-    told: list[Row] = []
     with ExitStack() as stack:
         if only in (None, "disk"):
             filled = stack.enter_context(filling(folder / "disk", libraries, effort.scrapes))
         if begins("series", only):
             counted = pages.counted(folder / "series", libraries, effort.shapes)
             pages.show(counted)
-            told.append(pages.row(counted))
+            tell([pages.row(counted)])
         if begins("node", only):
             alone = of_a_node(folder / "alone", libraries, effort)
-            told.append(rows.of_node(alone))
+            tell([rows.of_node(alone)])
         if begins("head", only):
             nodes = (0, *(gpus // NODE.gpus for gpus in held))
             scraped = tuple(scraping(folder / "head", libraries, nodes, effort.watched))
-            told.append(rows.of_head(scraped, effort.watched))
+            tell([rows.of_head(scraped, effort.watched)])
         if begins("alerter", only):
             beside = {gpus: over_prometheus(folder, gpus) for gpus in held}
             canned = {gpus: over_canned(folder, gpus) for gpus in effort.sizes}
-            told += rows.of_passes(beside, canned)
+            tell(rows.of_passes(beside, canned))
         if begins("disk", only):
             disk = filled()
-            told.append(rows.of_disk(disk))
+            tell([rows.of_disk(disk)])
     if only is None:
         by_gpus = {one.nodes * NODE.gpus: one for one in scraped if one.nodes}
         table = cells(Measured(alone, by_gpus, disk, beside, canned), effort.sizes)
@@ -103,8 +106,7 @@ def measure(folder: Path, effort: Effort, only: str | None) -> list[Row]:
             ("", *(f"{gpus:,} GPUs, {gpus // NODE.gpus:,} nodes" for gpus in effort.sizes)),
             [(what, *found) for what, found in table.items()],
         )
-        told += rows.of_table(table, effort.sizes)
-    return told
+        tell(rows.of_table(table, effort.sizes))
 
 
 def begins(part: str, only: str | None) -> bool:
