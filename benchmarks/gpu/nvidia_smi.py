@@ -83,6 +83,8 @@ class Stream:
     ) -> None:
         self._process.terminate()
         self._thread.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
         self._process.wait()
 
     def _follow(self) -> None:
