@@ -3,6 +3,8 @@
 Needs triton, which torch brings on Linux: imported only where there is a GPU.
 """
 
+from typing import Any
+
 import triton
 import triton.language as tl
 
@@ -25,26 +27,26 @@ def _spin(places, values, turns, lanes: tl.constexpr):
 class Spinner:
     """Blocks that spin. `torch` is the module."""
 
-    def __init__(self, torch, blocks):
+    def __init__(self, torch: Any, blocks: int) -> None:
         self._torch = torch
         self._blocks = blocks
         self._places = torch.zeros(blocks * LANES, dtype=torch.int32, device="cuda")
         self._values = torch.zeros(blocks * LANES, dtype=torch.float32, device="cuda")
         self._turns_per_second = self._calibrate()
 
-    def spin(self, seconds):
+    def spin(self, seconds: float) -> None:
         """Put one kernel of about that length on the stream."""
         self._launch(max(1, round(seconds * self._turns_per_second)))
 
-    def places(self):
+    def places(self) -> int:
         """On how many multiprocessors the last kernel's blocks lay."""
         return int(self._torch.unique(self._places).numel())
 
-    def _launch(self, turns):
+    def _launch(self, turns: int) -> None:
         _spin[(self._blocks,)](self._places, self._values, turns, lanes=LANES)
 
-    def _calibrate(self):
-        turns = 100_000
+    def _calibrate(self) -> float:
+        turns, rate = 100_000, 0.0
         for _ in range(8):  # until compiled, and the clocks are up
             began, ended = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
             began.record()
