@@ -43,7 +43,7 @@ from .plan import plan
 from .play import NOT_ALL, BoxSettings, play
 from .played import Played, Simulating, digest, read, write
 
-QUICK_NODES, QUICK_GPUS, QUICK_HOURS, QUICK_SCALE = 4, 8, 2.0, 120.0
+QUICK_NODES, QUICK_GPUS, QUICK_HOURS, QUICK_SCALE = 4, 4, 1.5, 60.0
 PRECISION, RECALL, CAUSES = 0.99, 0.98, 0.9
 """What is aimed at."""
 
