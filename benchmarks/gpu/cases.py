@@ -12,8 +12,8 @@ class Case:
     """One program or several at once: their arguments, and what there is to be found of each job: an incident of one of
     `rules` with `cause` among its causes, or none at all where there are no rules.
 
-    `exact`: CUDA events tell all of the time for which the GPU counts as busy. They do not where kernels are shorter than
-    their launches: to the driver each then takes about a microsecond more.
+    `exact`: CUDA events tell all of the time for which the GPU counts as busy. They do not where kernels are shorter
+    than their launches: to the driver each then takes about a microsecond more.
     """
 
     name: str
