@@ -14,8 +14,9 @@ from typing import Any
 import urllib3
 
 from dutycycle_alerter.incidents.model import State
-from dutycycle_alerter.store.database import open_database
+from dutycycle_alerter.store.database import Database, get_meta, open_database
 from dutycycle_alerter.store.reader import StoreReader
+from dutycycle_alerter.store.status import WATERMARK
 from dutycycle_alerter.views import IncidentFilter
 from tests.e2e.site import wait_for
 
@@ -140,7 +141,7 @@ class _Run:
             end = time.time()
             costs.look()
             tasks = [alerter.metrics() for alerter in self._site.alerters]
-            self._settle(store, clock)
+            self._settle(store, database, clock)
             watch.stop()
             reports = self._fleet.end()
             seen = outcome.incidents(store, watch.told, clock, self._names)
@@ -189,16 +190,17 @@ class _Run:
                 now_and_then()
             time.sleep(min(1.0, max(0.0, clock.wall(until) - time.time())))
 
-    def _settle(self, store: StoreReader, clock: Clock) -> None:
-        """Until what can be resolved is, and everything is told; three scrapes and two passes at least."""
-        least = 3 * self._settings.interval + 2 * self._settings.pass_interval
-        self._wait(clock, self._scenario.length + least)
+    def _settle(self, store: StoreReader, database: Database, clock: Clock) -> None:
+        """Until what can be resolved is, everything is told, and the ledger has all that exporters showed of jobs."""
+        # The exporters see an end at their next reading, and hold its series for two scrapes.
+        shown = self._scenario.length + 2 * self._settings.read_interval + 2 * self._settings.interval
         active = IncidentFilter(states=frozenset(state for state in State if state.active))
         while (now := clock.scenario(time.time())) < self._scenario.length + self._settings.rest:
-            open_ones, _ = store.incidents(active, limit=500)
-            if not any(one.kind == "efficiency" for one in open_ones) and not store.outbox():
-                return
             self._progress(now, "settling")
+            open_ones, _ = store.incidents(active, limit=500)
+            efficiency = any(one.kind == "efficiency" for one in open_ones)
+            if clock.scenario(_accounted_until(database)) >= shown and not efficiency and not store.outbox():
+                return
             time.sleep(self._settings.pass_interval / clock.time_scale)
 
     def _query(self, query: str, at: float) -> list[dict[str, Any]]:
@@ -242,6 +244,12 @@ class _Run:
         if not self._fleet.fed():
             notes.append(NOT_ALL)
         return notes
+
+
+def _accounted_until(database: Database) -> float:
+    """The Unix time up to which the ledger has what jobs consumed."""
+    with database.read() as connection:
+        return float(get_meta(connection, WATERMARK) or 0.0)
 
 
 class _Costs:

@@ -104,9 +104,10 @@ def test_the_ledger_is_in_seconds_of_the_full_length_run(observed: Observed) -> 
     rows = observed.ledger
     assert set(rows) == {one.workload for one in SCENARIO.jobs}
     for row in rows.values():
-        # What is seen too late at the end is lost: a reading or two, and more where the machine is busy.
+        # What is seen too late at the end is lost: a reading or two, and more where the machine is busy. A tenth of a
+        # second is half a minute here.
         assert END - 600 < row.allocated < END + 60
-        assert row.observed <= row.allocated + 1
+        assert END - 600 < row.observed < END + 60
     assert rows[f"slurm/{EMPTY}"].busy == 0
     assert rows[f"slurm/{STARVED}"].busy / rows[f"slurm/{STARVED}"].observed == pytest.approx(0.17, abs=0.01)
     fed = rows[f"slurm/{FED}"]
