@@ -68,7 +68,7 @@ def main() -> None:
     options = parser.parse_args()
     scrapes = options.scrapes or (20 if options.quick else 300)
     seconds = options.watch or (2 * ours.INTERVAL if options.quick else 60.0)
-    found, told = {}, {}
+    found = {}
     with tempfile.TemporaryDirectory() as folder:
         libraries = build(Path(folder) / "nvml")
         command = rival.install(Path(folder) / "rival")
@@ -77,12 +77,12 @@ def main() -> None:
             place = Path(folder) / shape.name.replace(" ", "-")
             found[shape] = measure(place, libraries, shape, command, scrapes, seconds)
             show(shape, found[shape])
+        if scrapes >= ENOUGH:
+            judge(JUDGED, found[JUDGED])
+        results.report(list(beside(found, scrapes, versions)), options)
         if command is not None:
             told = say(Path(folder) / "said", libraries, command, options.listen or (2 if options.quick else 20))
-    if scrapes >= ENOUGH:
-        judge(JUDGED, found[JUDGED])
-    rows = [*beside(found, scrapes, versions), *(row_of(name, one, versions) for name, one in told.items())]
-    results.report(rows, options)
+            results.report([row_of(name, one, versions) for name, one in told.items()], options)
 
 
 def measure(
