@@ -159,6 +159,18 @@ def test_half_of_a_job_idle_is_found_on_the_idle_half():
     assert finding.job_gpus == 4
 
 
+def test_memory_that_is_taken_later_neither_delays_nor_closes_an_incident():
+    rows = [
+        row | {"memory_used_bytes": 1e9 if row["t"] <= START + taken else 6e9, "memory_total_bytes": 1e10}
+        for gpu, level, taken in (("0", 0.9, 25 * 60), ("1", 0.0, 45 * 60))
+        for row in steady(level, 90, gpu=gpu)
+    ]
+    finding = only_finding(rows)
+    assert finding.rule == "partially_idle"
+    assert finding.opened_at == pytest.approx(START + 40 * 60, abs=60)
+    assert finding.resolution is Resolution.ENDED
+
+
 def test_a_starved_job_is_stalled_by_its_gaps():
     rows = steady(0.17, 60, idle_gap_lt2_ratio=0.8, idle_gap_2to30_ratio=0.0)
     assert only_finding(rows).rule == "stalled"

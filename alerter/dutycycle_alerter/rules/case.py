@@ -67,7 +67,7 @@ class Case:
             return start + grace.interactive
         if self.evidence.memory_grew_at is None:
             return start + grace.batch
-        return min(max(self.evidence.memory_grew_at, start + grace.batch), start + max(grace.loading, grace.batch))
+        return min(max(self.evidence.memory_grew_at, start + grace.batch), start + grace.longest_loading)
 
     def ready_at(self, length: float) -> float:
         """When a window of this length first lies wholly after grace and within what was watched."""

@@ -19,6 +19,11 @@ class Grace(Section):
     interactive: Duration = 3600
     """Notebooks and shells."""
 
+    @property
+    def longest_loading(self) -> float:
+        """How long memory that grows can move its end; what a job takes later is no loading."""
+        return max(self.loading, self.batch)
+
 
 class Hung(Section):
     """The GPUs spin without working, or wait for one that does: a collective that never returns."""

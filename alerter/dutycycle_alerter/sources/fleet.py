@@ -27,8 +27,8 @@ CLOCK_SLACK = 1.0
 
 @dataclass(slots=True)
 class Fleet:
-    """The state of all exporters. Times are wall times; `interval`, `resolution` and `device_window` (the
-    longest of the rules on GPUs) are wall seconds.
+    """The state of all exporters. Times are wall times; `interval`, `resolution`, `device_window` (the longest of the
+    rules on GPUs) and `loading` (how long a young job may take memory and be loading) are wall seconds.
     """
 
     interval: float
@@ -41,6 +41,7 @@ class Fleet:
     hosts_saved_at: dict[tuple[str, str], float] = field(default_factory=dict)
     answered: dict[str, float] = field(default_factory=dict)
     device_window: float = 900.0
+    loading: float = 1200.0
     devices: Devices = field(init=False)
 
     def __post_init__(self) -> None:
@@ -126,6 +127,7 @@ class Fleet:
         workload = members[0].labels["workload"]
         job = self._job(judged)
         histories = [tracked.history for tracked in judged]
+        begun = job.start if job.first_process is None else job.first_process
         idle_power = [None if gpu.mig else self.devices.idle_power.get(gpu.model) for gpu in job.gpus]
         hosts = [self.hosts[node, workload] for node in job.nodes if (node, workload) in self.hosts]
         return JobEvidence(
@@ -133,7 +135,7 @@ class Fleet:
             at=at,
             window=partial(window_evidence, histories, hosts, at, idle_power=idle_power),
             watched_from=max(history.times[0] for history in histories),
-            memory_grew_at=memory_grew_at(histories, job.start, at),
+            memory_grew_at=memory_grew_at(histories, job.start, min(at, begun + self.loading)),
             ended=ended,
             # An allocation that the newest answer lacks has ended, or will be back: until that is known, nothing is.
             visible=all(self._sees(node, at) for node in job.nodes) and not any(t.absent for t in present),

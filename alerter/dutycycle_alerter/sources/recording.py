@@ -54,6 +54,7 @@ class RecordedJob:
         self.end = max(series.times[-1] for series in self._series)
         self.job = _job(recording, tracks, self.start, settings)
         self._first_process = _first_process(recording, tracks)
+        self._loading = settings.judging.grace.longest_loading
 
     def passes(self, every: float) -> list[float]:
         """When it is judged: `every` so many seconds while it lives, if a row has ended since the time before."""
@@ -64,27 +65,29 @@ class RecordedJob:
         """What was known of it at `at`; `since` asks for what it consumed from then on."""
         here = [i for i, series in enumerate(self._series) if series.times[0] < at <= self._until[i]]
         series = [self._series[i] for i in here]
-        started = self._first_process is not None and self._first_process <= at
+        first = self._first_process if self._first_process is not None and self._first_process <= at else None
+        begun = self.start if first is None else first
         nodes = {self._gpus[i].node for i in here}
         return JobEvidence(
             job=replace(
                 self.job,
                 gpus=tuple(self._gpus[i] for i in here),
-                first_process=self._first_process if started else None,
+                first_process=first,
             ),
             at=at,
             window=partial(window_evidence, series, [h for node, h in self._hosts.items() if node in nodes], at),
             watched_from=max((one.times[0] for one in series), default=self.start),
-            memory_grew_at=self._grew_at(at),
+            memory_grew_at=self._grew_at(at, begun),
             ended=at if ended else None,
             recent=() if since is None else tuple(self._consumption(since, at)),
         )
 
-    def _grew_at(self, at: float) -> float | None:
+    def _grew_at(self, at: float, begun: float) -> float | None:
         known, grew = self._growth
-        if known is None or at < known:
+        until = min(at, begun + self._loading)
+        if known is None or until < known:
             return None
-        place = bisect_right(grew, at)
+        place = bisect_right(grew, until)
         return grew[place - 1] if place else self.start
 
     def _consumption(self, since: float, at: float) -> Iterator[Consumption]:

@@ -75,6 +75,7 @@ class ScrapeSource:
             kinds=settings.kinds,
             uneven_by_design=settings.uneven_by_design,
             device_window=max(rules.leaked_memory.window, rules.throttled.window),
+            loading=settings.judging.grace.longest_loading,
         )
 
     def restore(self) -> None:

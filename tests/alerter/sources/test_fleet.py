@@ -62,6 +62,20 @@ def test_the_evidence_of_a_window_is_what_the_gpus_did_in_it() -> None:
     assert item.window(900).host.cpu_of_limit == pytest.approx(0.25)
 
 
+def test_memory_that_is_taken_long_after_the_start_is_no_loading() -> None:
+    exporter = FakeExporter("gpu01")
+    (held,) = exporter.allocate("slurm/1", 0, start=T0)
+    made = Rig([exporter])
+    found = []
+    for minutes, used in ((5, 10), (10, 40), (15, 40), (15, 90)):
+        held.memory_used = used * GIB
+        made.scrape(minutes * 4)
+        found.append(made.run_pass()["slurm/1"].memory_grew_at)
+    assert found[0] == T0
+    assert found[1] == pytest.approx(T0 + 300, abs=RESOLUTION + INTERVAL)
+    assert found[1:] == [found[1]] * 3
+
+
 def test_the_order_in_which_exporters_are_read_does_not_matter() -> None:
     one, other = rig("gpu01", "gpu02"), rig("gpu01", "gpu02")
     for made in (one, other):

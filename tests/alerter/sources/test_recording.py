@@ -13,6 +13,8 @@ from dutycycle_alerter.settings import JobMatch, KindMatch, Settings
 from dutycycle_alerter.sources.recording import RecordedJob, recorded_jobs
 from tests.alerter.recordings.rows import START, recording, steady
 
+LOADING = Settings().judging.grace.longest_loading
+
 
 def jobs(rows, **configured) -> list[RecordedJob]:
     made = recording(rows)
@@ -231,4 +233,15 @@ def test_memory_growth_is_what_the_running_alerter_would_have_seen(spans):
     job = only(_rows(spans))
     for at in job.passes(60):
         series = job.evidence(at).window.args[0]
-        assert job.evidence(at).memory_grew_at == memory_grew_at(series, job.start, at)
+        until = min(at, job.start + LOADING)
+        assert job.evidence(at).memory_grew_at == memory_grew_at(series, job.start, until)
+
+
+def test_memory_that_is_taken_long_after_the_start_is_no_loading():
+    taken = [1e9] * 15 + [4e9] * 10 + [9e9] * 20
+    rows = [
+        row | {"memory_used_bytes": used, "memory_total_bytes": 1e10}
+        for row, used in zip(steady(0.5, 45, every=60), taken, strict=True)
+    ]
+    grew = [only(rows).evidence(START + 60 * minute).memory_grew_at for minute in (15, 20, 26, 45)]
+    assert grew == [START, *[START + 60 * 16] * 3]

@@ -272,8 +272,7 @@ class PrometheusSource:
 
     def _watch_loading(self, tables: Tables) -> None:
         """Only jobs that may still be loading."""
-        grace = self._settings.judging.grace
-        longest = max(grace.loading, grace.batch)
+        longest = self._settings.judging.grace.longest_loading
         window = self._lengths.held[0]
         used, total = cells(tables.column(tables.rows, "memory_used", window)), tables.totals()
         self._loading.keep({job.key for job in tables.jobs})
