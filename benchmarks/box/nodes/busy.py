@@ -19,7 +19,7 @@ Busy = Callable[[Times], Times]
 def compiled(pattern: Pattern) -> Busy:
     """The pattern's integral. One of a kind that is not known here is asked for each instant by itself."""
     if isinstance(pattern, Exact):
-        return pattern.busy  # type: ignore[return-value]
+        return pattern.busy
     if isinstance(pattern, Level):
         return _level(pattern.fraction)
     if isinstance(pattern, Steps):

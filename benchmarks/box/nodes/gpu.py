@@ -248,8 +248,8 @@ class SimulatedGpu:
             held = max(0.0, min(now, stretch.end) - max(self._until, stretch.start))
             for link, rates in _WHILE_BUSY.items():
                 for direction, rate in rates.items():
-                    usual = stretch.link_bytes is None
-                    found[link][direction] += rate * seconds if usual else stretch.link_bytes / 4 * held
+                    given = stretch.link_bytes
+                    found[link][direction] += rate * seconds if given is None else given / 4 * held
         return found
 
     def _activity(
