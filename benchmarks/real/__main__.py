@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -42,12 +43,15 @@ def main() -> int:
     results.arguments(parser)
     parser.add_argument("--file", type=Path, default=FILE, help="the recording (../shared/data/wandb_runs.csv.gz)")
     parser.add_argument("--run", action="append", default=[], help="this run alone; may be repeated")
+    parser.add_argument("--up-to", type=float, metavar="MINUTES", help="leave out longer runs, and say so")
     parser.add_argument("--nodes", type=int, default=0, help="of eight GPUs, side by side (24; of a dozen runs 12)")
     parser.add_argument("--processes", type=int, default=4, help="nodes with an exporter's process of their own")
     parser.add_argument("--time-scale", type=float, default=60.0, help="how many times as fast as they were")
     parser.add_argument("--keep", type=Path, help="keep what the programs wrote in this directory")
     parser.add_argument("--show", action="store_true", help="play nothing: what a run left in --keep")
     options = parser.parse_args()
+    # Whoever ends it means all that it started, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if options.show and options.keep is None:
         parser.error("--show needs --keep")
     if reason := _lacking(options.file):
@@ -77,6 +81,10 @@ def _run(options: argparse.Namespace, directory: Path) -> int:
         runs = [run for run in runs if run.workload in options.run]
     elif options.quick:
         runs = representative(runs, whole.incidents)
+    if options.up_to is not None:
+        longer = [run for run in runs if run.length > 60 * options.up_to]
+        print(f"{len(longer)} runs are left out: longer than {options.up_to:g} minutes")
+        runs = [run for run in runs if run not in longer]
     if not runs:
         print("none of these runs can be played", file=sys.stderr)
         return 2
@@ -98,6 +106,9 @@ def _run(options: argparse.Namespace, directory: Path) -> int:
     told.show_jobs(runs, chain)
     _explain(runs, whole, as_recorded, analyzed, chain)
     how = f"{nodes} nodes ({processes} with an exporter's process), {options.time_scale:g} times their speed"
+    if chain.late:
+        print("the machine did not keep pace: these figures are its own, and are not kept", file=sys.stderr)
+        options.no_record = True
     results.report(told.rows(runs, found, analyzed, chain, how), options, section="Real runs")
     return 1 if told.disagreements(found) else 0
 

@@ -54,6 +54,8 @@ class Chain:
     notes: tuple[str, ...]
     stories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Of each run with incidents, what happened to them."""
+    late: bool = False
+    """The machine did not keep pace: passes were left out, so that incidents opened late."""
 
 
 def play(
@@ -122,7 +124,8 @@ def play(
             for name, report in reports.items()
             if report.late_jobs
         ]
-        notes += _passes_overdue(alerter, clock, end)
+        overdue = _passes_overdue(alerter, clock, end)
+        notes += overdue
     return Chain(
         incidents=_by_workload(scenario, seen),
         ledger=_by_user(scenario, ledger),
@@ -132,6 +135,7 @@ def play(
         length=scenario.length,
         notes=tuple(notes),
         stories=stories,
+        late=bool(overdue),
     )
 
 
