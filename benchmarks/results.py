@@ -101,7 +101,7 @@ def program() -> str:
     words = iter(sys.orig_argv[1:])
     for word in words:
         if word == "-m":
-            shown = f"python -m {next(words)}"
+            shown = _module(next(words))
             break
         if word in {"-W", "-X"}:
             next(words)
@@ -112,6 +112,12 @@ def program() -> str:
     else:
         shown = "python"
     return " ".join((shown, *(word for word in words if word != "--no-record")))
+
+
+def _module(name: str) -> str:
+    """A module that is a script, too, has one name however it was started."""
+    script = Path(*name.split(".")).with_suffix(".py")
+    return str(script) if name.count(".") == 1 and (FILE.parent.parent / script).is_file() else f"python -m {name}"
 
 
 def versions(*distributions: str) -> str:

@@ -130,6 +130,7 @@ def test_the_machine_is_described_by_what_it_has() -> None:
     [
         (["python3", "-m", "benchmarks.box", "--seeds", "1"], "python -m benchmarks.box --seeds 1"),
         (["python3", str(FILE.parent / "alerter.py"), "--only", "canned"], "benchmarks/alerter.py --only canned"),
+        (["python3", "-m", "benchmarks.alerter", "--only", "canned"], "benchmarks/alerter.py --only canned"),
         (["python3", "-W", "error", "-m", "benchmarks.box"], "python -m benchmarks.box"),
         (["python3", "-m", "benchmarks.box", "--no-record"], "python -m benchmarks.box"),
     ],
