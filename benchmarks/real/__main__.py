@@ -105,11 +105,10 @@ def _run(options: argparse.Namespace, directory: Path) -> int:
     told.show_users(analyzed, chain)
     told.show_jobs(runs, chain)
     _explain(runs, whole, as_recorded, analyzed, chain)
-    how = f"{nodes} nodes ({processes} with an exporter's process), {options.time_scale:g} times their speed"
     if chain.late:
         print("the machine did not keep pace: these figures are its own, and are not kept", file=sys.stderr)
         options.no_record = True
-    results.report(told.rows(runs, found, analyzed, chain, how), options, section="Real runs")
+    results.report(told.rows(runs, found, analyzed, chain), options, section="Real runs")
     return 1 if told.disagreements(found) else 0
 
 

@@ -56,6 +56,8 @@ class Chain:
     """Of each run with incidents, what happened to them."""
     late: bool = False
     """The machine did not keep pace: passes were left out, so that incidents opened late."""
+    how: str = ""
+    """On what it was played, and how fast."""
 
 
 def play(
@@ -136,6 +138,7 @@ def play(
         notes=tuple(notes),
         stories=stories,
         late=bool(overdue),
+        how=f"{nodes} nodes ({processes} with an exporter's process), {time_scale:g} times their speed",
     )
 
 

@@ -127,12 +127,10 @@ def show_jobs(runs: Sequence[Run], chain: Chain) -> None:
     )
 
 
-def rows(
-    runs: Sequence[Run], found: Mapping[str, Sequence[Pair]], analyzed: Analyzed, chain: Chain, how: str
-) -> list[Row]:
+def rows(runs: Sequence[Run], found: Mapping[str, Sequence[Pair]], analyzed: Analyzed, chain: Chain) -> list[Row]:
     """For RESULTS.md."""
     users, hours = len({run.user for run in runs}), sum(run.gpu_hours for run in runs)
-    what = f"{len(runs)} recorded runs of {users} users, {hours:,.0f} GPU-hours, {how}"
+    what = f"{len(runs)} recorded runs of {users} users, {hours:,.0f} GPU-hours, {chain.how}"
     return [
         Row(f"{what}: incidents of both under the same rule, opened within two minutes", _incidents(found)),
         Row("the same: seconds between the two openings of an incident", _spread(found)),

@@ -26,7 +26,7 @@ def test_what_is_the_same_has_no_disagreement() -> None:
     analyzed, chain = _analyzed(users, a=(Seen("idle", 2400),)), _chain(users, a=(Seen("idle", 2460),))
     found = compared(RUNS, analyzed, chain)
     assert disagreements(found) == {}
-    figures = [row.figure for row in rows(RUNS, found, analyzed, chain, "here")]
+    figures = [row.figure for row in rows(RUNS, found, analyzed, chain)]
     assert figures[0] == "1 of analyze's 1 (1 idle); 0 of the chain alone; 0 of 2 runs differ"
     assert figures[1] == "median 60, 90 % 60, worst 60"
     assert figures[2].startswith("from the ledger the same, by the dashboard's query from Prometheus the same")
@@ -37,7 +37,7 @@ def test_what_differs_is_counted() -> None:
     chain = _chain({"ada": Usage(7200, 720)}, b=(Seen("uneven", 2400),))
     found = compared(RUNS, analyzed, chain)
     assert sorted(disagreements(found)) == ["a", "b"]
-    figures = [row.figure for row in rows(RUNS, found, analyzed, chain, "here")]
+    figures = [row.figure for row in rows(RUNS, found, analyzed, chain)]
     assert figures[0] == "0 of analyze's 1 (1 idle); 1 of the chain alone; 2 of 2 runs differ"
     assert figures[1] == "-"
     assert "not the same" in figures[2]
