@@ -10,7 +10,7 @@ BIN    := $(VENV)/bin
 STATE  ?= state
 ARGS   ?=
 
-.PHONY: help run dashboards docs images image-arguments test test-gpu soak bench lint type generate check-generated lock format wheels clean
+.PHONY: help run dashboards docs images image-arguments test test-gpu soak bench chaos lint type generate check-generated lock format wheels clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -44,13 +44,20 @@ test: $(VENV)/.test ## every test (ARGS="-k word" for some)
 test-gpu: $(VENV)/.dev ## tests that need a real NVIDIA GPU
 	$(BIN)/pytest -m gpu $(ARGS)
 
-soak: $(VENV)/.test ## the end-to-end scenario at full length, 200,000 scrapes of the exporter, 10,000 terms of two alerters: hours
+soak: $(VENV)/.test ## what takes hours: full-length scenarios, 200,000 scrapes, 24 accelerated hours, 100,000 examples for every parser
 	$(BIN)/pytest -m soak --timeout=0 -s $(ARGS)
 
+# A program of benchmarks/ is a file, or a package, that can be run; 2 is its word for "not on this machine".
+BENCHMARKS = $(shell grep -l '^if __name__' benchmarks/*.py | sed 's,/,.,;s,.py$$,,') benchmarks.box benchmarks.real benchmarks.load
 bench: BENCH = $(if $(filter command environment,$(origin ARGS)),$(ARGS),--quick)
-bench: $(VENV)/.dev ## quick benchmarks (ARGS= for full length and up to 8 GB)
+bench: $(VENV)/.test ## quick benchmarks (ARGS= for full length, hours; its figures go to benchmarks/RESULTS.md)
 	@echo "benchmarks $(if $(BENCH),with $(BENCH); at full length: make bench ARGS=,at full length)"
-	@for script in benchmarks/*.py; do echo "== $$script $(BENCH)"; $(BIN)/python $$script $(BENCH); done
+	@failed=; for program in $(BENCHMARKS); do echo "== $$program $(BENCH)"; \
+		$(BIN)/python -m $$program $(BENCH) || { status=$$?; [ $$status -eq 2 ] || failed="$$failed $$program($$status)"; }; done; \
+	[ -z "$$failed" ] || { echo "failed or fell short:$$failed" >&2; exit 1; }
+
+chaos: $(VENV)/.test ## an hour of accelerated time full of faults against the promises of the design (ARGS=--quick for minutes)
+	$(BIN)/python -m benchmarks.chaos $(ARGS)
 
 lint: $(VENV)/.dev ## ruff, formatting, import contract
 	$(BIN)/ruff check .
