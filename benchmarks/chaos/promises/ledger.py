@@ -18,8 +18,8 @@ def bounds(record: Record, job: JobTruth) -> tuple[float, float]:
     """Least and most GPU-seconds that the ledger may have of a job.
 
     Least: what it certainly held, without a scrape at each end, what the next pass would have brought, and what could
-    not be seen. That is the time in which counters were lost; where nobody could only read them, that of a job which
-    ended meanwhile, as what a counter gained is read afterwards.
+    not be seen. That is the time in which counters were lost; where they could only not be read, that of a job which
+    began or ended meanwhile: what a counter gained between two answers is in the second one.
     """
     until = job.end or record.ended
     unseen = sum(_unseen(record, job, fault, until) for fault in record.faults if fault.blinds_any(job.nodes))
@@ -32,7 +32,8 @@ def bounds(record: Record, job: JobTruth) -> tuple[float, float]:
 
 def _unseen(record: Record, job: JobTruth, fault: Happened, until: float) -> float:
     began, ended = fault.began, fault.ended + recovery(record)
-    if began > until or ended < job.start or not (fault.loses or ended > until):
+    edge = began <= job.start or ended >= until
+    if began > until or ended < job.start or not (fault.loses or edge):
         return 0.0
     return min(ended, until) - max(began, job.start) + 2 * record.interval
 
