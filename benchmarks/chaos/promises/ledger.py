@@ -25,7 +25,8 @@ def bounds(record: Record, job: JobTruth) -> tuple[float, float]:
     unseen = sum(_unseen(record, job, fault, until) for fault in record.faults if fault.blinds_any(job.nodes))
     late = 0.0 if job.end is not None and job.end < record.calm else 2 * record.pass_interval + record.interval
     slack = 3 * record.interval + 2.0
-    least = job.gpus * (job.seen - job.start - unseen - late - slack)
+    # Of a job that was there before the alerters the first pass is the beginning.
+    least = job.gpus * (job.seen - max(job.start, record.began) - unseen - late - slack)
     most = job.gpus * (until - job.start + slack)
     return max(0.0, least), most
 
