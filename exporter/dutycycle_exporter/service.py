@@ -23,9 +23,9 @@ _STALE_TURNS = 3
 """Sample intervals without a snapshot after which its readings are no longer shown."""
 _SHORTEST_STALE = 2.0
 _PCI_EVERY = 60.0
-# The library that this process tree can load does not fit the driver: another process does not help, another mount
-# does.
-_NEEDS_RESTART = frozenset({"lib_rm_version_mismatch"})
+# Another child does not help. Either the library that this process tree can load does not fit the driver, but another
+# mount would; or the children are of another version than this process, whose package was replaced under it.
+_NEEDS_RESTART = frozenset({"lib_rm_version_mismatch", "garbled"})
 _RESTART_AFTER = 120.0
 
 

@@ -259,11 +259,13 @@ def test_health_does_not_fail_where_a_restart_would_not_help(page, reason):
     assert page.service.unhealthy() == ""
 
 
-def test_a_library_that_does_not_fit_the_driver_fails_health_after_a_while_and_until_it_fits(page):
-    page.service.on_loss("lib_rm_version_mismatch", "restart the container")
+@pytest.mark.parametrize("reason", ["lib_rm_version_mismatch", "garbled"])
+def test_what_another_child_does_not_help_fails_health_after_a_while_and_until_it_fits(page, reason):
+    """A library that is not the driver's, and children of another version than the exporter itself."""
+    page.service.on_loss(reason, "restart the container")
     assert page.service.unhealthy() == ""
     page.clock.advance(200)
-    page.service.on_loss("lib_rm_version_mismatch", "restart the container")
+    page.service.on_loss(reason, "restart the container")
     assert page.service.unhealthy() == "restart the container"
     page.snapshot()
     assert page.service.unhealthy() == ""
