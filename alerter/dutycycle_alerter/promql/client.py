@@ -59,6 +59,10 @@ class Client:
         """
         return self._ask(query, at, within, lambda body: decode_matrix(body, labels, self._known))
 
+    def turn(self) -> None:
+        """All has been asked that is asked again and again: series that did not come are let go."""
+        self._known.turn()
+
     def close(self) -> None:
         """Close every connection. The client may be used again."""
         with self._lock:

@@ -25,6 +25,7 @@ from dutycycle_alerter.promql.answers import Keys, Matrix, Vector
 _MOST_WARNINGS = 10
 _MESSAGE = 300
 _MOST_KEYS = 2**21
+_FEW_TEXTS = 10_000
 _BROKEN = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
@@ -90,14 +91,27 @@ _FAILURE = msgspec.json.Decoder(Failure)
 class KnownSeries:
     """The series of earlier answers, so that the same ones are not decoded again. Safe to use from several threads.
 
-    A text is one object however often it comes.
+    A text is one object however often it comes. Whoever asks the same again and again tells by `turn` when a round is
+    over: what two rounds did not ask for is let go, as with every job that comes or goes each answer is another one.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._keys: OrderedDict[tuple[tuple[str, ...], bytes], Keys] = OrderedDict()
+        """The one that was asked for last is the last."""
         self._size = 0
         self._texts: dict[str, str] = {}
+        self._asked: set[tuple[tuple[str, ...], bytes]] = set()
+        self._asked_before: set[tuple[tuple[str, ...], bytes]] = set()
+
+    def turn(self) -> None:
+        """A round of questions is over."""
+        with self._lock:
+            for seen in self._keys.keys() - self._asked - self._asked_before:
+                self._size -= len(self._keys.pop(seen))
+            self._asked, self._asked_before = set(), self._asked
+            if len(self._texts) > max(_FEW_TEXTS, 2 * self._size):
+                self._texts.clear()
 
     def of(self, metrics: list[Raw], labels: tuple[str, ...]) -> Keys:
         """The values of the labels for each series; the same list again for the same series. Raises what the decoder
@@ -106,6 +120,7 @@ class KnownSeries:
         # One JSON object after the other: two lists of series never make the same bytes.
         seen = labels, blake2b(b"".join(metrics), digest_size=16).digest()
         with self._lock:
+            self._asked.add(seen)
             known = self._keys.get(seen)
             if known is not None:
                 self._keys.move_to_end(seen)
@@ -120,7 +135,9 @@ class KnownSeries:
             self._size += len(keys) - len(self._keys.pop(seen, ()))
             self._keys[seen] = keys
             while self._size > _MOST_KEYS and len(self._keys) > 1:
-                self._size -= len(self._keys.popitem(last=False)[1])
+                oldest, gone = self._keys.popitem(last=False)
+                self._size -= len(gone)
+                self._asked.discard(oldest)
         return keys
 
 

@@ -313,6 +313,26 @@ def test_the_same_series_have_the_same_keys_whatever_their_values() -> None:
     assert decode_vector(json.dumps(vector(GOOD)).encode(), ("gpu",), known).keys == [("0",)]
 
 
+def test_series_that_two_rounds_did_not_ask_for_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With every job that comes or goes the answers are others: they must not add up."""
+    monkeypatch.setattr(decode, "_FEW_TEXTS", 4)
+    known = KnownSeries()
+    lasting = json.dumps(vector(GOOD)).encode()
+    first = decode_vector(lasting, ("node",), known).keys
+    for job in range(100):
+        passing = {"metric": {"workload": f"slurm/{job}"}, "value": [1, "1"]}
+        assert decode_vector(json.dumps(vector(passing)).encode(), ("workload",), known).keys == [(f"slurm/{job}",)]
+        assert decode_vector(lasting, ("node",), known).keys is first
+        known.turn()
+        assert len(known._keys) == known._size <= 3
+        assert len(known._texts) <= 8
+    for _ in range(2):
+        known.turn()
+    assert known._keys == {}
+    assert known._size == 0
+    assert decode_vector(lasting, ("node",), known).keys == first
+
+
 def test_known_series_are_forgotten_before_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decode, "_MOST_KEYS", 10)
     known = KnownSeries()

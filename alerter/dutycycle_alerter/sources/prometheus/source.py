@@ -100,6 +100,8 @@ class PrometheusSource:
                 self._accounted_until = until
                 return
             self._last_success, self._error = at, ""
+            if self._client is not None:
+                self._client.turn()
             yield replace(read.evidence, accounted_from=known)
             self._accounted_until = read.evidence.accounted_until
             self._identity.committed(read.jobs)
