@@ -70,7 +70,7 @@ def _lacking(file: Path) -> str:
     if not file.exists():
         return f"no recording of real runs at {file}"
     prometheus = shutil.which("prometheus", path=f"{BIN}:/usr/bin:/usr/local/bin")
-    return "" if prometheus else "no Prometheus beside the interpreter or in the path (make deps)"
+    return "" if prometheus else "no Prometheus beside the interpreter or in the path (make test installs it)"
 
 
 def _run(options: argparse.Namespace, directory: Path) -> int:
