@@ -7,7 +7,8 @@
 
 `report` prints the rows as a table and writes them into benchmarks/RESULTS.md, where a row of the same machine, command
 and subject takes the place of the older one. Nothing is written with `--quick` (its figures say little) or
-`--no-record`. A machine is one letter there, and what it is stands at the top of the file.
+`--no-record`. A machine is one letter there, and what it is stands at the top of the file. So that the next run's row
+finds the older one, a subject has no counts in it: those belong to the figure.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -34,6 +35,8 @@ from rich.table import Table
 FILE = Path(__file__).resolve().parent / "RESULTS.md"
 HEADER = ("date", "machine", "versions", "what", "figure", "by")
 SECTIONS = ("Measured figures", "Fleet in a box", "Real runs", "Chaos", "Soak", "Fuzz", "On real GPUs")
+_WHERE = ("--resume", "--keep", "--out", "--judge")
+_AGAIN = ("--no-record", "--score", "--late", "--show")
 _MACHINE = re.compile(r"^Machine ([A-Z]): (.+)$", re.MULTILINE)
 
 
@@ -41,13 +44,14 @@ _MACHINE = re.compile(r"^Machine ([A-Z]): (.+)$", re.MULTILINE)
 class Row:
     """One finding: what was measured, the figure in words with its unit, and what measured it (this program, if empty).
 
-    `versions` are those of the parts that the figure depends on, ours apart.
+    `versions` are those of the parts that the figure depends on; `ours` is that of Dutycycle, if not today's.
     """
 
     what: str
     figure: str
     by: str = ""
     versions: str = ""
+    ours: str = ""
 
 
 class ResultsError(Exception):
@@ -65,7 +69,7 @@ def arguments(parser: argparse.ArgumentParser, *, quick: bool = True) -> None:
 
 def report(rows: Sequence[Row], options: argparse.Namespace, *, section: str = SECTIONS[0]) -> None:
     """Print the rows, and write them into RESULTS.md unless the command line says otherwise. Raises ResultsError."""
-    rows = [Row(row.what, row.figure, row.by or f"`{program()}`", row.versions) for row in rows]
+    rows = [replace(row, by=row.by or f"`{program()}`") for row in rows]
     show(("what", "figure"), [(row.what, row.figure) for row in rows])
     if not (getattr(options, "quick", False) or options.no_record):
         record(rows, section=section)
@@ -85,19 +89,22 @@ def show(header: Sequence[str], rows: Iterable[Sequence[object]], *, title: str 
 def record(rows: Iterable[Row], *, section: str = SECTIONS[0], file: Path = FILE, machine: str = "") -> None:
     """Write rows of today into the section's table. `machine` describes another one than this. Raises ResultsError."""
     machine = machine or describe_machine()
-    today = datetime.now(UTC).strftime("%Y-%m-%d")
+    today, own = datetime.now(UTC).strftime("%Y-%m-%d"), ours()
     try:
         with _locked(file.parent):
             text, letter = _with_machine(file.read_text(), machine)
             for row in rows:
-                text = _with_row(text, section, (today, letter, row.versions, row.what, row.figure, row.by), file)
+                known = ", ".join(filter(None, (row.versions, row.ours or own)))
+                text = _with_row(text, section, (today, letter, known, row.what, row.figure, row.by), file)
             _replace(file, text)
     except OSError as error:
         raise ResultsError(f"{file}: {error.strerror}") from error
 
 
 def program() -> str:
-    """How this program was started, as a reader would start it: without the interpreter's options and --no-record."""
+    """How this program was started, as a reader would start it: without the interpreter's options, and without those
+    that only say where things are kept, or that show again what was played before.
+    """
     words = iter(sys.orig_argv[1:])
     for word in words:
         if word == "-m":
@@ -111,7 +118,24 @@ def program() -> str:
             break
     else:
         shown = "python"
-    return " ".join((shown, *(word for word in words if word != "--no-record")))
+    return " ".join((shown, *_telling(words)))
+
+
+def _telling(words: Iterator[str]) -> Iterator[str]:
+    """A command's words that another machine's reader can use; of a path elsewhere the name alone."""
+    for word in words:
+        option, equals, value = word.partition("=")
+        if option in _WHERE and not equals:
+            next(words, None)
+        elif option not in _AGAIN and option not in _WHERE:
+            yield f"{option}={_name(value)}" if equals else _name(word)
+
+
+def _name(word: str) -> str:
+    path, root = Path(word), FILE.parent.parent
+    if not path.is_absolute():
+        return word
+    return str(path.relative_to(root)) if path.is_relative_to(root) else path.name
 
 
 def _module(name: str) -> str:
@@ -129,6 +153,23 @@ def versions(*distributions: str) -> str:
         except PackageNotFoundError:
             continue
     return ", ".join(found)
+
+
+def ours() -> str:
+    """Dutycycle's own: the commit, and whether anything was changed since; where there is no git, the version."""
+    root = FILE.parent.parent
+    try:
+        commit = _git("-C", str(root), "describe", "--always", "--exclude=*")
+        # The rows of the runs before are no change of what is measured.
+        changed = _git("-C", str(root), "status", "--porcelain", "-uno", "--", ".", f":!{FILE.relative_to(root)}")
+    except (OSError, subprocess.SubprocessError):
+        return versions("dutycycle")
+    return f"dutycycle {commit}{'-dirty' if changed else ''}"
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], capture_output=True, text=True, timeout=30, check=True)
+    return done.stdout.strip()
 
 
 def command_version(command: str, argument: str = "--version") -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
-from benchmarks.results import FILE, ResultsError, Row, arguments, describe_machine, program, record, report
+from benchmarks.results import FILE, ResultsError, Row, arguments, describe_machine, ours, program, record, report
 
 PAGE = """# Measured figures
 
@@ -45,7 +46,7 @@ def lines(file: Path, word: str) -> list[str]:
 def test_a_new_row_ends_its_section_s_table(page: Path) -> None:
     record([Row("a query", "7 ms", "`q`", "Prometheus 2.42.0")], file=page, machine="a big one")
     before, after = page.read_text().split("## On real GPUs")
-    assert before.rstrip().endswith("| A | Prometheus 2.42.0 | a query | 7 ms | `q` |")
+    assert before.rstrip().endswith(f"| A | Prometheus 2.42.0, {ours()} | a query | 7 ms | `q` |")
     assert after == PAGE.split("## On real GPUs")[1]
 
 
@@ -88,6 +89,17 @@ def test_a_section_nobody_knows_is_refused_and_nothing_is_written(page: Path) ->
     with pytest.raises(ResultsError, match=r"no section 'Chaso': one of .*Chaos"):
         record([Row("a", "b", "`c`")], section="Chaso", file=page, machine="a big one")
     assert page.read_text() == PAGE
+
+
+def test_a_row_says_what_of_ours_was_measured(page: Path) -> None:
+    record([Row("old", "1", "`q`"), Row("older", "1", "`q`", ours="dutycycle 1234567")], file=page, machine="a big one")
+    assert [line.split(" | ")[2] for line in lines(page, "`q`")] == [ours(), "dutycycle 1234567"]
+    assert ours().startswith("dutycycle ")
+
+
+def test_without_git_the_version_that_is_installed_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert ours() == f"dutycycle {version('dutycycle')}"
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -133,6 +145,15 @@ def test_the_machine_is_described_by_what_it_has() -> None:
         (["python3", "-m", "benchmarks.alerter", "--only", "canned"], "benchmarks/alerter.py --only canned"),
         (["python3", "-W", "error", "-m", "benchmarks.box"], "python -m benchmarks.box"),
         (["python3", "-m", "benchmarks.box", "--no-record"], "python -m benchmarks.box"),
+        (["python3", "-m", "benchmarks.box", "--resume", "/home/ada/runs", "--score"], "python -m benchmarks.box"),
+        (
+            ["python3", "-m", "benchmarks.real", "--keep=/home/ada", "--nodes", "8"],
+            "python -m benchmarks.real --nodes 8",
+        ),
+        (
+            ["python3", "-m", "benchmarks.box", "--parameters", "/home/ada/own.toml", "--late"],
+            "python -m benchmarks.box --parameters own.toml",
+        ),
     ],
 )
 def test_a_program_is_named_as_a_reader_starts_it(
