@@ -23,11 +23,11 @@ def faults(parameters: Faults, jobs: Sequence[Job], length: float, random: np.ra
 
 
 def _heat(jobs: Sequence[Job]) -> list[Fault]:
-    """A job whose first GPU is too hot says so in its own parameters."""
+    """A job whose first GPU is too hot says so in its own parameters; it is so once it computes."""
     return [
-        Fault(job.gpus[0], job.start, "thermal", job.parameters["thermal"], job.end)
+        Fault(job.gpus[0], begin, "thermal", job.parameters["thermal"], job.end)
         for job in jobs
-        if "thermal" in job.parameters
+        if "thermal" in job.parameters and (begin := job.start + job.parameters["start_up"]) < job.end
     ]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tests.fakes.cgroup import Use
-from tests.fakes.nvml import Load
+from tests.fakes.nvml import SAMPLE_PERIOD, Load
 
 Gpu = tuple[str, int]
 """A GPU by its node's name and NVML's index there."""
@@ -43,6 +43,9 @@ class Job:
 
     model: str = "H100"
     """Of its GPUs: a name of tests.fakes.nvml.models."""
+
+    sample_period: float = SAMPLE_PERIOD
+    """Seconds between their driver's samples of utilization, which bound the shortest gap that can be seen."""
 
     @property
     def workload(self) -> str:
@@ -147,6 +150,12 @@ class Scenario:
 
     models: Mapping[str, str] = field(default_factory=dict)
     """By node, the model of its GPUs (a name of tests.fakes.nvml.models); H100 where none is named."""
+
+    sample_period: float = SAMPLE_PERIOD
+    """Seconds between the drivers' samples of utilization."""
+
+    full: float = 1.0
+    """The highest utilization that a driver reports: some say 99 % of a GPU that is never idle."""
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,10 @@ class Fleet(_Section):
     kubernetes: Share
     """Of the nodes, those that Kubernetes has; the others are Slurm's."""
     hours: Positive
+    sample_period: Positive
+    """Seconds between two samples of a driver's utilization."""
+    full: Share
+    """The highest utilization that a driver reports."""
 
 
 class Arrivals(_Section):

@@ -16,11 +16,11 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from . import planned, workload
+from . import plan_table, workload
 from .faults import faults
 from .mechanisms import simulate
 from .model import Gpu, Job, Scenario
-from .parameters import DEFAULT, Parameters, ParametersError, load
+from .parameters import DEFAULT, Fleet, Parameters, ParametersError, load
 from .placing import Pool
 from .workload import HOUR, Request
 
@@ -48,7 +48,7 @@ def plan(parameters: Parameters, seed: int) -> Scenario:
         key=lambda one: (one[0], one[1].at, one[2]),
     )
     jobs = tuple(
-        _job(FIRST_JOB + number, request, start, gpus, kind, length)
+        _job(FIRST_JOB + number, request, start, gpus, kind, parameters.fleet)
         for number, (start, request, gpus, kind) in enumerate(placed)
     )
     models = {node: model for (_, model), pool in pools.items() for node in pool.nodes}
@@ -61,6 +61,8 @@ def plan(parameters: Parameters, seed: int) -> Scenario:
         faults(parameters.faults, jobs, length, random),
         parameters.name,
         models,
+        parameters.fleet.sample_period,
+        parameters.fleet.full,
     )
 
 
@@ -94,7 +96,7 @@ def _pool_of(request: Request, pools: Mapping[tuple[str, str], Pool], parameters
 
 
 def _job(
-    number: int, request: Request, start: float, gpus: tuple[Gpu, ...], kind: tuple[str, str], length: float
+    number: int, request: Request, start: float, gpus: tuple[Gpu, ...], kind: tuple[str, str], fleet: Fleet
 ) -> Job:
     scheduler, model = kind
     nodes = len({node for node, _ in gpus})
@@ -108,11 +110,12 @@ def _job(
         request.mixed,
         request.seed,
         start,
-        min(length, start + request.seconds),
+        min(fleet.hours * HOUR, start + request.seconds),
         gpus,
         scheduler,
         max(1, request.cores_per_gpu * request.gpus // nodes),
         model,
+        fleet.sample_period,
     )
 
 
@@ -136,7 +139,7 @@ def main(arguments: list[str] | None = None) -> int:
     console = Console(stderr=True)
     tracked = track(scenario.jobs, "playing jobs", console=console, transient=True, disable=not console.is_terminal)
     truths = ((job, simulate(job).truth) for job in tracked)
-    for line in planned.jobs(truths) if options.jobs else planned.table(scenario, truths):
+    for line in plan_table.jobs(truths) if options.jobs else plan_table.table(scenario, truths):
         print(line)
     return 0
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tests.fakes.cgroup import Use
 
-from .scene import GIB, SPINNING, Held, Kernels, Scene, Stretch, still
+from .scene import GIB, Held, Kernels, Scene, Stretch, still
 from .training import Training
 
 
@@ -93,16 +93,20 @@ class KeepAlive:
 @dataclass(frozen=True)
 class Hang(Training):
     """Training whose collective never returns after `lives` of its time: all ranks spin, at hardly more than idle
-    power, and the links are silent. `gives_up` seconds later the process is ended, as NCCL's watchdog does.
+    power, and the links are silent. `gives_up` seconds later the process is ended, as NCCL's watchdog does. What its
+    kernels do meanwhile depends on the collective: few blocks that poll or many, in registers or in memory.
     """
 
     lives: float
     gives_up: float
+    hung_power: float
+    hung_sm: float
+    hung_dram: float
 
     def play(self, scene: Scene) -> Sequence[Stretch]:
         lived = scene.length * self.lives
         hung = min(self.gives_up, scene.length - lived)
-        held = Held(replace(SPINNING, power=0.04), self.memory)
+        held = Held(Kernels(self.hung_power, self.hung_sm, 0.0, self.hung_dram), self.memory)
         use = Use(min(scene.cpu_limit, scene.gpus / scene.nodes), memory=8 * GIB)
         stood = still(scene, hung, "hang", held, level=1.0, use=use, link_bytes=1e4)
         left = scene.length - lived - hung

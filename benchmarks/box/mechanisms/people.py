@@ -17,7 +17,8 @@ from .track import Track, code
 class Notebook:
     """Cells of `cell` seconds on average (exponential), in which kernels are resident for `level`, and after each a
     think time of at least `think` seconds with a Pareto tail of `tail`. After `leaves` of the time the person goes, and
-    the kernel stays. `context`: the notebook holds the GPU while nobody computes; a shell does not.
+    the kernel stays, with `left_cores` busy for what it still does: a progress bar, a thread that polls. `context`: the
+    notebook holds the GPU while nobody computes; a shell does not.
     """
 
     cell: float
@@ -28,6 +29,7 @@ class Notebook:
     context: float
     memory: float
     cores: float
+    left_cores: float
     power: float
     sm: float
     tensor: float
@@ -47,9 +49,8 @@ class Notebook:
             stays = held if self.context >= 0.5 else EMPTY
             gone = ("idle notebook",) if self.context >= 0.5 else ("no process",)
             blame = {"person": gone}
-            found.append(
-                still(scene, scene.length - there, "person", stays, use=Use(0.02, memory=3 * GIB), blame=blame)
-            )
+            use = Use(min(self.left_cores, scene.cpu_limit), memory=3 * GIB)
+            found.append(still(scene, scene.length - there, "person", stays, use=use, blame=blame))
         return found
 
     def _bursts(self, scene: Scene, length: float) -> Track:

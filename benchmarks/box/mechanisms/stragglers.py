@@ -25,18 +25,17 @@ class SlowRank(Training):
 
 @dataclass(frozen=True)
 class HotRank(SlowRank):
-    """One GPU is too hot, and its clocks are held down by the hardware for a share of the time (see the scenario's
-    faults): the first one, so that the fault is where the straggler is.
+    """One GPU is too hot, and its clocks are held down by the hardware for `thermal` of the time (see the scenario's
+    faults), in which it takes `slowness` times as long: the first one, so that the fault is where the straggler is.
     """
 
     thermal: float
-    """The share of the time."""
 
     blame: ClassVar[Blame] = {"collective": ("throttling",)}
 
     def slow(self, scene: Scene) -> tuple[float, ...]:
         first, *others = Training.slow(self, scene)
-        return (first * self.slowness, *others)
+        return (first * (1 + self.thermal * (self.slowness - 1)), *others)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,9 @@ class Training:
     prefetch: float
     decode_load: float
     read_load: float
+    seen: float
+    """Share of the waits for storage that I/O pressure counts: a local disk's all, those for a network few or none."""
+
     sigma: float
     epoch: float
     """Seconds of an epoch, were it fed."""
@@ -176,9 +179,10 @@ def _use(training: Training, scene: Scene, node: int, loop: Loop, run: Run, star
     seconds = end - start
     crowding = max(1.0, (workers + training.main * len(ranks)) / scene.cpu_limit)
     decoding = float(run.loading.decode[ranks, steps].sum()) / seconds
-    reading = float(run.loading.read[ranks, steps].sum()) / seconds / workers
+    reading = float(run.loading.read[ranks, steps].sum()) / seconds / workers * training.seen
     cores = min(scene.cpu_limit, decoding / crowding + training.main * len(ranks))
     stalled = loop.loader.stall / (loop.loader.stall + loop.loader.stall_every) if loop.loader.stall > 0 else 0.0
+    stalled *= training.seen
     return Use(
         cpu_cores=cores,
         io_pressure=min(0.99, 1 - (1 - somebody_waits(workers, reading)) * (1 - stalled)),

@@ -55,15 +55,16 @@ class Died(Training):
 @dataclass(frozen=True)
 class Deadlock(Training):
     """Training that stands still for good after `lives` of its time: everybody waits on the host for somebody, and the
-    processes hold their memory.
+    processes hold their memory. Each keeps `spins` cores busy: hardly any where it sleeps, a whole one where it polls.
     """
 
     lives: float
+    spins: float
 
     def play(self, scene: Scene) -> Sequence[Stretch]:
         lived = scene.length * self.lives
         held = Held(_AT_REST, self.memory)
-        use = Use(0.1 * scene.gpus / scene.nodes, memory=8 * GIB)
+        use = Use(min(scene.cpu_limit, self.spins * scene.gpus / scene.nodes), memory=8 * GIB)
         return [*super().play(scene.lasting(lived)), still(scene, scene.length - lived, "hang", held, use=use)]
 
 

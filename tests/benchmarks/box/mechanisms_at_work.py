@@ -19,6 +19,7 @@ TRAINING: Mapping[str, float] = {
     "prefetch": 2,
     "decode_load": 0.3,
     "read_load": 0.01,
+    "seen": 1.0,
     "sigma": 0.0,
     "epoch": 1e9,
     "cached": 0.0,
@@ -41,6 +42,9 @@ TRAINING: Mapping[str, float] = {
     "tensor": 0.4,
     "dram": 0.4,
 }
+STANDING: Mapping[str, float] = {"hung_power": 0.04, "hung_sm": 0.09, "hung_dram": 0.004, "spins": 0.1}
+"""What training does once it stands still for good."""
+
 KERNELS: Mapping[str, float] = {"power": 0.5, "sm": 0.6, "tensor": 0.2, "dram": 0.3}
 PERSON: Mapping[str, float] = {
     "cell": 60,
@@ -51,6 +55,7 @@ PERSON: Mapping[str, float] = {
     "context": 1,
     "memory": 10,
     "cores": 0.2,
+    "left_cores": 0.02,
     **KERNELS,
 }
 SERVER: Mapping[str, float] = {
@@ -89,7 +94,8 @@ def job(
 ) -> Job:
     """A job that trains unless it is said otherwise; what it trains with is TRAINING but for `parameters`."""
     known = registry.names(model)
-    drawn = {name: value for name, value in TRAINING.items() if name in known} if "compute" in known else {}
+    usual = {**TRAINING, **STANDING} if "compute" in known else {}
+    drawn = {name: value for name, value in usual.items() if name in known}
     return Job(
         10_001,
         "ana",

@@ -13,7 +13,9 @@ from benchmarks.box.mechanisms import loop as looping
 from benchmarks.box.mechanisms import registry, simulate
 from benchmarks.box.mechanisms.loader import Loader
 from benchmarks.box.mechanisms.loop import Loop
+from benchmarks.box.mechanisms.playing import play
 from benchmarks.box.mechanisms.track import ACTIVITIES, code
+from benchmarks.box.mechanisms.truth.figures import figures
 from benchmarks.box.model import Job, Simulated
 from benchmarks.box.parameters import load
 
@@ -216,6 +218,33 @@ def test_a_person_who_left_leaves_the_kernel_and_its_memory() -> None:
     assert left.at == pytest.approx(3600)
     assert left.loads[0].pattern.busy(10_000) == 0
     assert left.loads[0].processes[0].memory == 10 * 2**30
+
+
+@pytest.mark.parametrize("waits", [{"read_load": 4.0}, {"stall": 60.0, "stall_every": 60.0}])
+def test_waits_for_a_network_stop_the_steps_as_those_for_a_disk_do_and_no_pressure_shows_them(
+    waits: dict[str, float],
+) -> None:
+    disk, network = (simulate(job(**waits, seen=seen)) for seen in (1.0, 0.0))
+    assert disk.truth.spent == network.truth.spent
+    assert disk.course[-1].hosts[0].io_pressure > 0.4
+    assert network.course[-1].hosts[0].io_pressure == 0
+
+
+def test_a_gap_shorter_than_a_drivers_sample_is_none() -> None:
+    one = job(minutes=60, start_up=1e-6, host=0.35)
+    short, long = (figures(play(one), one.cpu_limit, sample).gaps[0, -1] for sample in (0.1, 0.4))
+    assert short > 0.15 * 3600
+    assert long < 0.01 * 3600
+
+
+def test_a_rank_is_slow_for_as_long_as_its_clocks_are_held_down() -> None:
+    one = job("hot rank", gpus=2, start_up=1e-6, slowness=5.0, thermal=0.5)
+    assert sorted(utilization(simulate(one), one)) == pytest.approx([1 / 3, 1.0], abs=0.01)
+
+
+def test_a_kernel_that_was_left_may_keep_cores_busy() -> None:
+    left = {**PERSON, "leaves": 0.25, "left_cores": 1.2}
+    assert simulate(job("person", 240, partition="interactive", **left)).course[-1].hosts[0].cpu_cores == 1.2
 
 
 def test_tiny_steps_are_below_what_samples_show() -> None:

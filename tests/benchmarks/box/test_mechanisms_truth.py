@@ -37,7 +37,7 @@ TOLD = [
     ),
     (
         "one rank is hot",
-        job("hot rank", gpus=4, slowness=3.0, thermal=0.3),
+        job("hot rank", gpus=4, slowness=5.0, thermal=0.5),
         {"uneven": {"throttling"}, "stalled": {"throttling"}},
     ),
     ("two of eight are used", job("over-request", gpus=8, used=0.25), {"partially_idle": {"over-request"}}),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,8 @@ from hypothesis import strategies as st
 from benchmarks.box.distributions import Choices, Uniform, parse
 from benchmarks.box.mechanisms import registry
 from benchmarks.box.parameters import DEFAULT, HELD_OUT, ParametersError, load
+from dutycycle_alerter.rules.causes import MEMORY_BOUND_DRAM, MEMORY_BOUND_TENSOR, PAUSE_SHARE, WORKING_CORES
+from dutycycle_alerter.settings.job_rules import Hung
 
 
 def changed(tmp_path: Path, old: str, new: str) -> Path:
@@ -65,6 +69,42 @@ def test_the_held_out_file_draws_from_elsewhere() -> None:
     shared = ours.keys() & others.keys()
     different = [name for name in shared if ours[name].draws != others[name].draws]
     assert len(different) >= 0.8 * len([name for name in shared if ours[name].draws])
+
+
+def pauses(of: Mapping[str, float]) -> float:
+    return of["stall"] / (of["stall"] + of["stall_every"])
+
+
+HUNG = Hung()
+ACROSS: Mapping[str, tuple[str, Callable[[Mapping[str, float]], float], float]] = {
+    "memory-bound by its memory": ("memory-bound on few multiprocessors", itemgetter("dram"), MEMORY_BOUND_DRAM),
+    "memory-bound by tensor cores": ("memory-bound on few multiprocessors", itemgetter("tensor"), MEMORY_BOUND_TENSOR),
+    "computing on CPUs": ("CPU-only", itemgetter("cores"), WORKING_CORES),
+    "left by its owner": ("forgotten notebook", itemgetter("left_cores"), WORKING_CORES),
+    "pausing": ("shards that are fetched one by one", pauses, PAUSE_SHARE),
+    "spinning": ("keep-alive", itemgetter("level"), HUNG.spinning_at_least),
+    "waiting": ("a kernel now and then", itemgetter("level"), HUNG.idle_below),
+    "spinning at little power": ("hung collective", itemgetter("hung_power"), HUNG.power_share),
+    "looking busy at little power": ("keep-alive", itemgetter("power"), HUNG.power_share),
+    "training at little power": ("small batches", itemgetter("power"), HUNG.power_share),
+    "hung, by its memory": ("hung collective", itemgetter("hung_dram"), HUNG.active_below),
+    "hung, by tensor cores": ("busy with little", itemgetter("tensor"), HUNG.active_below),
+    "without multiprocessors": ("keep-alive", itemgetter("sm"), HUNG.active_below),
+    "with silent links": ("busy with little", lambda of: of["link"] * 1e6, HUNG.link_bytes_below),
+}
+
+
+@pytest.mark.parametrize("name", ACROSS)
+def test_the_held_out_file_draws_on_both_sides_of_each_bound_that_tells_causes(name: str) -> None:
+    recipe, figure, bound = ACROSS[name]
+    random = np.random.default_rng(1)
+    draws = load(HELD_OUT).recipes[recipe].draws
+    drawn = np.array([figure({key: one.draw(random) for key, one in draws.items()}) for _ in range(400)])
+    assert 0.05 < np.mean(drawn < bound) < 0.95
+
+
+def test_the_held_out_file_has_mechanisms_of_its_own() -> None:
+    assert len(load(HELD_OUT).recipes.keys() - load().recipes.keys()) >= 3
 
 
 @given(

@@ -143,7 +143,7 @@ def test_a_hot_rank_is_on_the_gpu_that_is_hot() -> None:
     found = faults(PARAMETERS.faults, hot[:1], 1e5, np.random.default_rng(1))
     thermal = [fault for fault in found if fault.kind == "thermal"]
     assert [(fault.gpu, fault.at, fault.value) for fault in thermal] == [
-        (hot[0].gpus[0], hot[0].start, hot[0].parameters["thermal"])
+        (hot[0].gpus[0], hot[0].start + hot[0].parameters["start_up"], hot[0].parameters["thermal"])
     ]
 
 
@@ -151,6 +151,8 @@ def test_a_plan_of_the_held_out_parameters_is_as_large() -> None:
     scenario = plan(load(HELD_OUT), 17)
     assert len(scenario.jobs) > 500
     assert scenario.parameters == HELD_OUT.name
+    assert (scenario.sample_period, scenario.full) == (0.2, 0.99)
+    assert {job.sample_period for job in scenario.jobs} == {0.2}
     assert sum(job.mixed for job in scenario.jobs) >= 0.2 * len(scenario.jobs)
 
 

@@ -67,6 +67,13 @@ def lognormal(minutes: np.ndarray) -> tuple[float, float]:
     return float(np.median(minutes)), float(np.log(minutes).std())
 
 
+def distance(some: np.ndarray, others: np.ndarray) -> float:
+    """Kolmogorov's and Smirnov's, of durations weighted by themselves: of GPU time rather than of jobs."""
+    at = np.concatenate([some, others])
+    shares = [(one[:, None] * (one[:, None] <= at)).sum(axis=0) / one.sum() for one in (some, others)]
+    return float(np.abs(shares[0] - shares[1]).max())
+
+
 @measured
 def test_durations_are_those_that_were_measured() -> None:
     """Of GPU jobs at a university, and of Weights & Biases runs."""
@@ -92,6 +99,15 @@ def test_durations_are_those_that_were_measured() -> None:
         PARAMETERS.recipes[SHORT].minutes.median,
         PARAMETERS.recipes[SHORT].minutes.sigma,
     )
+    comparable = runs[(runs >= ours.low) & (runs <= ours.high)]
+    random = np.random.default_rng(1)
+    drawn = np.array([ours.draw(random) for _ in range(2000)])
+    # So far apart are two samples of one distribution once in a hundred times, of as many runs as the weights leave.
+    alike = 1.63 * np.sqrt(np.sum(comparable**2)) / np.sum(comparable)
+    assert len(comparable) > 40
+    assert distance(comparable, drawn) < alike
+    # Another tail is told apart: one of the same bounds whose runs are as long as they can be.
+    assert distance(comparable, np.full(100, ours.high)) > alike
 
 
 @measured

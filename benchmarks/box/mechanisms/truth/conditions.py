@@ -38,7 +38,7 @@ class _Held:
 def conditions(job: Job, stretches: Sequence[Stretch]) -> tuple[Condition, ...]:
     """In the order of their beginning."""
     bounds = np.concatenate(([0.0], np.cumsum([stretch.seconds for stretch in stretches])))
-    life = Life(job, stretches, bounds, figures(stretches, job.cpu_limit))
+    life = Life(job, stretches, bounds, figures(stretches, job.cpu_limit, job.sample_period))
     held = [one for rule in RULES.values() if _judges(rule, life) for one in _held(rule, life)]
     found = [condition for one in held if (condition := _condition(one, held, life))]
     found += silence.untold(life, found)

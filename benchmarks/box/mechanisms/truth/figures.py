@@ -9,14 +9,14 @@ import numpy as np
 
 from benchmarks.box.mechanisms.scene import Stretch
 from benchmarks.box.mechanisms.track import Exact, Floats, Track
+from tests.fakes.nvml import SAMPLE_PERIOD
 
 GRID = 30.0
 """Seconds between the instants."""
 
-SAMPLE = 1 / 6
-"""NVML's sample period; a gap is a run of samples of at most 5 %."""
-
 IDLE_SAMPLE = 0.05
+"""An idle gap is a run of a driver's samples of at most 5 %."""
+
 LONGEST_STALL = 30.0
 
 _LINK_WHILE_BUSY = 2e7 * 1024
@@ -56,8 +56,10 @@ class Figures:
         return self.at[round(length / GRID) :]
 
 
-def figures(stretches: Sequence[Stretch], cpu_limit: float) -> Figures:
-    """Of a job that consists of these stretches; `cpu_limit` is in cores on each node."""
+def figures(stretches: Sequence[Stretch], cpu_limit: float, sample: float = SAMPLE_PERIOD) -> Figures:
+    """Of a job that consists of these stretches; `cpu_limit` is in cores on each node, `sample` the sample period of
+    its GPUs' driver.
+    """
     bounds = np.concatenate(([0.0], np.cumsum([stretch.seconds for stretch in stretches])))
     at = np.arange(0.0, bounds[-1] + 1e-6, GRID)
     gpus, nodes = len(stretches[0].tracks), len(stretches[0].hosts)
@@ -88,34 +90,34 @@ def figures(stretches: Sequence[Stretch], cpu_limit: float) -> Figures:
             hosts["cores"][node] += passed * use.cpu_cores / cpu_limit
             hosts["io"][node] += passed * use.io_pressure
             hosts["cpu"][node] += passed * use.cpu_pressure
-    return Figures(at, gaps=_gaps(stretches, at), **sums, **hosts)
+    return Figures(at, gaps=_gaps(stretches, at, sample), **sums, **hosts)
 
 
-def _gaps(stretches: Sequence[Stretch], at: Floats) -> Floats:
+def _gaps(stretches: Sequence[Stretch], at: Floats, sample: float) -> Floats:
     known: dict[tuple[int, ...], Floats] = {}
     rows = []
     for gpu in range(len(stretches[0].tracks)):
         parts = tuple(id(stretch.tracks[gpu]) for stretch in stretches)
         if parts not in known:
-            known[parts] = _gaps_of([stretch.tracks[gpu] for stretch in stretches], at)
+            known[parts] = _gaps_of([stretch.tracks[gpu] for stretch in stretches], at, sample)
         rows.append(known[parts])
     return np.array(rows)
 
 
-def _gaps_of(tracks: Sequence[Track], at: Floats) -> Floats:
+def _gaps_of(tracks: Sequence[Track], at: Floats, sample: float) -> Floats:
     """Seconds in short idle gaps of one GPU up to each instant."""
     whole = Track(
         np.concatenate([one.seconds for one in tracks]),
         np.concatenate([one.doing for one in tracks]),
         np.concatenate([one.level for one in tracks]),
     )
-    edges = np.arange(0.0, whole.length, SAMPLE)
-    idle = np.diff(np.asarray(Exact(whole).busy(edges))) <= IDLE_SAMPLE * SAMPLE
+    edges = np.arange(0.0, whole.length, sample)
+    idle = np.diff(np.asarray(Exact(whole).busy(edges))) <= IDLE_SAMPLE * sample
     turns = np.flatnonzero(np.diff(np.concatenate(([0], idle.astype(np.int8), [0]))))
     begins, ends = turns[::2], turns[1::2]
-    short = (ends - begins) * SAMPLE < LONGEST_STALL
+    short = (ends - begins) * sample < LONGEST_STALL
     marks = np.zeros(len(idle) + 1)
     np.add.at(marks, begins[short], 1.0)
     np.add.at(marks, ends[short], -1.0)
-    seconds = np.concatenate(([0.0], np.cumsum(np.cumsum(marks)[:-1]) * SAMPLE))
+    seconds = np.concatenate(([0.0], np.cumsum(np.cumsum(marks)[:-1]) * sample))
     return np.interp(at, edges[: len(seconds)], seconds[: len(edges)])
