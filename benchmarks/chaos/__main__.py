@@ -21,6 +21,7 @@ from .faults import FAULTS
 from .machines import INTERVAL
 from .play import play
 from .promises import PROMISES, Violation, check, violations
+from .promises.telling import never_judged, what_is_away_is_told
 from .record import Record
 from .schedule import plan
 from .site import missing
@@ -88,7 +89,7 @@ def main() -> int:
         return 2
     length = 60 * given.minutes if given.minutes else _QUICK if given.quick else _HOUR
     calm = 25.0 + _VERDICT / given.time_scale
-    drawn = plan(given.seed, length, calm, only=frozenset(given.only))
+    drawn = plan(given.seed, length, calm, given.time_scale, only=frozenset(given.only))
     directory = Path(tempfile.mkdtemp(prefix="chaos-"))
     began = time.monotonic()
     record = play(
@@ -125,10 +126,12 @@ def _show(record: Record, found: list[Violation], took: float) -> None:
         lasted = sum(one.ended - one.began for one in record.faults if one.name == name)
         happened.add_row(name, str(number), f"{lasted:.0f}")
     console.print(happened)
-    kept = Table("promise", "violations", title=f"{len(found)} violations")
-    for promise, broken in check(record).items():
-        kept.add_row(" ".join((promise.__doc__ or "").split()), str(len(broken)))
+    kept = Table("promise", "occasions", "violations", title=f"{len(found)} violations")
+    for promise, judged in check(record).items():
+        sentence = " ".join((promise.__doc__ or "").split())
+        kept.add_row(sentence, str(len(judged.occasions) or "never asked"), str(len(judged.violations)))
     console.print(kept)
+    console.print(_excused(record))
     for one in found:
         console.print(
             f"{one.at - record.began:8.1f} s  {one.promise}: {one.subject}: {one.evidence}",
@@ -136,6 +139,17 @@ def _show(record: Record, found: list[Violation], took: float) -> None:
             markup=False,
             soft_wrap=True,
         )
+
+
+def _excused(record: Record) -> str:
+    """What the figures do not speak of."""
+    judged = check(record)
+    never = [promise.__name__.replace("_", " ") for promise, one in judged.items() if not one.occasions]
+    untold = never_judged(record, judged[what_is_away_is_told].occasions)
+    stalled = sum(until - since for since, until in record.stalls)
+    said = [f"never asked: {', '.join(never)}"] if never else []
+    said += [f"not judged whether it is told: {', '.join(untold)}"] if untold else []
+    return "; ".join([*said, f"{stalled:.0f} s in which the machine stalled excuse what was late"])
 
 
 def _keep(directory: Path, wanted: Path | None, record: Record, found: list[Violation], console: Console) -> None:
@@ -155,10 +169,11 @@ def _rows(record: Record, found: list[Violation], seed: int) -> list[results.Row
     minutes = (record.ended - record.began) / 60
     what = f"chaos, {minutes:.0f} minutes at {record.time_scale:g} times the pace, seed {seed}"
     sent = sum(1 for one in record.deliveries if one.sent_at is not None)
+    occasions = sum(len(one.occasions) for one in check(record).values())
     figure = (
-        f"{len(found)} violations of {len(PROMISES)} promises in {len(record.faults)} faults of "
-        f"{len({one.name for one in record.faults})} kinds; {len(record.jobs)} jobs, "
-        f"{len(record.incidents)} incidents, {sent} messages"
+        f"{len(found)} violations of {len(PROMISES)} promises on {occasions} occasions, in {len(record.faults)} faults "
+        f"of {len({one.name for one in record.faults})} of {len(FAULTS)} kinds; {len(record.jobs)} jobs, "
+        f"{len(record.incidents)} incidents, {sent} messages; {_excused(record)}"
     )
     return [results.Row(what, figure, versions=results.versions("psycopg", "sqlalchemy"))]
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 EVERY_NODE = "*"
+SAYS = frozenset({"source", "watch", "store", "receiver", "nvml", "kubelet"})
+"""Kinds of what a self-metric has to say; see `Happened`."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,10 @@ class Happened:
 
     `blinds` are nodes of which nobody learns anything meanwhile (EVERY_NODE: of none); `halts` are parts that cannot
     do their work (`evaluation`, `mail`, `slack`, `slurm`, `kubernetes`, `a`, `b`); `says` is what the site itself must
-    say meanwhile: `source:NAME` (the leading alerter's `source_up` is 0), `nvml:NODE` (the exporter's collector failed
-    or is old). `broken` are GPUs or nodes of which a device incident may tell. `loses` tells that counters are lost.
+    say meanwhile: `source:NAME` (the leading alerter's `source_up` is 0), `watch:NAME` (its count of failures grows),
+    `store:REPLICA` (its `store_up` is 0; without a name that of each), `receiver:NAME` (it fails, where a message was
+    due to it), `nvml:NODE` (the exporter's collector failed or is old), `kubelet:NODE` (the same of the kubelet's).
+    `broken` are GPUs or nodes of which a device incident may tell. `loses` tells that counters are lost.
     """
 
     name: str
@@ -75,6 +79,10 @@ class Happened:
     loses: bool = False
     restart_helps: frozenset[str] = frozenset()
     """Exporters of nodes that only a restart of their container would help: their liveness may fail."""
+
+    def __post_init__(self) -> None:
+        if unknown := {said for said in self.says if said.partition(":")[0] not in SAYS}:
+            raise ValueError(f"{self.name}: nobody looks for {sorted(unknown)}")
 
     def blinds_any(self, nodes: frozenset[str]) -> bool:
         return EVERY_NODE in self.blinds or bool(self.blinds & nodes)
@@ -188,6 +196,8 @@ class ExporterPage:
     age: float | None = None
     utilizations: int = 0
     restarts: float = 0.0
+    kubelet: float | None = None
+    """Success of its collector; None where there is none."""
     alive: int = 200
     """Status of its liveness."""
 
@@ -205,6 +215,10 @@ class AlerterPage:
     store: bool = False
     last_pass: float = 0.0
     sources: Mapping[str, float] = field(default_factory=dict)
+    watch_failures: Mapping[str, float] = field(default_factory=dict)
+    """How often a source could not be watched, by its name."""
+    failing: Mapping[str, float] = field(default_factory=dict)
+    """Seconds for which a receiver has failed; 0 where it is well."""
 
 
 @dataclass(frozen=True)

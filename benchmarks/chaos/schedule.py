@@ -7,12 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .faults import FAULTS, Fault
+from .promises.quiet import recovery_at
+from .record import EVERY_NODE
 
 _FIRST = 10.0
 """Wall seconds before the first."""
 _GAP = (4.0, 10.0)
 """Wall seconds between one round of faults and the next."""
 _MOST_AT_ONCE = 3
+_EXPORTERS = ("nvml:", "kubelet:")
+"""What exporters say."""
 _TOGETHER = (0.5, 0.35, 0.15)
 """Chances that a round has one fault, two, three."""
 
@@ -39,6 +43,7 @@ def plan(
     seed: int,
     length: float,
     calm: float,
+    time_scale: float,
     *,
     often: int = 5,
     kinds: Mapping[str, type[Fault]] = FAULTS,
@@ -46,12 +51,14 @@ def plan(
 ) -> Plan:
     """The same for the same arguments. Every `often` rounds there is a calm time of `calm` wall seconds, as long as a
     verdict takes. All kinds have had their turn before one has its second. With `only`, faults of these kinds alone.
+    What has to be told lasts as long as that takes on the clock of `time_scale`, and nothing is in the way of it.
     """
     chance = random.Random(seed)
     names = sorted(only or kinds)
     deck: list[str] = []
     planned: list[Planned] = []
     at, rounds = _FIRST, 0
+    recovery = recovery_at(time_scale)
     while True:
         together = 1 if only else chance.choices(range(1, _MOST_AT_ONCE + 1), _TOGETHER)[0]
         drawn: list[Planned] = []
@@ -60,10 +67,12 @@ def plan(
                 deck = chance.sample(names, len(names))
             fault = kinds[deck.pop()].draw(chance)
             begin = at + (chance.uniform(0, 5) if drawn else 0.0)
-            if any(fault.touches & other.fault.touches for other in drawn):
+            begin = max([begin, *(one.until + recovery for one in planned if _in_the_way(one.fault, fault))])
+            if any(_exclude(fault, other.fault) for other in drawn):
                 deck.insert(0, fault.name)
                 continue
-            drawn.append(Planned(begin, begin + chance.uniform(*fault.lasts), fault))
+            lasts = max(chance.uniform(*fault.lasts), fault.outlasts(time_scale))
+            drawn.append(Planned(begin, begin + lasts, fault))
         end = max(one.until for one in drawn)
         if end > length - calm:
             break
@@ -71,3 +80,16 @@ def plan(
         rounds += 1
         at = end + (calm if rounds % often == 0 else chance.uniform(*_GAP))
     return Plan(length, calm, tuple(sorted(planned, key=lambda one: one.at)))
+
+
+def _exclude(one: Fault, other: Fault) -> bool:
+    """Whether they may not happen at once."""
+    return bool(one.touches & other.touches) or _in_the_way(one, other) or _in_the_way(other, one)
+
+
+def _in_the_way(one: Fault, of: Fault) -> bool:
+    """Whether it could not be seen for the one that the other is told."""
+    hides = bool(of.broken) and bool(EVERY_NODE in one.blinds or one.blinds & of.broken)
+    # Exporters tell it themselves; all else an alerter does.
+    alerters = bool(of.broken) or any(not said.startswith(_EXPORTERS) for said in of.says)
+    return hides or (alerters and "evaluation" in one.halts)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
 import psycopg
+from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from .alerters import Replica
@@ -123,6 +124,8 @@ def exporter_page(machine: Machine) -> ExporterPage:
             page = replace(page, success=_value(line))
         elif 'collector="nvml"' in line and line.startswith("dutycycle_exporter_collector_age_seconds{"):
             page = replace(page, age=_value(line))
+        elif 'collector="kubelet"' in line and line.startswith("dutycycle_exporter_collector_success{"):
+            page = replace(page, kubelet=_value(line))
         elif line.startswith("dutycycle_exporter_child_restarts_total{"):
             page = replace(page, restarts=page.restarts + _value(line))
     return page
@@ -138,9 +141,10 @@ def alerter_page(replica: Replica) -> AlerterPage:
     took = time.monotonic() - began
     if status != 200:
         return AlerterPage(replica.name, at, took, status)
+    families = [one for one in text_string_to_metric_families(text) if one.name.startswith("dutycycle_")]
     samples = {
         (sample.name, sample.labels.get("target", next(iter(sample.labels.values()), ""))): sample.value
-        for family in text_string_to_metric_families(text)
+        for family in families
         if family.name.startswith("dutycycle_alerter_")
         for sample in family.samples
     }
@@ -158,7 +162,25 @@ def alerter_page(replica: Replica) -> AlerterPage:
             for (name, target), value in samples.items()
             if name == "dutycycle_alerter_source_up"
         },
+        watch_failures=_watch_failures(families),
+        failing={
+            sample.labels["receiver"]: sample.value
+            for family in families
+            for sample in family.samples
+            if sample.name == "dutycycle_receiver_failing_seconds"
+        },
     )
+
+
+def _watch_failures(families: Iterable[Metric]) -> dict[str, float]:
+    """By source, whatever was the reason; 0 of one that is watched and never failed."""
+    found: dict[str, float] = {}
+    for sample in (sample for family in families for sample in family.samples):
+        if sample.name in ("dutycycle_alerter_watch_events_total", "dutycycle_alerter_watch_failures_total"):
+            failed = sample.value if sample.name.endswith("failures_total") else 0.0
+            source = sample.labels["source"].partition(" ")[0].partition("/")[0]
+            found[source] = found.get(source, 0.0) + failed
+    return found
 
 
 def _value(line: str) -> float:

@@ -6,6 +6,7 @@ import random
 from abc import ABC, abstractmethod
 from typing import ClassVar, Self
 
+from ..promises.bounds import outlasts
 from ..record import Happened
 from ..site import Site
 
@@ -52,6 +53,10 @@ class Fault(ABC):
     @classmethod
     def sentence(cls) -> str:
         return " ".join((cls.__doc__ or "").split())
+
+    def outlasts(self, time_scale: float) -> float:
+        """Wall seconds that it has to last at least so that one can look often enough whether it is told."""
+        return outlasts(self.says, self.broken, time_scale)
 
     def happened(self, began: float, ended: float) -> Happened:
         """It, as evidence."""

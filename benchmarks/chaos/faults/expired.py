@@ -36,6 +36,7 @@ class MailCertificateExpired(Fault):
     name = "mail-certificate"
     touches = frozenset({"mail"})
     halts = frozenset({"mail"})
+    says = frozenset({"receiver:mail"})
 
     @classmethod
     def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one way

@@ -136,6 +136,7 @@ class KubeletKilled(Fault):
     # After ten minutes of the full-length run whose the GPUs are is unknown.
     blinds = frozenset({POD_NODE})
     halts = frozenset({"kubernetes"})
+    says = frozenset({f"kubelet:{POD_NODE}"})
 
     @classmethod
     def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one
@@ -159,6 +160,7 @@ class KubeletRestarted(KubeletKilled):
 
     name = "kubelet-restarted"
     lasts = (3.0, 4.0)
+    says = frozenset()
 
     def begin(self, site: Site) -> None:
         site.kubelet.stop()

@@ -28,6 +28,8 @@ class _Way:
     blinds: frozenset[str] = frozenset()
     halts: frozenset[str] = frozenset()
     says: frozenset[str] = frozenset()
+    says_refused: frozenset[str] = frozenset()
+    """What is certain to be noticed only where connections are refused at once."""
 
 
 def _scrape(node: str) -> _Way:
@@ -36,7 +38,12 @@ def _scrape(node: str) -> _Way:
 
 def _database(replica: str) -> _Way:
     halts = frozenset({replica, "evaluation"})
-    return _Way(lambda site: site.replicas[replica].database_link, f"database-{replica}", halts=halts)
+    return _Way(
+        lambda site: site.replicas[replica].database_link,
+        f"database-{replica}",
+        halts=halts,
+        says_refused=frozenset({f"store:{replica}"}),
+    )
 
 
 _PROMETHEUS = _Way(
@@ -49,15 +56,40 @@ WAYS: Mapping[str, Mapping[str, _Way]] = {
     "scrape": {node: _scrape(node) for node in MACHINES},
     "prometheus": {"": _PROMETHEUS},
     "database": {replica: _database(replica) for replica in REPLICAS},
-    "mail": {"": _Way(lambda site: site.receivers.mail_link, "mail", halts=frozenset({"mail"}))},
-    "slack": {"": _Way(lambda site: site.receivers.slack_link, "slack", halts=frozenset({"slack"}))},
+    "mail": {
+        "": _Way(
+            lambda site: site.receivers.mail_link,
+            "mail",
+            halts=frozenset({"mail"}),
+            says=frozenset({"receiver:mail"}),
+        )
+    },
+    "slack": {
+        "": _Way(
+            lambda site: site.receivers.slack_link,
+            "slack",
+            halts=frozenset({"slack"}),
+            says=frozenset({"receiver:chat"}),
+        )
+    },
     "slurmrestd": {
         "": _Way(lambda site: site.slurm_link, "slurm", halts=frozenset({"slurm"}), says=frozenset({"source:slurm"}))
     },
-    "kubernetes": {"": _Way(lambda site: site.kubernetes_link, "kubernetes", halts=frozenset({"kubernetes"}))},
+    "kubernetes": {
+        "": _Way(
+            lambda site: site.kubernetes_link,
+            "kubernetes",
+            halts=frozenset({"kubernetes"}),
+            says_refused=frozenset({"watch:kubernetes"}),
+        )
+    },
     "kubelet": {
         "": _Way(
-            lambda site: site.kubelet_link, POD_NODE, blinds=frozenset({POD_NODE}), halts=frozenset({"kubernetes"})
+            lambda site: site.kubelet_link,
+            POD_NODE,
+            blinds=frozenset({POD_NODE}),
+            halts=frozenset({"kubernetes"}),
+            says_refused=frozenset({f"kubelet:{POD_NODE}"}),
         )
     },
 }
@@ -69,12 +101,15 @@ class _OnLink(Fault):
     link: ClassVar[str]
     tells: ClassVar[bool] = True
     """Whether so little comes through that the site has to say so."""
+    refuses: ClassVar[bool] = False
 
     def __init__(self, which: str) -> None:
         self._way = WAYS[self.link][which]
         self.touches = frozenset({self._way.part})
         self.blinds, self.halts = self._way.blinds, self._way.halts
         self.says = self._way.says if self.tells else frozenset()
+        if self.refuses:
+            self.says |= self._way.says_refused
 
     @classmethod
     def draw(cls, chance: random.Random) -> Self:
@@ -91,6 +126,8 @@ class _OnLink(Fault):
 
 
 class _Cut(_OnLink):
+    refuses = True
+
     def spoil(self, link: Link) -> None:
         link.cut()
 

@@ -116,6 +116,7 @@ class LeaderKilled(_OnAlerter):
 
     name = "leader-killed"
     leads = True
+    halts = frozenset({"evaluation"})
 
     def begin(self, site: Site) -> None:
         site.replicas[self._find(site)].program.kill()
@@ -129,6 +130,7 @@ class FollowerKilled(LeaderKilled):
 
     name = "follower-killed"
     leads = False
+    halts = frozenset()
 
 
 class LeaderPaused(_OnAlerter):
@@ -136,6 +138,7 @@ class LeaderPaused(_OnAlerter):
 
     name = "leader-paused"
     leads = True
+    halts = frozenset({"evaluation"})
     lasts = LONGER_THAN_A_LEASE
 
     def begin(self, site: Site) -> None:
@@ -150,6 +153,7 @@ class FollowerPaused(LeaderPaused):
 
     name = "follower-paused"
     leads = False
+    halts = frozenset()
 
 
 class BothAlertersKilled(Fault):

@@ -62,7 +62,7 @@ class DatabaseKilled(Fault):
     name = "database-killed"
     touches = frozenset({"database"})
     halts = frozenset({"evaluation", "database"})
-    says = frozenset({"store"})
+    says = frozenset({"store:"})
 
     @classmethod
     def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one way

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ..record import Record
-from . import answers, incidents, ledger, notifications, store, texts
-from .violation import Violation
+from . import answers, incidents, ledger, notifications, store, telling, texts
+from .violation import Found, Judged, Violation
 
-Promise = Callable[[Record], Iterator[Violation]]
+Promise = Callable[[Record], Iterator[Found]]
 
 PROMISES: tuple[Promise, ...] = (
     incidents.no_incident_is_lost,
@@ -28,7 +28,7 @@ PROMISES: tuple[Promise, ...] = (
     answers.metrics_answer,
     answers.what_failed_is_never_zero,
     answers.liveness_asks_for_restarts_that_help,
-    answers.sources_that_are_away_are_said_to_be,
+    telling.what_is_away_is_told,
     answers.children_are_replaced,
     answers.everything_recovers,
     answers.nothing_ends_by_itself,
@@ -39,15 +39,15 @@ PROMISES: tuple[Promise, ...] = (
 )
 
 
-def check(record: Record) -> dict[Promise, list[Violation]]:
-    """Of each promise, what violates it."""
-    return {promise: list(promise(record)) for promise in PROMISES}
+def check(record: Record) -> dict[Promise, Judged]:
+    """Of each promise, how often it was put to the test and what violates it."""
+    return {promise: Judged.of(promise(record)) for promise in PROMISES}
 
 
 def violations(record: Record) -> list[Violation]:
     """All of them, oldest first."""
-    found = [violation for each in check(record).values() for violation in each]
+    found = [violation for each in check(record).values() for violation in each.violations]
     return sorted(found, key=lambda one: (one.at, one.promise, one.subject))
 
 
-__all__ = ["PROMISES", "Promise", "Violation", "check", "violations"]
+__all__ = ["PROMISES", "Judged", "Promise", "Violation", "check", "violations"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..record import Condition, Happened, JobTruth, Record, StoredEvent
-from .quiet import FOREVER, Span, evaluates, quiet, slack
-from .violation import Violation
+from .bounds import lost_told_after
+from .quiet import FOREVER, Span, evaluates, quiet, recovery, slack
+from .violation import ASKED, Found, Occasion, Violation
 
 _JOBS = "efficiency"
 _OPENS = ("opened", "reopened")
@@ -34,7 +35,7 @@ def _active(record: Record, subject: str, at: float) -> bool:
     return any(since <= at < until for since, until in active_spans(record, subject))
 
 
-def no_incident_is_lost(record: Record) -> Iterator[Violation]:
+def no_incident_is_lost(record: Record) -> Iterator[Found]:
     """What is wrong for long enough, while it can be seen, is told."""
     for job in record.jobs:
         for one in job.conditions:
@@ -42,7 +43,10 @@ def no_incident_is_lost(record: Record) -> Iterator[Violation]:
             for begin, end in quiet(record, lambda fault, job=job: _hides(fault, job), since, one.ends(record.ended)):
                 # Whoever looks back over a window needs all of it to be clear.
                 due = begin + one.window + slack(record)
-                if due <= end and not _active(record, job.subject, due):
+                if due > end:
+                    continue
+                yield ASKED
+                if not _active(record, job.subject, due):
                     text = f"{job.name} was {sorted(one.rules)} for {end - begin:.0f} s in which nothing was in the way"
                     yield Violation("no incident is lost", job.subject, due, text)
 
@@ -51,7 +55,7 @@ def _hides(fault: Happened, job: JobTruth) -> bool:
     return fault.blinds_any(job.nodes) or evaluates(fault)
 
 
-def no_incident_is_made_up(record: Record) -> Iterator[Violation]:
+def no_incident_is_made_up(record: Record) -> Iterator[Found]:
     """Nobody whose job is healthy is accused, and nobody of what is not the case; unknown is never idle."""
     jobs = {job.subject: job for job in record.jobs}
     for event in record.events:
@@ -59,6 +63,7 @@ def no_incident_is_made_up(record: Record) -> Iterator[Violation]:
         if event.kind not in _OPENS or incident.kind != _JOBS:
             continue
         job = jobs.get(incident.subject)
+        yield ASKED
         if job is None:
             yield _made_up(incident.subject, event, f"no such job ran: {incident.rule}")
             continue
@@ -67,7 +72,7 @@ def no_incident_is_made_up(record: Record) -> Iterator[Violation]:
             yield _made_up(
                 job.subject, event, f"{job.name} was well when incident {incident.id} ({incident.rule}) {event.kind}"
             )
-        elif not any(incident.rule in one.rules for one in job.conditions):
+        elif not any(incident.rule in one.rules for one in held):
             rules = sorted(rule for one in held for rule in one.rules)
             yield _made_up(
                 job.subject, event, f"{job.name} is {rules}, and incident {incident.id} says {incident.rule}"
@@ -78,7 +83,7 @@ def _made_up(subject: str, event: StoredEvent, text: str) -> Violation:
     return Violation("no incident is made up", subject, event.at, text)
 
 
-def no_resolution_is_false(record: Record) -> Iterator[Violation]:
+def no_resolution_is_false(record: Record) -> Iterator[Found]:
     """While it goes on, nothing is said to be over; and no job has ended that runs."""
     jobs = {job.subject: job for job in record.jobs}
     for event in record.events:
@@ -86,6 +91,7 @@ def no_resolution_is_false(record: Record) -> Iterator[Violation]:
         job = jobs.get(incident.subject)
         if event.kind != "resolved" or incident.kind != _JOBS or job is None:
             continue
+        yield ASKED
         why = str(event.data.get("resolution") or incident.resolution)
         if why == "ended" and (job.end is None or event.at < job.seen):
             text = f"{job.name} runs, and incident {incident.id} was resolved as ended"
@@ -105,12 +111,15 @@ def _going_on(job: JobTruth, at: float) -> Condition | None:
     return next((one for one in job.conditions if one.since + one.window < at < one.ends(FOREVER)), None)
 
 
-def what_is_over_is_resolved(record: Record) -> Iterator[Violation]:
+def what_is_over_is_resolved(record: Record) -> Iterator[Found]:
     """Once it is over, and that can be seen, the incident is resolved."""
     for job in record.jobs:
         for since, calm in _well(job, record.ended):
             for begin, end in quiet(record, lambda fault, job=job: _hides_end(fault, job), since, calm):
-                if begin + _longest(job) + slack(record) <= end and _active(record, job.subject, end):
+                if begin + _longest(job) + slack(record) > end:
+                    continue
+                yield ASKED
+                if _active(record, job.subject, end):
                     text = f"{job.name} has been well, or over, for {end - since:.0f} s"
                     yield Violation("what is over is resolved", job.subject, end, text)
 
@@ -132,22 +141,29 @@ def _well(job: JobTruth, run: float) -> Iterator[Span]:
             yield until, min(later, default=run)
 
 
-def device_incidents_are_true(record: Record) -> Iterator[Violation]:
+def device_incidents_are_true(record: Record) -> Iterator[Found]:
     """Operators hear of a GPU that is lost, and of nothing that is not the case."""
     for event in record.events:
         incident = record.incident[event.incident]
         if event.kind not in _OPENS or incident.kind in (_JOBS, "report"):
             continue
-        broken = [fault for fault in record.faults if fault.broken & incident.nodes and fault.began <= event.at]
+        yield ASKED
+        late = recovery(record) + slack(record)
+        broken = [
+            fault
+            for fault in record.faults
+            if fault.broken & incident.nodes and fault.began <= event.at <= fault.ended + late
+        ]
         if incident.kind != "gpu_fault" or not broken:
             text = f"incident {incident.id}: {incident.kind}, {incident.rule}"
             yield Violation("no incident is made up", incident.subject, event.at, text)
     for fault in record.faults:
         for node in fault.broken:
-            yield from _lost_is_told(record, node, fault.began, fault.ended)
+            yield from _lost_is_told(record, node, fault)
 
 
-def _lost_is_told(record: Record, node: str, began: float, ended: float) -> Iterator[Violation]:
+def _lost_is_told(record: Record, node: str, fault: Happened) -> Iterator[Found]:
+    began, ended = fault.began, fault.ended
     clear = quiet(
         record, lambda one: (one.blinds_any(frozenset({node})) and not one.broken) or evaluates(one), began, ended
     )
@@ -159,5 +175,8 @@ def _lost_is_told(record: Record, node: str, began: float, ended: float) -> Iter
         and node in record.incident[event.incident].nodes
         and began <= event.at
     ]
-    if any(end - begin > slack(record) for begin, end in clear) and not told:
+    if not any(end - begin > lost_told_after(record.time_scale) for begin, end in clear):
+        return
+    yield Occasion(fault.name)
+    if not told:
         yield Violation("no incident is lost", node, ended, f"a GPU of {node} was lost for {ended - began:.0f} s")

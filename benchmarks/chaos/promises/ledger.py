@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..record import Happened, JobTruth, Record
 from .quiet import recovery
-from .violation import Violation
+from .violation import ASKED, Found, Violation
 
 _ENOUGH = 60.0
 """Measured wall seconds of a GPU from which on a mean says something."""
@@ -39,10 +39,11 @@ def _unseen(record: Record, job: JobTruth, fault: Happened, until: float) -> flo
     return min(ended, until) - max(began, job.start) + 2 * record.interval
 
 
-def measurements_are_true(record: Record) -> Iterator[Violation]:
+def measurements_are_true(record: Record) -> Iterator[Found]:
     """Of the time that was measured as much was busy as truly was; and no more was measured than was held."""
     for job in record.jobs:
         observed, busy = (record.measured or {}).get(job.subject, (0.0, 0.0))
+        yield ASKED
         held = record.ledger.get(job.subject, 0.0)
         if observed > held + job.gpus * (3 * record.interval + 2.0):
             text = f"{job.name}: {observed:.1f} GPU-seconds measured, {held:.1f} held"
@@ -56,10 +57,11 @@ def measurements_are_true(record: Record) -> Iterator[Violation]:
             yield Violation("measurements are true", job.subject, job.end or record.ended, text)
 
 
-def ledger_is_true(record: Record) -> Iterator[Violation]:
+def ledger_is_true(record: Record) -> Iterator[Found]:
     """Every GPU-second of a job is in the ledger once, but for what nobody could see."""
     for job in record.jobs:
         least, most = bounds(record, job)
+        yield ASKED
         found = record.ledger.get(job.subject, 0.0)
         if not least <= found <= most:
             text = f"{job.name}: {found:.1f} GPU-seconds in the ledger, held were {least:.1f} to {most:.1f}"

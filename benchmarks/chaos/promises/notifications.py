@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from ..record import Record, Taken
 from .quiet import during, slack
-from .violation import Violation
+from .violation import ASKED, Found, Violation
 
 _RECEIVERS = ("mail", "chat")
 _SINKS = {"mail": "mail", "chat": "slack"}
@@ -24,7 +24,7 @@ def _due(record: Record, at: float) -> bool:
     return at < record.ended - slack(record) - record.scaled(900.0)
 
 
-def every_change_is_planned(record: Record) -> Iterator[Violation]:
+def every_change_is_planned(record: Record) -> Iterator[Found]:
     """For each opening and each resolution there is a row of the outbox for the operators of each receiver."""
     planned: defaultdict[tuple[int, str, str], int] = defaultdict(int)
     for notice in record.notices:
@@ -37,15 +37,17 @@ def every_change_is_planned(record: Record) -> Iterator[Violation]:
     for (incident, news), times in happened.items():
         for receiver in _RECEIVERS:
             found = planned[incident, receiver, news]
+            yield ASKED
             if found < len(times):
                 subject = record.incident[incident].subject
                 text = f"incident {incident} {news} {len(times)} times, planned for {receiver} {found} times"
                 yield Violation("no notification is lost", subject, times[-1], text)
 
 
-def every_notice_is_sent(record: Record) -> Iterator[Violation]:
+def every_notice_is_sent(record: Record) -> Iterator[Found]:
     """Whatever was to be told is delivered in the end."""
     for notice in record.notices:
+        yield ASKED
         if notice.delivery is None and notice.dropped is None and _due(record, notice.at):
             subject = record.incident[notice.incident].subject
             text = f"notice {notice.id} ({notice.news}, {notice.receiver}) waits still"
@@ -56,25 +58,28 @@ def every_notice_is_sent(record: Record) -> Iterator[Violation]:
             yield Violation("no notification is lost", one.key, one.at, text)
 
 
-def what_is_sent_arrived(record: Record) -> Iterator[Violation]:
+def what_is_sent_arrived(record: Record) -> Iterator[Found]:
     """What the store calls sent was taken by the receiver."""
     keys: defaultdict[str, list[str]] = defaultdict(list)
     for taken in record.taken:
         keys[taken.sink].append(taken.key)
     for one in record.deliveries:
+        if one.sent_at is not None:
+            yield ASKED
         arrived = any(key.startswith(one.mark) for key in keys[_SINKS[one.receiver]])
         if one.sent_at is not None and not arrived:
             text = f"message {one.id} to {one.receiver} is called sent, and never came"
             yield Violation("no notification is lost", one.key, one.sent_at, text)
 
 
-def no_message_comes_twice(record: Record) -> Iterator[Violation]:
+def no_message_comes_twice(record: Record) -> Iterator[Found]:
     """A message comes again only where its acknowledgement may have been lost on the way or could not be kept."""
     found: defaultdict[tuple[str, str, tuple[str, ...]], list[Taken]] = defaultdict(list)
     for taken in record.taken:
         if taken.key:
             found[taken.sink, taken.key, taken.to].append(taken)
     for (sink, key, _), copies in found.items():
+        yield ASKED
         copies.sort(key=lambda one: one.at)
         for first, again in pairwise(copies):
             if not _answer_may_be_lost(record, sink, first.at):

@@ -15,7 +15,12 @@ def recovery(record: Record) -> float:
     """Wall seconds within which everything works again once a fault is over: what starts again and connects anew takes
     its own time, what waits for the next scrape, pass or attempt that of the accelerated clock.
     """
-    return 15.0 + record.scaled(600.0)
+    return recovery_at(record.time_scale)
+
+
+def recovery_at(time_scale: float) -> float:
+    """The same of a run that is yet to be."""
+    return 15.0 + 600.0 / time_scale
 
 
 def slack(record: Record) -> float:

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from ..record import Record, StoredEvent
-from .violation import Violation
+from .violation import ASKED, Found, Violation
 
 _WHILE_ACTIVE = ("rule opened", "rule cleared", "primary changed", "severity changed", "cause found", "snooze expired")
 
 
-def one_active_incident_each(record: Record) -> Iterator[Violation]:
+def one_active_incident_each(record: Record) -> Iterator[Found]:
     """At no time a subject has two active incidents of one class."""
     for look in record.looks:
+        yield ASKED
         for (subject, kind), number in look.active.items():
             if number > 1:
                 yield Violation(
@@ -22,14 +23,16 @@ def one_active_incident_each(record: Record) -> Iterator[Violation]:
                 )
 
 
-def history_is_appended_only(record: Record) -> Iterator[Violation]:
+def history_is_appended_only(record: Record) -> Iterator[Found]:
     """No event is ever changed or taken away."""
+    for _ in record.events:
+        yield ASKED
     for write in record.writes:
         if write.table == "incident_event":
             yield Violation("history is append-only", write.replica, write.at, "an event was changed or deleted")
 
 
-def states_follow_each_other(record: Record) -> Iterator[Violation]:
+def states_follow_each_other(record: Record) -> Iterator[Found]:
     """Opened once; resolved while active, reopened while resolved; and the row agrees with its history."""
     histories: defaultdict[int, list[StoredEvent]] = defaultdict(list)
     for event in record.events:
@@ -37,6 +40,7 @@ def states_follow_each_other(record: Record) -> Iterator[Violation]:
     for incident in record.incidents:
         if incident.kind == "report":
             continue
+        yield ASKED
         active: bool | None = None
         before = 0.0
         for event in histories[incident.id]:
@@ -71,10 +75,11 @@ def _broken(subject: str, at: float, text: str) -> Violation:
     return Violation("states follow each other", subject, at, text)
 
 
-def only_the_leader_writes(record: Record) -> Iterator[Violation]:
+def only_the_leader_writes(record: Record) -> Iterator[Found]:
     """Every write of an evaluator is that of whoever had the lease, in terms that never go back."""
     epoch = 0
     for write in record.writes:
+        yield ASKED
         if write.holder.partition("#")[0] != write.replica:
             text = f"{write.replica} wrote {write.table} while {write.holder} had the lease (epoch {write.epoch})"
             yield Violation("only the leader writes", write.replica, write.at, text)
@@ -88,11 +93,13 @@ def only_the_leader_writes(record: Record) -> Iterator[Violation]:
             yield Violation("only the leader writes", "lease", at, f"the epoch went from {former} back to {later}")
 
 
-def one_says_that_it_leads(record: Record) -> Iterator[Violation]:
+def one_says_that_it_leads(record: Record) -> Iterator[Found]:
     """At no time both alerters say for longer than a lease that they evaluate."""
     leading: dict[str, float] = {}
     since: float | None = None
     for page in record.alerters:
+        if page.status == 200:
+            yield ASKED
         if page.leads:
             leading[page.replica] = page.at
         else:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..record import Record
-from .violation import Violation
+from .violation import ASKED, Found, Violation
 
 
-def secrets_are_kept(record: Record) -> Iterator[Violation]:
+def secrets_are_kept(record: Record) -> Iterator[Found]:
     """No secret is in any log, error, message or page."""
     for path in record.logs:
         text = path.read_text(errors="replace")
+        yield ASKED
         for number, secret in enumerate(record.secrets):
             if secret in text:
                 line = text[: text.index(secret)].count("\n") + 1
@@ -25,13 +26,15 @@ def secrets_are_kept(record: Record) -> Iterator[Violation]:
                 yield Violation("secrets are kept", where, record.ended, f"secret {number}")
 
 
-def untrusted_text_does_nothing(record: Record) -> Iterator[Violation]:
+def untrusted_text_does_nothing(record: Record) -> Iterator[Found]:
     """Names of jobs and users are shown and do nothing: no markup, no mention, no header, no line of a log."""
     for address, text in record.pages:
+        yield ASKED
         for word in record.hostile:
             if "<" in word and word in text:
                 yield Violation("untrusted text does nothing", address, record.ended, f"{word} is in the page as it is")
     for one in record.taken:
+        yield ASKED
         if one.sink == "slack" and "<!channel>" in one.body:
             yield Violation("untrusted text does nothing", one.key, one.at, "everybody is called")
         if any(name.lower() == "bcc" for name, _ in one.headers):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
 
 from benchmarks.chaos.faults import FAULTS
+from benchmarks.chaos.promises import incidents, telling
+from benchmarks.chaos.promises.bounds import LOOK, LOOKS
+from benchmarks.chaos.promises.violation import Occasion
+from benchmarks.chaos.record import AlerterPage, ExporterPage, Record
 from benchmarks.chaos.schedule import Plan, plan
 
-HOUR, CALM = 3600.0, 95.0
+HOUR, CALM, SCALE = 3600.0, 95.0, 60.0
 
 
 def told(made: Plan) -> list[tuple[float, float, str, str]]:
@@ -17,17 +22,17 @@ def told(made: Plan) -> list[tuple[float, float, str, str]]:
 
 
 def test_it_is_the_same_for_the_same_seed_and_another_for_another() -> None:
-    assert told(plan(7, HOUR, CALM)) == told(plan(7, HOUR, CALM))
-    assert told(plan(7, HOUR, CALM)) != told(plan(8, HOUR, CALM))
+    assert told(plan(7, HOUR, CALM, SCALE)) == told(plan(7, HOUR, CALM, SCALE))
+    assert told(plan(7, HOUR, CALM, SCALE)) != told(plan(8, HOUR, CALM, SCALE))
 
 
 def test_an_hour_has_every_kind_of_fault() -> None:
     for seed in range(1, 6):
-        assert {one.fault.name for one in plan(seed, HOUR, CALM).faults} == FAULTS.keys()
+        assert {one.fault.name for one in plan(seed, HOUR, CALM, SCALE).faults} == FAULTS.keys()
 
 
 def test_faults_overlap_and_never_on_the_same_part() -> None:
-    made = plan(1, HOUR, CALM)
+    made = plan(1, HOUR, CALM, SCALE)
     together = [(a, b) for a, b in combinations(made.faults, 2) if a.at < b.until and b.at < a.until]
     assert len(together) > 10
     for a, b in together:
@@ -35,7 +40,7 @@ def test_faults_overlap_and_never_on_the_same_part() -> None:
 
 
 def test_it_leaves_calm_times_and_the_last_one_is_at_the_end() -> None:
-    made = plan(1, HOUR, CALM)
+    made = plan(1, HOUR, CALM, SCALE)
     assert max(one.until for one in made.faults) <= HOUR - CALM
     ends, gaps = 0.0, 0
     for one in made.faults:
@@ -45,7 +50,7 @@ def test_it_leaves_calm_times_and_the_last_one_is_at_the_end() -> None:
 
 
 def test_one_kind_alone_can_be_had() -> None:
-    made = plan(1, 600, CALM, only=frozenset({"leader-paused"}))
+    made = plan(1, 600, CALM, SCALE, only=frozenset({"leader-paused"}))
     assert {one.fault.name for one in made.faults} == {"leader-paused"}
 
 
@@ -58,3 +63,46 @@ def test_every_fault_says_what_it_is_and_whom_it_touches(name: str) -> None:
     assert fault.sentence().endswith(".")
     assert fault.touches
     assert fault.lasts[0] <= fault.lasts[1]
+
+
+def foreseen(made: Plan, time_scale: float) -> Record:
+    """What would be known of it with a look each few seconds and without a message."""
+    looks = [LOOK * number for number in range(int(made.length / LOOK))]
+    scaled = {
+        name: seconds / time_scale for name, seconds in (("interval", 30), ("pass_interval", 120), ("lease", 120))
+    }
+    nodes = ("n1", "n2", "n3", "n4", "k1")
+    well = {"prometheus": 1.0, "slurm": 1.0}
+    return Record(
+        0.0,
+        made.length,
+        time_scale,
+        **scaled,
+        gpus=dict.fromkeys(nodes, 8),
+        faults=tuple(one.fault.happened(one.at, one.until) for one in made.faults),
+        exporters=tuple(ExporterPage(node, at, 0.1, 200, success=1.0, kubelet=1.0) for at in looks for node in nodes),
+        alerters=tuple(
+            AlerterPage(name, at, 0.1, 200, leads=name == "a", sources=well, watch_failures={"kubernetes": 0.0})
+            for at in looks
+            for name in ("a", "b")
+        ),
+    )
+
+
+@pytest.mark.parametrize("time_scale", [40.0, 60.0])
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_what_has_to_be_told_lasts_until_it_was_looked_at_and_nothing_is_in_the_way(
+    seed: int, time_scale: float
+) -> None:
+    record = foreseen(plan(seed, HOUR, CALM, time_scale), time_scale)
+    for fault in record.faults:
+        alone = replace(fault, says=frozenset(said for said in fault.says if not said.startswith("receiver:")))
+        others = tuple(one if one is not fault else alone for one in record.faults)
+        if alone.says:
+            faults = tuple(one if one is alone else replace(one, says=frozenset()) for one in others)
+            asked = telling.what_is_away_is_told(replace(record, faults=faults))
+            looks = [one for one in asked if isinstance(one, Occasion)]
+            assert len(looks) >= LOOKS, (fault.name, fault.began, fault.ended)
+    lost = sum(len(fault.broken) for fault in record.faults)
+    asked = [one for one in incidents.device_incidents_are_true(record) if isinstance(one, Occasion)]
+    assert len(asked) == lost > 0

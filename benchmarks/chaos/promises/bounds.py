@@ -1,0 +1,39 @@
+"""How long after the beginning of a fault the site has to tell of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..alerters import PASS
+from ..machines import INTERVAL
+
+NOTICED = 6.0
+"""Wall seconds after which a question to a part that is away has failed: its time-out, twice."""
+PATIENCE = 5.0
+"""Wall seconds within which a page is to be there: half of what Prometheus waits by default."""
+_KUBELET = 10.0
+"""Wall seconds until the kubelet is asked again and that question's time-out."""
+LOOK = 4.0
+"""Wall seconds between two looks at a page, at the most where it answers slowly."""
+LOOKS = 3
+
+
+def told_after(said: str, time_scale: float) -> float:
+    """Wall seconds after which `said` (see `Happened.says`) is on the page."""
+    kind = said.partition(":")[0]
+    if kind in ("source", "watch"):
+        return NOTICED + (2 * PASS + 120.0) / time_scale
+    if kind == "kubelet":
+        return NOTICED + _KUBELET
+    return NOTICED + PATIENCE
+
+
+def lost_told_after(time_scale: float) -> float:
+    """Wall seconds after which an incident tells of a GPU that is lost."""
+    return NOTICED + (PASS + INTERVAL) / time_scale
+
+
+def outlasts(says: Iterable[str], broken: Iterable[str], time_scale: float) -> float:
+    """Wall seconds that a fault has to last so that it can be looked at often enough whether it is told; 0: any."""
+    bounds = [told_after(said, time_scale) for said in says] + [lost_told_after(time_scale) for _ in broken]
+    return max(bounds) + LOOKS * LOOK if bounds else 0.0

@@ -1,0 +1,99 @@
+"""Whatever is away is asked for by its kind, an outage of which nobody learns is found, and what was never asked is
+told as that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.chaos.promises import check, telling
+from benchmarks.chaos.promises.violation import Judged
+from benchmarks.chaos.record import AlerterPage, ExporterPage, Happened, Record, StoredDelivery
+
+from .evidence import clean
+
+BEGAN, ENDED = 1450.0, 1500.0
+NOT_TOLD = AlerterPage(
+    "a",
+    1490.0,
+    0.1,
+    200,
+    leads=True,
+    store=True,
+    last_pass=1489.0,
+    sources={"prometheus": 1.0, "kubernetes": 1.0},
+    watch_failures={"kubernetes": 2.0},
+    failing={"mail": 0.0},
+)
+BEFORE = replace(NOT_TOLD, at=1400.0)
+WELL = ExporterPage("k1", 1490.0, 0.1, 200, visible=5, success=1, age=0.1, utilizations=5, kubelet=1)
+DUE = StoredDelivery(9, "due", "mail", BEGAN + 1, 1, None, None, "", "due")
+
+
+def judged(said: str, *, alerter: AlerterPage = NOT_TOLD, exporter: ExporterPage = WELL, due: bool = True) -> Judged:
+    fault = Happened("fault", "it", BEGAN, ENDED, says=frozenset({said}))
+    record = replace(
+        clean(),
+        faults=(fault,),
+        alerters=(BEFORE, alerter),
+        exporters=(exporter,),
+        deliveries=(DUE,) if due else (),
+    )
+    return Judged.of(telling.what_is_away_is_told(record))
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("source:prometheus", {"sources": {"prometheus": 0.0}}),
+        ("watch:kubernetes", {"watch_failures": {"kubernetes": 3.0}}),
+        ("watch:kubernetes", {"sources": {"kubernetes": 0.0}}),
+        ("store:", {"store": False}),
+        ("store:a", {"store": False}),
+        ("receiver:mail", {"failing": {"mail": 4.0}}),
+    ],
+)
+def test_what_an_alerter_has_to_say(said: str, told: dict[str, object]) -> None:
+    assert [one.subject for one in judged(said).violations] == ["alerter-a"]
+    sound = judged(said, alerter=replace(NOT_TOLD, **told))
+    assert sound.violations == ()
+    assert [one.fault for one in sound.occasions] == ["fault"]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [("nvml:k1", {"success": 0.0, "utilizations": 0}), ("kubelet:k1", {"kubelet": 0.0})],
+)
+def test_what_an_exporter_has_to_say(said: str, told: dict[str, float]) -> None:
+    assert [one.subject for one in judged(said).violations] == ["exporter-k1"]
+    sound = judged(said, exporter=replace(WELL, **told))
+    assert sound.violations == ()
+    assert [one.fault for one in sound.occasions] == ["fault"]
+
+
+def test_the_other_alerters_database_is_none_of_its_business() -> None:
+    assert judged("store:b") == Judged((), ())
+
+
+def test_a_receiver_to_which_nothing_was_due_is_not_judged() -> None:
+    assert judged("receiver:mail", due=False) == Judged((), ())
+
+
+def test_what_nobody_knows_how_to_ask_raises() -> None:
+    with pytest.raises(ValueError, match="nobody looks for"):
+        Happened("fault", "it", BEGAN, ENDED, says=frozenset({"stroe"}))
+
+
+def test_a_fault_that_was_over_before_anybody_looked_is_named() -> None:
+    fault = Happened("brief", "it", BEGAN, BEGAN + 1, says=frozenset({"source:prometheus"}))
+    record: Record = replace(clean(), faults=(*clean().faults, fault))
+    occasions = check(record)[telling.what_is_away_is_told].occasions
+    assert {one.fault for one in occasions} == {"prometheus-killed"}
+    assert telling.never_judged(record, occasions) == ["brief"]
+
+
+def test_a_run_in_which_nothing_was_there_asks_nothing() -> None:
+    empty = Record(0.0, 100.0, 60.0, 0.5, 2.0, 2.0, {})
+    asked = {promise.__name__ for promise, one in check(empty).items() if one.occasions}
+    assert asked == set()
