@@ -111,6 +111,7 @@ class CrowdNode:
                 begin=begin,
                 time_scale=settings.time_scale,
                 sample_period=settings.sample_period,
+                full=settings.full,
             )
             for index in range(gpus)
         ]

@@ -7,6 +7,7 @@ import pickle
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -65,7 +66,7 @@ class Fleet:
         self._scenario = scenario
         self._courses = courses
         self._directory = directory
-        self._settings = settings
+        self._settings = replace(settings, sample_period=scenario.sample_period, full=scenario.full)
         known = {name: getattr(models, scenario.models.get(name, "H100")) for name in scenario.nodes}
         self._real: Mapping[str, Model] = {name: known[name] for name in scenario.nodes[:processes]}
         self._crowd: Mapping[str, Model] = {name: known[name] for name in scenario.nodes[processes:]}

@@ -110,7 +110,15 @@ class SimulatedGpu:
     """`read` is called with rising times. `begin` is when its first sample begins."""
 
     def __init__(
-        self, node: str, index: int, model: Model, *, begin: float, time_scale: float, sample_period: float
+        self,
+        node: str,
+        index: int,
+        model: Model,
+        *,
+        begin: float,
+        time_scale: float,
+        sample_period: float,
+        full: float = 1.0,
     ) -> None:
         self.index = index
         self.uuid = gpu_uuid(node, index)
@@ -119,6 +127,7 @@ class SimulatedGpu:
         self._time_scale = time_scale
         self._begin = begin
         self._period = sample_period / time_scale
+        self._highest = round(100 * full)
         self._sampled = 0
         self._until = begin
         self._stretches: deque[Stretch] = deque()
@@ -144,7 +153,7 @@ class SimulatedGpu:
         running = list(self._overlapping(float(at.min()), now))
         shares = [(stretch, stretch.busy_until(at, self._time_scale)) for stretch in running]
         total = sum((busy for _, busy in shares), np.zeros_like(at))
-        percents = np.minimum(100, (100 * np.diff(total[:-2]) / self._period + 0.5).astype(np.int64))
+        percents = np.minimum(self._highest, (100 * np.diff(total[:-2]) / self._period + 0.5).astype(np.int64))
         reading = self._reading(now, _spans(edges, percents), percents, shares)
         self._sampled, self._until = max(self._sampled, due), now
         while self._stretches and self._stretches[0].end < self._begin + self._sampled * self._period:

@@ -18,4 +18,6 @@ class NodeSettings:
     """Between two readings of NVML."""
     sample_period: float = SAMPLE_PERIOD
     """Of NVML's own samples."""
+    full: float = 1.0
+    """The highest utilization that its samples say; the double's always say up to 1."""
     cluster: str = ""
