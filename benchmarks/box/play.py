@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -27,16 +27,13 @@ from .nodes.feeding import Courses
 from .nodes.fleet import Fleet
 from .nodes.protocol import Report
 from .nodes.settings import NodeSettings
+from .pace import Pace, paced
+from .played import NOT_ALL
 from .site import Site, cpu_seconds, kinds
 from .watch import Watch, overdue
 
 PATIENCE = 300.0
 """Wall seconds until something that must happen at the beginning is given up."""
-LATE = 0.02
-"""Share of the time in which something was overdue from which on a run is told to be late."""
-NOT_ALL = "not all jobs were played"
-"""The note of a run whose jobs could not be made in time."""
-
 Progress = Callable[[float, str], None]
 """Is told the scenario's time, and what goes on."""
 
@@ -45,8 +42,9 @@ Progress = Callable[[float, str], None]
 class BoxSettings:
     """How a scenario is played; durations are those of the full-length run."""
 
-    time_scale: float = 60.0
-    processes: int = 0
+    time_scale: float = 30.0
+    """At 60, a pass over 256 GPUs took two cores 1.8 s beside all else, and one was due each second."""
+    processes: int = 1
     """So many of the first nodes are on the NVML double, with an exporter's process each."""
     interval: float = 30.0
     """Between two scrapes."""
@@ -83,7 +81,7 @@ def play(
 ) -> Observed:
     """All of it, from an empty site to an Observed. `courses` is called once for each job, ahead of its start, in
     another process where it can be sent to one. `directory` gets logs and Prometheus' data, and `costs.json`: CPU
-    seconds by process.
+    seconds by process, and its `pace`.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -135,13 +133,14 @@ class _Run:
             watch = Watch(store, clock, self._settings.pass_interval / scale / 2)
             watch.start()
             self._fleet.begin(clock)
+            before = self._tasks("runs")
             pids = {**self._fleet.children, **self._site.processes}
             costs = _Costs(pids)
             self._wait(clock, self._scenario.length, costs.look)
             end = time.time()
             costs.look()
-            tasks = [alerter.metrics() for alerter in self._site.alerters]
-            self._settle(store, database, clock)
+            made, failures = self._tasks("runs") - before, self._tasks("failures")
+            settled = self._settle(store, database, clock)
             watch.stop()
             reports = self._fleet.end()
             seen = outcome.incidents(store, watch.told, clock, self._names)
@@ -150,19 +149,31 @@ class _Run:
             ledger = outcome.ledger(database, scale, self._names)
         wall = end - clock.origin
         cores = {name: seconds / wall for name, seconds in costs.taken().items()}
-        (self._directory / "costs.json").write_text(json.dumps({"wall": wall, "cores": cores}, indent=1))
         scrapes = self._scrapes_overdue(clock, end)
-        passes = watch.overdue(self._settings.pass_interval / scale, clock.origin, end)
-        late = max(passes, sum(scrapes.values()) / max(1, len(scrapes)))
+        pace = paced(
+            passes=watch.overdue(self._settings.pass_interval / scale, clock.origin, end),
+            scrapes=scrapes,
+            made=made,
+            due=wall * scale / self._settings.pass_interval,
+            reports=reports.values(),
+            interval=self._settings.interval,
+        )
+        costs_file = {"wall": wall, "cores": cores, "pace": asdict(pace)}
+        (self._directory / "costs.json").write_text(json.dumps(costs_file, indent=1))
         return Observed(
             incidents=seen,
             messages=messages,
             ledger=ledger,
-            passes=round(sum(found.get(("dutycycle_alerter_task_runs_total", "pass"), 0) for found in tasks)),
-            failures=round(sum(found.get(("dutycycle_alerter_task_failures_total", "pass"), 0) for found in tasks)),
-            late=late,
-            notes=tuple(self._notes(passes, scrapes, reports, watch)),
+            passes=made,
+            failures=failures,
+            late=pace.late,
+            notes=tuple(self._notes(pace, scrapes, reports, watch, settled=settled)),
         )
+
+    def _tasks(self, what: str) -> int:
+        """Passes of all replicas: those that were made, or those that failed."""
+        name = (f"dutycycle_alerter_task_{what}_total", "pass")
+        return round(sum(alerter.metrics().get(name, 0.0) for alerter in self._site.alerters))
 
     def _wait_for_the_first_pass(self, store: StoreReader) -> None:
         def scraped() -> bool:
@@ -190,8 +201,10 @@ class _Run:
                 now_and_then()
             time.sleep(min(1.0, max(0.0, clock.wall(until) - time.time())))
 
-    def _settle(self, store: StoreReader, database: Database, clock: Clock) -> None:
-        """Until what can be resolved is, everything is told, and the ledger has all that exporters showed of jobs."""
+    def _settle(self, store: StoreReader, database: Database, clock: Clock) -> bool:
+        """Until what can be resolved is, everything is told, and the ledger has all that exporters showed of jobs.
+        False where that took too long.
+        """
         # The exporters see an end at their next reading, and hold its series for two scrapes.
         shown = self._scenario.length + 2 * self._settings.read_interval + 2 * self._settings.interval
         active = IncidentFilter(states=frozenset(state for state in State if state.active))
@@ -200,8 +213,9 @@ class _Run:
             open_ones, _ = store.incidents(active, limit=500)
             efficiency = any(one.kind == "efficiency" for one in open_ones)
             if clock.scenario(_accounted_until(database)) >= shown and not efficiency and not store.outbox():
-                return
+                return True
             time.sleep(self._settings.pass_interval / clock.time_scale)
+        return False
 
     def _query(self, query: str, at: float) -> list[dict[str, Any]]:
         with urllib3.PoolManager(retries=False, timeout=60.0) as pool:
@@ -222,22 +236,14 @@ class _Run:
         return found
 
     def _notes(
-        self, passes: float, scrapes: dict[str, float], reports: Mapping[str, Report], watch: Watch
+        self, pace: Pace, scrapes: dict[str, float], reports: Mapping[str, Report], watch: Watch, *, settled: bool
     ) -> list[str]:
-        notes = []
-        if passes > LATE:
-            notes.append(f"passes were overdue for {passes:.1%} of the time")
-        worst = max(scrapes.values(), default=0.0)
-        if worst > LATE:
-            notes.append(f"scrapes of a node were overdue for {worst:.1%} of the time")
+        notes = list(pace.reasons())
         if len(scrapes) != len(self._fleet.targets):
             notes.append(f"Prometheus has {len(scrapes)} of {len(self._fleet.targets)} nodes")
+        if not settled:
+            notes.append("not everything was resolved, told and accounted for when the wait for it was given up")
         for name, report in reports.items():
-            if report.late_reads > LATE * report.reads:
-                notes.append(f"{name}: {report.late_reads} of {report.reads} readings of NVML came late")
-            late = {job: by for job, by in report.late_jobs.items() if by > self._settings.interval}
-            if late:
-                notes.append(f"{name}: {len(late)} jobs were late, by {max(late.values()):.0f} s at most")
             notes += [f"{name}: {text}" for text in report.trouble[:5]]
         if watch.failed:
             notes.append(f"the store could not be read {watch.failed} times")

@@ -1,9 +1,12 @@
-"""The file that a run leaves once it is over: what was played, what was true, what was seen, and what it took."""
+"""The file that a run leaves once it is over: what was played and by which code, what was seen, and what it took.
+
+What was true is not in it: it follows from the plan, and is computed again whenever a run is scored.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +14,17 @@ import msgspec
 
 from .mechanisms import simulate
 from .model import Job, Observed, Phase, Scenario, Truth
+from .pace import Pace
+
+ROOT = Path(__file__).resolve().parents[2]
+CHAIN = ("exporter/dutycycle_exporter", "alerter/dutycycle_alerter", "benchmarks/box/nodes")
+"""The code whose work is judged, and that which shows it the fleet."""
+JOBS = ("benchmarks/box/mechanisms",)
+"""The code that says what goes on in jobs; what is true of them is in no run."""
+
+
+NOT_ALL = "not all jobs were played"
+"""The note of a run whose jobs could not be made in time."""
 
 
 @dataclass(frozen=True)
@@ -22,10 +36,42 @@ class Played:
     parameters: str
     settings: Mapping[str, float]
     """The numbers of `play.BoxSettings`."""
-    truths: Mapping[int, Truth]
     observed: Observed
     cores: Mapping[str, float] = field(default_factory=dict)
     """That each process kept busy, on average."""
+    pace: Pace = field(default_factory=Pace)
+    chain: str = ""
+    """A digest of the code of CHAIN, and of that of JOBS."""
+    jobs: str = ""
+    commit: str = ""
+    """As `results.ours` has it."""
+
+    def unlike(self, other: Played | None, scenario: Scenario) -> str:
+        """Why it cannot be told in one figure with the other, or with what is planned; empty where it can."""
+        if self.scenario != digest(scenario):
+            return "of another plan than today's"
+        if self.jobs != code(JOBS):
+            return f"of jobs whose mechanisms have changed since ({self.commit or 'nobody knows of which commit'})"
+        if other is None:
+            return ""
+        if self.settings != other.settings:
+            changed = sorted(name for name in other.settings if self.settings.get(name) != other.settings[name])
+            return f"played with another {', '.join(changed).replace('_', ' ')}"
+        return "" if self.chain == other.chain else f"played by other code ({self.commit})"
+
+    def spoilt(self) -> tuple[str, ...]:
+        """Why it does not count; empty where it does."""
+        return self.pace.reasons() + (NOT_ALL,) * (NOT_ALL in self.observed.notes)
+
+
+def code(folders: Sequence[str]) -> str:
+    """A digest of their sources, without the part that only says what is true."""
+    found = hashlib.sha256()
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if "truth" not in path.parts:
+                found.update(path.read_bytes())
+    return found.hexdigest()[:16]
 
 
 def digest(scenario: Scenario) -> str:
@@ -33,15 +79,10 @@ def digest(scenario: Scenario) -> str:
     return hashlib.sha256(repr(scenario).encode()).hexdigest()[:16]
 
 
-def _json(what: object) -> bytes:
-    # Truth is computed with numpy, whose numbers are not Python's.
-    return msgspec.json.encode(what, enc_hook=float)
-
-
 def write(path: Path, played: Played) -> None:
     """Whole, or not at all."""
     aside = path.with_name(f".{path.name}")
-    aside.write_bytes(_json(played))
+    aside.write_bytes(msgspec.json.encode(played))
     aside.replace(path)
 
 
@@ -53,19 +94,11 @@ def read(path: Path) -> Played:
         raise ValueError(f"{path}: {error}") from error
 
 
-@dataclass(frozen=True)
-class Simulating:
-    """The courses of jobs, called for wherever they are played; keeps each job's truth in a file of `directory`."""
+def course(job: Job) -> tuple[Phase, ...]:
+    """What goes on in a job, called for wherever it is played."""
+    return simulate(job).course
 
-    directory: Path
 
-    def __call__(self, job: Job) -> tuple[Phase, ...]:
-        simulated = simulate(job)
-        (self.directory / f"{job.number}.json").write_bytes(_json(simulated.truth))
-        return simulated.course
-
-    def truths(self) -> dict[int, Truth]:
-        """Of all jobs that were played, by their numbers."""
-        return {
-            int(path.stem): msgspec.json.decode(path.read_bytes(), type=Truth) for path in self.directory.glob("*.json")
-        }
+def truths(jobs: Iterable[Job]) -> dict[int, Truth]:
+    """What is true of jobs, by their numbers."""
+    return {job.number: simulate(job).truth for job in jobs}

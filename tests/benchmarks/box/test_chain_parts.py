@@ -12,13 +12,12 @@ import pytest
 
 from benchmarks.box import __main__ as command
 from benchmarks.box.clock import Clock
-from benchmarks.box.model import Fault, Job, Observed, Phase, Scenario
+from benchmarks.box.model import Fault, Job, Phase
 from benchmarks.box.nodes.crowd import CrowdNode
 from benchmarks.box.nodes.feeding import feed
 from benchmarks.box.nodes.protocol import Fed
 from benchmarks.box.nodes.settings import NodeSettings
 from benchmarks.box.outcome import Names
-from benchmarks.box.played import Simulating
 from benchmarks.box.site import kinds
 from benchmarks.box.watch import overdue
 from tests.fakes.cgroup import Use
@@ -144,33 +143,6 @@ def test_faults_happen_to_their_gpu_alone_and_pass(tmp_path: Path) -> None:
     assert shown(node, "gpu_xid_errors_total", 'gpu="0"', 'xid="79"') == 1
     with pytest.raises(ValueError, match="no fault"):
         node.afflict(Fault(("a", 0), 0.0, "rain"), clock)
-
-
-def test_a_run_that_was_stopped_goes_on_with_the_seeds_that_are_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    played: list[int] = []
-    late = {2: 0.5}
-
-    def play(scenario: Scenario, *, courses: Simulating, directory: Path, **_: object) -> Observed:
-        played.append(scenario.seed)
-        for one in scenario.jobs:
-            courses(one)
-        (directory / "costs.json").write_text('{"wall": 1.0, "cores": {"crowd": 0.5}}')
-        return Observed((), (), {}, passes=7, late=late.get(scenario.seed, 0.0))
-
-    monkeypatch.setattr(command, "play", play)
-    monkeypatch.setattr(command, "_lacking", lambda: "")
-    arguments = ["--quick", "--seeds", "1-2", "--resume", str(tmp_path)]
-    assert command.main(arguments) == 0
-    assert played == [1, 2]
-    assert "seed 2 counts for nothing" in capsys.readouterr().err
-    late.clear()
-    assert command.main(arguments) == 0
-    assert played == [1, 2, 2]
-    assert command.main([*arguments, "--score"]) == 0
-    assert played == [1, 2, 2]
-    assert "Cores that each process kept busy" in capsys.readouterr().out
 
 
 def test_a_machine_that_lacks_something_says_what(

@@ -1,0 +1,68 @@
+"""What a number of runs were: how each of them fared, and under what the figures of all are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from benchmarks import results
+from benchmarks.results import Row
+from tests.postgres.server import program as postgres_program
+from tests.prometheus.server import program as prometheus_program
+
+from . import scoring
+from .model import Scenario
+from .played import Played
+
+
+def show_runs(found: Sequence[Played]) -> None:
+    """Also those that do not count, and why."""
+    names = sorted({name for played in found for name in played.cores})
+    lines = [
+        (
+            played.seed,
+            f"{played.settings['time_scale']:g}",
+            *(f"{played.cores[name]:.2f}" if name in played.cores else None for name in names),
+            f"{played.pace.late:.1%}",
+            f"{played.pace.passes_made:.0%}",
+            "; ".join(played.spoilt()) or None,
+        )
+        for played in found
+    ]
+    header = ("seed", "time scale", *names, "late", "passes of due", "does not count, as")
+    results.show(header, lines, title="\nCores that each process kept busy")
+
+
+def rows(score: scoring.Score, found: Sequence[tuple[Scenario, Played]]) -> list[Row]:
+    """The score's own, and how it came about; with the versions that were played."""
+    kept = [_how(found), *scoring.rows(score)]
+    parts = ", ".join(
+        filter(
+            None,
+            (
+                results.command_version(prometheus_program("prometheus")),
+                results.command_version(postgres_program("postgres")),
+                results.versions("psycopg"),
+            ),
+        )
+    )
+    ours = ", ".join(dict.fromkeys(played.commit for _, played in found))
+    return [replace(row, versions=row.versions or parts, ours=ours) for row in kept]
+
+
+def _how(found: Sequence[tuple[Scenario, Played]]) -> Row:
+    """All were played with the same settings."""
+    scenario, played = found[0]
+    settings = played.settings
+    nodes, real = len(scenario.nodes), round(settings["processes"])
+    pace = [one.pace for _, one in found]
+    jobs = sum(len(one.jobs) for one, _ in found)
+    figure = (
+        f"{len(found)} seeds, {jobs:,} jobs, {nodes} nodes of {scenario.gpus_per_node} GPUs: {real} with an exporter's "
+        f"process on the NVML double, the others in one process of the exporter's own parts; read every "
+        f"{settings['read_interval']:g} s, scraped every {settings['interval']:g} s, a pass every "
+        f"{settings['pass_interval']:g} s, {settings['time_scale']:g} times as fast; at worst "
+        f"{min(one.passes_made for one in pace):.0%} of the passes were made, and something was overdue for "
+        f"{max(one.late for one in pace):.1%} of the time"
+    )
+    return Row(f"fleet in a box, {scenario.parameters}: what was played", figure)

@@ -1,0 +1,87 @@
+"""Outcomes that are kept: which seeds are played, and which of them make a figure together."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import pytest
+
+from benchmarks.box import __main__ as command
+from benchmarks.box.model import Observed, Scenario
+from benchmarks.box.pace import Pace
+from benchmarks.box.played import code
+
+
+@dataclass
+class Playing:
+    """Stands for the whole site: what each seed's pace was, and which were played."""
+
+    late: dict[int, float] = field(default_factory=dict)
+    seeds: list[int] = field(default_factory=list)
+
+    def __call__(self, scenario: Scenario, *, directory: Path, **_: object) -> Observed:
+        self.seeds.append(scenario.seed)
+        pace = asdict(Pace(passes_overdue=self.late.get(scenario.seed, 0.0)))
+        costs = {"wall": 1.0, "cores": {"crowd": 0.5}, "pace": pace}
+        (directory / "costs.json").write_text(json.dumps(costs))
+        return Observed((), (), {}, passes=7)
+
+
+@pytest.fixture
+def playing(monkeypatch: pytest.MonkeyPatch) -> Playing:
+    found = Playing()
+    monkeypatch.setattr(command, "play", found)
+    monkeypatch.setattr(command, "_lacking", lambda: "")
+    monkeypatch.setattr(command, "_works", lambda _score: True)
+    return found
+
+
+def test_a_run_that_was_stopped_goes_on_with_the_seeds_that_are_missing_or_late(
+    tmp_path: Path, playing: Playing, capsys: pytest.CaptureFixture[str]
+) -> None:
+    playing.late = {2: 0.03}
+    arguments = ["--quick", "--seeds", "1-2", "--resume", str(tmp_path)]
+    assert command.main(arguments) == 0
+    assert playing.seeds == [1, 2]
+    said = capsys.readouterr()
+    assert "seed 2 does not count" in said.err
+    assert "passes were overdue for 3.0% of the time" in said.out
+    playing.late = {}
+    assert command.main(arguments) == 0
+    assert playing.seeds == [1, 2, 2]
+    assert command.main([*arguments, "--score"]) == 0
+    assert playing.seeds == [1, 2, 2]
+    assert "Cores that each process kept busy" in capsys.readouterr().out
+
+
+def test_a_late_run_is_shown_and_counts_only_where_that_is_asked_for(
+    tmp_path: Path, playing: Playing, capsys: pytest.CaptureFixture[str]
+) -> None:
+    playing.late = {1: 0.03}
+    arguments = ["--quick", "--resume", str(tmp_path)]
+    assert command.main(arguments) == 3
+    assert "there is nothing to score" in capsys.readouterr().err
+    assert command.main([*arguments, "--score"]) == 3
+    assert command.main([*arguments, "--late"]) == 0
+    assert playing.seeds == [1]
+
+
+def test_runs_of_other_settings_or_code_make_no_common_figure(
+    tmp_path: Path, playing: Playing, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--quick", "--resume", str(tmp_path)]
+    assert command.main([*arguments, "--seeds", "1"]) == 0
+    assert command.main([*arguments, "--seeds", "2", "--read-interval", "5"]) == 0
+    assert command.main([*arguments, "--seeds", "1,2", "--score"]) == 0
+    assert "seed-2.json is played with another read interval" in capsys.readouterr().err
+    monkeypatch.setattr(command, "code", lambda folders: "other" if folders is command.CHAIN else code(folders))
+    assert command.main([*arguments, "--seeds", "1"]) == 0
+    assert "seed-1.json is played by other code" in capsys.readouterr().err
+    assert playing.seeds == [1, 2, 1]
+
+
+def test_twenty_seeds_are_played_unless_it_is_to_be_quick() -> None:
+    assert command._options([]).seeds == list(range(1, 21))
+    assert command._options(["--quick"]).seeds == [1]
