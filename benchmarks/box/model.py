@@ -99,6 +99,11 @@ class Condition:
     must: bool
     silent: str = ""
     step: float | None = None
+    early: str = ""
+    """Why no rule is asked yet, where it is over before one is: nothing that a signal could mend."""
+
+    main: frozenset[str] = frozenset()
+    """Of the causes what took most."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,10 @@ class Truth:
     spent: Mapping[str, float]
     busy: float
     conditions: tuple[Condition, ...] = ()
+    wasted: float | None = None
+    """GPU-seconds of the ledger's waits that something is to blame for: no start, no person who thinks, no server that
+    is called, no wait that is meant. No rule and no bound is in it. None where it was not kept.
+    """
 
 
 @dataclass(frozen=True)

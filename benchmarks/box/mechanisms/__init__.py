@@ -4,6 +4,7 @@
     simulated.course[0].loads[0].pattern.busy(3600)
 
 A mechanism is a small discrete-event simulation with physical parameters; nothing in it knows of rules or thresholds.
+Only `truth` applies those, to what mechanisms made.
 """
 
 from .playing import simulate

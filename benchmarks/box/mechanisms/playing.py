@@ -14,6 +14,7 @@ from . import registry
 from .scene import GIB, Held, Scene, Stretch
 from .track import Exact, Track, code, spent_by_name
 from .truth import conditions
+from .waste import wasted
 
 
 def simulate(job: Job) -> Simulated:
@@ -45,7 +46,9 @@ def truth(job: Job, stretches: Sequence[Stretch]) -> Truth:
     worked = resident[code("launch")]
     spent[code("launch")] -= worked
     spent[code("computing")] += worked
-    return Truth(spent_by_name(spent), float(resident.sum()), conditions(job, stretches))
+    return Truth(
+        spent_by_name(spent), float(resident.sum()), conditions(job, stretches), wasted(stretches, job.partition)
+    )
 
 
 def _pattern(one: Track, known: dict[int, Exact]) -> Exact:

@@ -69,7 +69,7 @@ TOLD = [
     (
         "kernels only look busy",
         job("keep-alive", 90, level=1.0, memory=2.0, power=0.03, sm=0.005),
-        {"hung": {SMALL}, "low_sm_activity": {SMALL}},
+        {"low_sm_activity": {SMALL}},
     ),
 ]
 
@@ -107,6 +107,17 @@ SILENT = [
     ("launches of 4 ms for 4 ms", job("tiny steps", **{**TINY, "launch": 4}), "underused", "milliseconds"),
     ("small kernels on A100s", job("busy kernels", on="A100", **{**BUSY, "sm": 0.1}), "low_sm_activity", "GPM"),
     ("checkpoints take half", job(checkpoint=200.0, checkpoint_every=200.0), "underused", "longer than a stall"),
+]
+
+
+@pytest.mark.parametrize(("one", "rule", "why"), [row[1:] for row in SILENT], ids=[row[0] for row in SILENT])
+def test_what_no_signal_tells_is_named_with_the_reason(one: Job, rule: str, why: str) -> None:
+    (found,) = conditions(one)
+    assert (found.rule, found.must, found.early) == (rule, False, "")
+    assert why in found.silent
+
+
+EARLY = [
     (
         "a server that nobody calls",
         job("server", 240, partition="serving", **{**SERVER, "rate": 1e-9}),
@@ -124,11 +135,48 @@ SILENT = [
 ]
 
 
-@pytest.mark.parametrize(("one", "rule", "why"), [row[1:] for row in SILENT], ids=[row[0] for row in SILENT])
-def test_what_no_signal_tells_is_named_with_the_reason(one: Job, rule: str, why: str) -> None:
+@pytest.mark.parametrize(("one", "rule", "why"), [row[1:] for row in EARLY], ids=[row[0] for row in EARLY])
+def test_what_is_over_before_a_rule_is_asked_is_no_lack_of_a_signal(one: Job, rule: str, why: str) -> None:
     (found,) = conditions(one)
-    assert (found.rule, found.must) == (rule, False)
-    assert why in found.silent
+    assert (found.rule, found.must, found.silent) == (rule, False, "")
+    assert why in found.early
+
+
+def test_a_job_that_only_looks_busy_is_not_required_to_hang() -> None:
+    one = job("keep-alive", 90, level=1.0, memory=2.0, power=0.03, sm=0.005)
+    (hung,) = [condition for condition in conditions(one) if condition.rule == "hung"]
+    assert (hung.must, hung.silent, hung.early) == (False, "", "")
+
+
+def test_the_main_cause_is_one_of_the_causes() -> None:
+    one = job("slow rank", gpus=2, slowness=2.0, read_load=2.6, decode_load=0.0)
+    (stalled,) = [condition for condition in conditions(one) if condition.rule == "stalled"]
+    assert stalled.main < stalled.causes
+
+
+WASTE = [
+    ("nothing was started", job("no process", 90), 1.0, 1.0),
+    ("fed", job(), 0.0, 0.05),
+    ("read slowly", job(read_load=3.0), 0.5, 0.8),
+    ("ranks spin", job("slow rank", gpus=4, spin=1, slowness=2.5), 0.3, 0.6),
+    ("a collective hangs", job("hang", 90, gpus=4, lives=0.4, gives_up=1e9), 0.5, 0.65),
+    ("somebody at work", job("person", 120, partition="interactive", **PERSON), 0.0, 0.01),
+    (
+        "a notebook was forgotten",
+        job("person", 180, partition="interactive", **{**PERSON, "leaves": 0.1}),
+        0.8,
+        0.95,
+    ),
+    ("called server", job("server", 240, partition="serving", **SERVER), 0.0, 0.01),
+    ("small kernels, which are no wait", job("busy kernels", **{**BUSY, "sm": 0.1}), 0.0, 0.05),
+]
+
+
+@pytest.mark.parametrize(("one", "low", "high"), [row[1:] for row in WASTE], ids=[row[0] for row in WASTE])
+def test_what_the_ledger_of_waits_calls_wasted(one: Job, low: float, high: float) -> None:
+    truth = simulate(one).truth
+    assert truth.wasted is not None
+    assert low - 0.01 <= truth.wasted / sum(truth.spent.values()) <= high + 1e-6
 
 
 NEAR = [
@@ -143,7 +191,7 @@ NEAR = [
 def test_what_is_near_a_bound_may_be_told_and_need_not(one: Job, rule: str) -> None:
     found = conditions(one)
     assert rule in {condition.rule for condition in found}
-    assert not any(condition.must or condition.silent for condition in found)
+    assert not any(condition.must or condition.silent or condition.early for condition in found)
 
 
 def test_a_condition_begins_and_ends_with_its_mechanism() -> None:

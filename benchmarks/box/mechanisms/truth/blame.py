@@ -16,6 +16,7 @@ WAITED = ("loader", "collective", "launch", "checkpoint", "evaluation", "hang", 
 OVER_REQUEST = frozenset(("over-request",))
 
 NATURAL = {
+    "hung": {"hang"},
     "stalled": {"data loading", "communication or straggler", "small work per step", "throttling"},
     "uneven": {"communication or straggler", "data loading", "throttling", "checkpoint or evaluation pauses"},
     "low_sm_activity": {"small work per step", "memory-bound", "communication or straggler", "hang"},
@@ -23,9 +24,9 @@ NATURAL = {
 """What a rule is there for. Where it holds for another cause it may be told, and need not be; others have no limits."""
 
 
-def causes(rule: str, life: Iterable[tuple[Stretch, float]]) -> frozenset[str]:
-    """What took the GPUs' time, of stretches each with a share of it: the greatest part, and whatever comes near it.
-    None where that was nobody's fault, as starting up is.
+def causes(rule: str, life: Iterable[tuple[Stretch, float]]) -> tuple[frozenset[str], frozenset[str]]:
+    """What took the GPUs' time, of stretches each with a share of it: the greatest part with whatever comes near it,
+    and the greatest part alone. None where that was nobody's fault, as starting up is.
     """
     lost: dict[frozenset[str], float] = {}
     for stretch, share in life:
@@ -42,7 +43,10 @@ def causes(rule: str, life: Iterable[tuple[Stretch, float]]) -> frozenset[str]:
                 starved = stretch.causes("loader") | (found if rule == "uneven" else frozenset())
                 lost[starved] = lost.get(starved, 0.0) + float(seconds) * share * late
     total = sum(lost.values())
-    return frozenset().union(*(found for found, seconds in lost.items() if seconds >= SHARED * total))
+    some = frozenset().union(*(found for found, seconds in lost.items() if seconds >= SHARED * total))
+    # What is nobody's fault is no cause, however much of the time it took.
+    named = {found: seconds for found, seconds in lost.items() if found and found <= some}
+    return some, max(named, key=lambda found: named[found], default=frozenset())
 
 
 def natural(rule: str, found: frozenset[str]) -> bool:

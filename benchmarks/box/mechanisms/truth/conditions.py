@@ -84,7 +84,7 @@ def _beginning(whole: Sequence[tuple[float, float]], first: float) -> float:
 def _condition(one: _Held, held: Sequence[_Held], life: Life) -> Condition | None:
     """None where nobody is to blame for it."""
     name = one.rule.name
-    found = blame.causes(name, life.overlap(one.first - one.rule.window, one.last))
+    found, main = blame.causes(name, life.overlap(one.first - one.rule.window, one.last))
     if not found:
         return None
     since, until = _extent(life, one)
@@ -93,14 +93,14 @@ def _condition(one: _Held, held: Sequence[_Held], life: Life) -> Condition | Non
     sees = not unseen and not meant and blame.natural(name, found)
     must = sees and any(_certain(one, run, held) for run in one.clear)
     step = next((stretch.step for stretch, _ in life.overlap(since, until) if stretch.step), None)
-    return Condition(name, found, since, until, must, unseen, step)
+    return Condition(name, found, since, until, must, unseen, step, main=main)
 
 
 def _certain(one: _Held, run: tuple[float, float], held: Sequence[_Held]) -> bool:
     """Whether nobody can miss it: it holds clearly for long enough, and also beside what came before it."""
     first, last = run
     others = [other for other in held if other.rule is not one.rule and other.first <= last]
-    if one.rule.name == "underused" and others:
+    if one.rule.name == "underused" and any(other.last >= first - SETTLES for other in others):
         # It has something to say only where no other has.
         return False
     over = [other.last for other in others if other.last < last and first > other.last - CERTAIN]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from benchmarks.box.mechanisms.scene import Stretch
 from benchmarks.box.mechanisms.track import ACTIVITIES, Floats, code
+from benchmarks.box.mechanisms.waste import left_alone
 from benchmarks.box.model import Condition, Job
 
 from .life import Life
@@ -17,6 +18,7 @@ from .table import MINUTE, RULES
 NO_GPM = "its GPUs have no counters of multiprocessors (GPM): they are older than Hopper"
 TOO_SHORT = "it is over before grace and a window are"
 A_DAY = "a server is judged over 24 hours"
+NEARLY = "no rule of the table comes near it"
 
 LOSS = 0.30
 SHORTEST = 10 * MINUTE
@@ -54,8 +56,9 @@ def unseen(rule: str, job: Job) -> str:
 def untold(life: Life, found: Sequence[Condition]) -> list[Condition]:
     """Loss by the ledger that no rule of the table sees even nearly, between one change of the job and the next."""
     told = []
-    for since, until in pairwise([*life.changes(), life.length]):
-        if until - since < SHORTEST or any(one.since < until and one.until > since for one in found):
+    parts = pairwise([*life.changes(), life.length])
+    for since, until in (left for part in parts for left in _without(*part, found)):
+        if until - since < SHORTEST:
             continue
         lost = _lost(life, since, until)
         activity = ACTIVITIES[int(lost.argmax())]
@@ -67,21 +70,36 @@ def untold(life: Life, found: Sequence[Condition]) -> list[Condition]:
             # A server that nobody calls holds GPUs as a forgotten notebook does.
             causes = frozenset(("idle notebook",))
         rule = _RULE[activity]
+        early = _early(life, rule, since, until)
+        silent = "" if early else _WHY.get(activity, NEARLY)
         told.append(
             Condition(
-                rule, causes, since, until, must=False, silent=_why(life, rule, activity, until), step=stretch.step
+                rule, causes, since, until, must=False, silent=silent, step=stretch.step, early=early, main=causes
             )
         )
     return told
 
 
-def _why(life: Life, rule: str, activity: str, until: float) -> str:
+def _without(since: float, until: float, found: Sequence[Condition]) -> list[tuple[float, float]]:
+    """What is left of a time without those of the conditions."""
+    left, at = [], since
+    for one in sorted(found, key=lambda one: one.since):
+        if one.since >= until or one.until <= at:
+            continue
+        if one.since > at:
+            left.append((at, one.since))
+        at = one.until
+    return [*left, (at, until)] if at < until else left
+
+
+def _early(life: Life, rule: str, since: float, until: float) -> str:
+    """Why nobody asks a rule; empty where one is asked."""
     if life.job.partition == "serving":
         return A_DAY
-    first = life.first_process() or 0.0
     window = RULES[rule].window
+    begun = max(since, life.first_process() or 0.0)
     ready = life.ready(np.array([until]), window, surely=True)
-    return _WHY.get(activity, TOO_SHORT) if until - first > window and ready.all() else TOO_SHORT
+    return "" if until - begun > window and ready.all() else TOO_SHORT
 
 
 def _lost(life: Life, since: float, until: float) -> Floats:
@@ -94,19 +112,10 @@ def _lost(life: Life, since: float, until: float) -> Floats:
         waited[code("computing")] = stretch.resident[code("nothing")]
         if "computing" in stretch.blame and _busiest(stretch) < HARDLY:
             waited[code("computing")] += stretch.resident[code("computing")]
-        for activity in _left_alone(life, stretch):
+        for activity in left_alone(stretch, life.job.partition):
             waited[code(activity)] = 0.0
         lost += share * waited
     return lost
-
-
-def _left_alone(life: Life, stretch: Stretch) -> Iterator[str]:
-    """What wastes nothing: a start, somebody who thinks, a rest between parts of a work, a server that is called."""
-    yield "start_up"
-    if "person" not in stretch.blame:
-        yield "person"
-    if life.job.partition != "serving" or stretch.resident.sum() > 0:
-        yield "request"
 
 
 def _busiest(stretch: Stretch) -> float:
