@@ -96,10 +96,15 @@ class Sinks:
         return tuple(sorted(found, key=lambda message: message.at))
 
     def _mailed(self, clock: Clock, workloads: Mapping[int, tuple[str, ...]]) -> Iterable[Message]:
+        known = {one for of_it in workloads.values() for one in of_it}
         for at, received in zip(self._mails.times, list(self._mails), strict=False):
             mail = received.message
             numbers = map(int, re.findall(r"\d+", mail.get("X-Dutycycle-Incidents", "")))
-            about = tuple(dict.fromkeys(one for number in numbers for one in workloads.get(number, ())))
+            by_header = [one for number in numbers for one in workloads.get(number, ())]
+            # Of a header that is missing or short the words remain: who is named there was told of, too.
+            body = mail.get_body(("plain", "html"))
+            by_words = named("" if body is None else body.get_content(), known)
+            about = tuple(dict.fromkeys([*by_header, *by_words]))
             for address in received.recipients:
                 yield Message(clock.scenario(at), "mail", address, str(mail["Subject"]), str(mail["Message-ID"]), about)
 
@@ -116,6 +121,13 @@ class Sinks:
             subject = str(call.arguments.get("text", "")).partition("\n")[0]
             found = () if about is None else workloads.get(about, ())
             yield Message(clock.scenario(at), "slack", f"#{CHANNEL}", subject, key, found)
+
+
+def named(text: str, known: Iterable[str]) -> list[str]:
+    """Workloads of which a text speaks, as `slurm/NUMBER` or by a pod's name; any job of Slurm, but only known pods."""
+    pods = {workload.split("/")[2]: workload for workload in known if workload.startswith("k8s/")}
+    found = re.findall(r"\b(?:slurm/\d+|train-\d+)\b", text)
+    return [pods.get(one, one) for one in found if one.startswith("slurm/") or one in pods]
 
 
 def _key(message: Mapping[str, Any]) -> str:

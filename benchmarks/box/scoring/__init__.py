@@ -7,14 +7,17 @@ from collections.abc import Iterable, Mapping
 
 from benchmarks.box.model import Job, Observed, Scenario, SeenIncident, Truth
 from benchmarks.box.scoring import record
+from benchmarks.box.scoring.aims import aims
 from benchmarks.box.scoring.devices import KINDS, judge_devices
 from benchmarks.box.scoring.jobs import case_of, judge_job
-from benchmarks.box.scoring.mails import false_mails
+from benchmarks.box.scoring.mails import false_mails, owner_mails
 from benchmarks.box.scoring.record import Score
+from benchmarks.box.scoring.rows import rows
 from benchmarks.box.scoring.table import Table, show
-from benchmarks.box.scoring.tables import rows, tables
+from benchmarks.box.scoring.tables import tables
+from benchmarks.box.scoring.waits import use_of
 
-__all__ = ["Score", "Table", "rows", "score", "show", "tables"]
+__all__ = ["Score", "Table", "aims", "rows", "score", "show", "tables"]
 
 
 def score(scenario: Scenario, truths: Mapping[int, Truth], observed: Observed) -> Score:
@@ -53,10 +56,21 @@ def score(scenario: Scenario, truths: Mapping[int, Truth], observed: Observed) -
         ),
         conditions=tuple(conditions),
         incidents=tuple(incidents),
-        mails=tuple(false_mails(observed.messages, healthy, seen, seed=seed)),
+        mails=tuple(false_mails(observed.messages, by_workload, healthy, seen, seed=seed)),
         accounts=tuple(_account(job, truths[job.number], observed, seed) for job in whole),
         healthy=tuple(_healthy(healthy.values(), seed, end)),
+        uses=tuple(use_of(case_of(job, seed), job, truths[job.number], seen[job.workload]) for job in whole),
+        owner_mails=tuple(owner_mails(observed.messages, by_workload, _worth(begun, truths), seed=seed)),
     )
+
+
+def _worth(jobs: Iterable[Job], truths: Mapping[int, Truth]) -> dict[str, str]:
+    """By workload: whether something must be told of the job, may be, or nothing is wrong with it."""
+    return {
+        job.workload: "must" if any(c.must for c in conditions) else "may" if conditions else "healthy"
+        for job in jobs
+        for conditions in (truths[job.number].conditions,)
+    }
 
 
 def _stray(incident: SeenIncident, seed: int) -> record.Incident:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from benchmarks.box.model import Fault, Gpu, Job, Scenario, SeenIncident
 from benchmarks.box.scoring import record, timing
 from benchmarks.box.scoring.jobs import summed_up
-from benchmarks.box.scoring.matching import Extent, explains, find
+from benchmarks.box.scoring.matching import Extent, explains, find, outcome
 from benchmarks.box.scoring.story import story
 
 KINDS = ("gpu_fault", "leaked_memory", "throttled")
@@ -32,10 +32,10 @@ def judge_devices(
         possible = [(fault, extent) for fault, extent in faults if extent is not None and _may_tell(incident, fault)]
         about = explains(told, [extent for _, extent in possible])
         name = next((fault_name(fault) for fault, extent in possible if extent in about), "no fault")
-        outcome = ("true" if any(e.must for e in about) else "allowed") if about else "false"
+        worth = outcome(told, about) if about else "false"
         if not about and incident.severity == "info":
-            outcome = "unjudged"
-        judged.append(summed_up(record.Case(scenario.seed, 0, name), incident, told, about, outcome))
+            worth = "unjudged"
+        judged.append(summed_up(record.Case(scenario.seed, 0, name), incident, told, about, worth))
     return conditions, judged
 
 
@@ -51,7 +51,7 @@ def _condition(
     until = scenario.length if fault.until is None else min(fault.until, scenario.length)
     if extent is None:
         reason = f"{fault_name(fault).removeprefix('fault: ')} is below what the rule asks for"
-        return record.Condition(case, rule, "silent", reason, None, fault.at, until, False, False, None)
+        return record.Condition(case, rule, "silent", reason, None, fault.at, until, False, False)
     stories = [story(incident, scenario.length) for incident in incidents if _may_tell(incident, fault)]
     found = find(extent, stories)
     cut = extent.earliest + timing.SETTLING > scenario.length
@@ -65,7 +65,9 @@ def _condition(
         until=until,
         found=found.found,
         named=found.named,
+        beside=found.beside,
         delay=None if found.at is None else found.at - extent.earliest,
+        first_word=None if found.first_word is None else found.first_word - extent.earliest,
     )
 
 

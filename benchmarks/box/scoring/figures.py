@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks.box.scoring.ratios import Share, share
 from benchmarks.box.scoring.record import Account, Case, Condition, Incident, Score
 
-JUDGED = ("true", "allowed", "false")
+RIGHT = ("true", "allowed")
+JUDGED = (*RIGHT, "other rule", "false")
 """Outcomes that precision is about."""
+
+NEAR = 0.01
+"""The aim of accounting."""
+
+OUTCOMES = (*JUDGED, "excused", "unjudged")
 
 
 def efficiency(score: Score) -> Score:
@@ -21,6 +28,17 @@ def efficiency(score: Score) -> Score:
         mails=score.mails,
         accounts=score.accounts,
         healthy=score.healthy,
+        uses=score.uses,
+        owner_mails=score.owner_mails,
+    )
+
+
+def devices(score: Score) -> Score:
+    """The part that is about GPUs and nodes."""
+    return Score(
+        runs=score.runs,
+        conditions=tuple(c for c in score.conditions if not c.case.job),
+        incidents=tuple(i for i in score.incidents if i.kind not in ("efficiency", "report")),
     )
 
 
@@ -33,7 +51,13 @@ def part(score: Score, case: Callable[[Case], bool]) -> Score:
         mails=tuple(m for m in score.mails if case(m.case)),
         accounts=tuple(a for a in score.accounts if case(a.case)),
         healthy=tuple(h for h in score.healthy if case(h.case)),
+        uses=tuple(u for u in score.uses if case(u.case)),
+        owner_mails=tuple(m for m in score.owner_mails if case(m.case)),
     )
+
+
+def of_mechanism(score: Score, name: str) -> Score:
+    return part(score, lambda case: case.mechanism == name)
 
 
 def of_rule(score: Score, rule: str) -> Score:
@@ -46,8 +70,19 @@ def of_rule(score: Score, rule: str) -> Score:
 
 
 def precision(score: Score) -> Share:
-    """Of the incidents that can be judged, those that are about something."""
+    """Of the incidents that can be judged, those under a rule that is there for what was wrong."""
+    return share(i.outcome in RIGHT for i in score.incidents if i.outcome in JUDGED)
+
+
+def precision_of_any_rule(score: Score) -> Share:
+    """The same where an incident of any rule is right as soon as anything is wrong."""
     return share(i.outcome != "false" for i in score.incidents if i.outcome in JUDGED)
+
+
+def outcomes(score: Score) -> str:
+    """How many incidents had which outcome."""
+    counts = Counter(i.outcome for i in score.incidents)
+    return ", ".join(f"{name} {counts[name]}" for name in OUTCOMES)
 
 
 def musts(score: Score) -> tuple[Condition, ...]:
@@ -55,27 +90,47 @@ def musts(score: Score) -> tuple[Condition, ...]:
 
 
 def recall(score: Score) -> Share:
-    """Of the conditions that must be told, those that were."""
-    return share(c.found for c in musts(score))
+    """Of the conditions that must be told, those whose own rule was, alone or beside another."""
+    return share(c.named or c.beside for c in musts(score))
 
 
 def recall_by_name(score: Score) -> Share:
-    """Of the conditions that must be told, those that were under their own rule."""
+    """Of the conditions that must be told, those over which their own rule stood."""
     return share(c.named for c in musts(score))
 
 
+def recall_by_any_rule(score: Score) -> Share:
+    """Of the conditions that must be told, those for which anything was told."""
+    return share(c.found for c in musts(score))
+
+
+def recall_of_all(score: Score) -> Share:
+    """The same of all that must be told or that no signal tells."""
+    return share(c.named or c.beside for c in score.conditions if c.expected in ("must", "silent"))
+
+
 def explained(score: Score) -> list[Incident]:
-    return [i for i in score.incidents if i.outcome in ("true", "allowed")]
-
-
-def rule_right(score: Score) -> Share:
-    """Of the incidents that are about something, those under its own rule."""
-    return share(i.named for i in explained(score))
+    return [i for i in score.incidents if i.outcome in (*RIGHT, "other rule")]
 
 
 def cause_accuracy(score: Score) -> Share:
-    """Of the incidents that name one cause, those that name a true one."""
+    """Of the incidents that name one cause at last, those that name a true one."""
     return share(i.cause == "right" for i in score.incidents if i.cause in ("right", "wrong"))
+
+
+def first_cause(score: Score) -> Share:
+    """The same of what was told first."""
+    return share(i.first_cause == "right" for i in score.incidents if i.first_cause in ("right", "wrong"))
+
+
+def main_cause(score: Score) -> Share:
+    """The same where only what took most of the time is right."""
+    return share(i.main_cause == "right" for i in score.incidents if i.main_cause in ("right", "wrong"))
+
+
+def cause_of_all(score: Score) -> Share:
+    """Of all incidents that are about something, those that name one cause, a true one: to hesitate is not right."""
+    return share(i.cause == "right" for i in explained(score))
 
 
 def hesitation(score: Score) -> Share:
@@ -113,6 +168,17 @@ class Total:
     def error(self) -> float | None:
         """Of the sum, relative; None where there is nothing to compare."""
         return self.seen / self.true - 1 if self.true > 0 else None
+
+    @property
+    def within(self) -> Share:
+        """Of the jobs, those that are out by no more than is aimed at."""
+        return share(abs(error) <= NEAR for error in self.errors)
+
+    def apart(self, accounts: Sequence[Account]) -> float | None:
+        """All errors without their signs, weighed by what the jobs had: opposite ones do not cancel out."""
+        had = sum(account.allocated for account in accounts)
+        out = sum(abs(error) * account.allocated for error, account in zip(self.errors, accounts, strict=True))
+        return out / had if had > 0 else None
 
 
 def totals(accounts: tuple[Account, ...]) -> tuple[Total, ...]:

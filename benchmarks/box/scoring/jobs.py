@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks.box.model import Condition, Fault, Job, SeenIncident, Truth
 from benchmarks.box.scoring import record, timing
-from benchmarks.box.scoring.matching import Extent, Found, cause_of, explains, find, named
+from benchmarks.box.scoring.matching import Extent, Found, cause_of, explains, find, named, outcome
 from benchmarks.box.scoring.story import Story, story
 
 
@@ -37,18 +37,20 @@ def _extent(condition: Condition, job: Job, end: float) -> Extent:
         since=job.start + condition.since,
         until=last + timing.lingering(condition.rule, job.partition),
         earliest=_earliest(condition, job),
-        rules=(condition.rule,),
+        rules=(condition.rule, *timing.BESIDE.get(condition.rule, ())),
         causes=condition.causes,
         must=expected(condition, job, end) == "must",
+        ended=last,
+        main=condition.main,
     )
 
 
 def expected(condition: Condition, job: Job, end: float) -> str:
-    """Whether it must be told (`must`), may be (`may`), leaves no signal (`silent`), or did not last in this run
-    (`cut`).
+    """Whether it must be told (`must`), may be (`may`), leaves no signal (`silent`), is over before a rule is asked
+    (`early`), or did not last in this run (`cut`).
     """
     if not condition.must:
-        return "silent" if condition.silent else "may"
+        return "silent" if condition.silent else "early" if condition.early else "may"
     return "cut" if _earliest(condition, job) + timing.SETTLING > end else "must"
 
 
@@ -66,13 +68,15 @@ def _condition(
         case=case,
         rule=condition.rule,
         expected=expected(condition, job, end),
-        reason=condition.silent,
+        reason=condition.silent or condition.early,
         step=condition.step,
         since=extent.since,
         until=min(job.start + condition.until, job.end, end),
         found=found.found,
         named=found.named,
+        beside=found.beside,
         delay=None if found.at is None else found.at - extent.earliest,
+        first_word=None if found.first_word is None else found.first_word - extent.earliest,
     )
 
 
@@ -87,14 +91,14 @@ def _incident(
     reports = incident.kind == "report"
     about = explains(told, [extent for extent in extents if (extent.rules[0] in timing.REPORTS) == reports])
     if about:
-        outcome = "true" if any(extent.must for extent in about) else "allowed"
+        worth = outcome(told, about)
     elif reports or incident.severity == "info":
-        outcome = "unjudged"
+        worth = "unjudged"
     elif any(_concerns(fault, job, told) for fault in faults):
-        outcome = "excused"
+        worth = "excused"
     else:
-        outcome = "false"
-    return summed_up(case, incident, told, about, outcome)
+        worth = "false"
+    return summed_up(case, incident, told, about, worth)
 
 
 def _concerns(fault: Fault, job: Job, told: Story) -> bool:
@@ -107,20 +111,24 @@ def _concerns(fault: Fault, job: Job, told: Story) -> bool:
 
 
 def summed_up(
-    case: record.Case, incident: SeenIncident, told: Story, about: Sequence[Extent], outcome: str
+    case: record.Case, incident: SeenIncident, told: Story, about: Sequence[Extent], worth: str
 ) -> record.Incident:
     """The record of an incident that is about some conditions, or about none."""
+    first = next((span for span in told.spans if span.causes), told.spans[0])
+    last = told.spans[-1]
     return record.Incident(
         case=case,
         id=incident.id,
         kind=incident.kind,
         rule=incident.rule,
-        causes=told.spans[-1].causes,
+        causes=last.causes,
         severity=incident.severity,
         opened=told.openings[0],
-        outcome=outcome,
+        outcome=worth,
         named=any(named(told, extent) for extent in about),
-        cause=cause_of(told, about) if about else "",
+        cause=cause_of(last, about) if about else "",
+        first_cause=cause_of(first, about) if about else "",
+        main_cause=cause_of(last, about, main=True) if about else "",
         reopened=told.reopened,
         reclassified=told.reclassified,
         recaused=told.recaused,

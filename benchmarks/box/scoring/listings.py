@@ -11,7 +11,6 @@ from benchmarks.box.scoring.table import Table, clock, percent
 
 _SHOWN = 40
 """Cases of a list that are shown; the rest is counted."""
-_OUT = 0.01
 _CASE = ("seed", "job", "mechanism", "mixed")
 
 
@@ -20,6 +19,7 @@ def listings(score: Score) -> tuple[Table, ...]:
     return (
         _missed(score),
         _false(score),
+        _other_rule(score),
         _wrong_causes(score),
         _not_required(score),
         _mails_to_owners(score),
@@ -42,7 +42,7 @@ def _missed(score: Score) -> Table:
             clock(c.since),
             clock(c.until),
             None if c.step is None else f"{c.step:.3g} s",
-            "under another rule" if c.found else "no",
+            "beside another rule" if c.beside else "another rule alone" if c.found else "no",
         )
         for c in figures.musts(score)
         if not c.named
@@ -52,12 +52,20 @@ def _missed(score: Score) -> Table:
 
 
 def _false(score: Score) -> Table:
+    return _incidents("Incidents about nothing", score, "false")
+
+
+def _other_rule(score: Score) -> Table:
+    return _incidents("Incidents under a rule that is not there for what was wrong", score, "other rule")
+
+
+def _incidents(title: str, score: Score, outcome: str) -> Table:
     lines = [
         (*_case(i.case), i.rule, " / ".join(i.causes), i.severity, clock(i.opened), i.id)
         for i in score.incidents
-        if i.outcome == "false"
+        if i.outcome == outcome
     ]
-    return _listed("Incidents about nothing", (*_CASE, "rule", "causes", "severity", "opened", "incident"), lines)
+    return _listed(title, (*_CASE, "rule", "causes", "severity", "opened", "incident"), lines)
 
 
 def _wrong_causes(score: Score) -> Table:
@@ -78,20 +86,24 @@ def _not_required(score: Score) -> Table:
         (expected, mechanism, rule, reason or None, len(found), sum(found))
         for (expected, mechanism, rule, reason), found in sorted(told.items())
     ]
-    header = ("", "mechanism", "rule", "why no signal tells", "conditions", "told all the same")
+    header = ("", "mechanism", "rule", "why it need not be", "conditions", "told all the same")
     return Table("Conditions that need not be told", header, tuple(lines))
 
 
 def _mails_to_owners(score: Score) -> Table:
     lines = [(*_case(m.case), m.rule or None, m.sink, m.to, clock(m.at), m.subject) for m in score.mails if m.owner]
     header = (*_CASE, "rule", "by", "to", "at", "subject")
-    return _listed("Messages about healthy jobs to their owners", header, lines, shown=None)
+    return _listed("Messages to users about healthy jobs, or about none of their own", header, lines, shown=None)
 
 
 def _accounts_out(score: Score) -> Table:
     """Those that weigh most first."""
     errors = zip(*(total.errors for total in figures.totals(score.accounts)), strict=True)
-    out = [(account, each) for account, each in zip(score.accounts, errors, strict=True) if max(map(abs, each)) > _OUT]
+    out = [
+        (account, each)
+        for account, each in zip(score.accounts, errors, strict=True)
+        if max(map(abs, each)) > figures.NEAR
+    ]
     out.sort(key=lambda item: (-max(map(abs, item[1])) * item[0].allocated, item[0].case.seed, item[0].case.job))
     lines = [
         (

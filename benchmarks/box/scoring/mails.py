@@ -1,4 +1,4 @@
-"""Messages about healthy jobs: who was troubled for nothing."""
+"""Messages: who was troubled for nothing, and who was told what had to be told."""
 
 from __future__ import annotations
 
@@ -11,26 +11,47 @@ from benchmarks.box.scoring.jobs import case_of
 
 def false_mails(
     messages: Iterable[Message],
+    jobs: Mapping[str, Job],
     healthy: Mapping[str, Job],
     incidents: Mapping[str, Sequence[SeenIncident]],
     *,
     seed: int,
 ) -> list[record.FalseMail]:
-    """One record for each message and healthy job of which it speaks. `healthy` and `incidents` are by workload."""
+    """One record for each message and healthy job of which it speaks, for each job of somebody else of which it tells a
+    user, and for each message to a user that speaks of no job at all. `jobs`, of which the healthy ones are some, and
+    `incidents` are by workload.
+    """
+    users = {job.user for job in jobs.values()}
+    found = []
+    for message in messages:
+        to_user = any(is_for(message.to, user) for user in users)
+        about = [jobs[workload] for workload in dict.fromkeys(message.workloads) if workload in jobs]
+        for job in about:
+            strange = to_user and not is_for(message.to, job.user)
+            if strange or job.workload in healthy:
+                rule = _rule(incidents.get(job.workload, ()), message.at)
+                found.append(_false(message, case_of(job, seed), to_user, rule))
+        if to_user and not about:
+            found.append(_false(message, record.Case(seed, 0, "no job of the run"), to_user, ""))
+    return found
+
+
+def owner_mails(
+    messages: Iterable[Message], jobs: Mapping[str, Job], worth: Mapping[str, str], *, seed: int
+) -> list[record.OwnerMail]:
+    """One record for each mail and job of its receiver. `worth` is by workload."""
     return [
-        record.FalseMail(
-            case=case_of(healthy[workload], seed),
-            at=message.at,
-            sink=message.sink,
-            to=message.to,
-            owner=is_for(message.to, healthy[workload].user),
-            rule=_rule(incidents.get(workload, ()), message.at),
-            subject=message.subject,
-        )
+        record.OwnerMail(case_of(jobs[workload], seed), worth[workload])
         for message in messages
         for workload in dict.fromkeys(message.workloads)
-        if workload in healthy
+        if message.sink == "mail" and workload in jobs and is_for(message.to, jobs[workload].user)
     ]
+
+
+def _false(message: Message, case: record.Case, owner: bool, rule: str) -> record.FalseMail:
+    return record.FalseMail(
+        case=case, at=message.at, sink=message.sink, to=message.to, owner=owner, rule=rule, subject=message.subject
+    )
 
 
 def is_for(to: str, user: str) -> bool:

@@ -1,7 +1,8 @@
 """Which incident is for which condition. Pure; times are seconds of the run.
 
 An incident is judged by the moment at which it first opened: somebody may have been told then, so one that opened while
-nothing was wrong is false however long it stays. A condition is found where an incident was open for it: under its own
+nothing was wrong is false however long it stays, and one that was never under a rule that is there for what it opened
+in is told under another rule, which is no hit. A condition is found where an incident was open for it: under its own
 rule at any time of its extent, or by opening in it under another one. An incident that only lasts on from something
 else has not found it.
 
@@ -10,10 +11,12 @@ A condition's extent reaches past its end for as long as it still is in the rule
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.box.scoring.story import Story
+from benchmarks.box.scoring.story import Span, Story
+from benchmarks.box.scoring.timing import SETTLING
 
 
 @dataclass(frozen=True)
@@ -30,18 +33,23 @@ class Extent:
     rules: tuple[str, ...]
     causes: frozenset[str]
     must: bool
+    ended: float = math.inf
+    """When it was really over; until then any rule may tell of it, after that its own."""
+    main: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class Found:
-    """How a condition was found; `at` is when, None where it was not."""
+    """How a condition was found: when under its own rule, and when by any word of an incident that opened for it."""
 
     at: float | None
+    first_word: float | None
     named: bool
+    beside: bool
 
     @property
     def found(self) -> bool:
-        return self.at is not None
+        return self.first_word is not None
 
 
 def explains(story: Story, extents: Sequence[Extent]) -> list[Extent]:
@@ -49,50 +57,74 @@ def explains(story: Story, extents: Sequence[Extent]) -> list[Extent]:
 
     Once it is true, what it is reopened or renamed for later is its business, too.
     """
-    opening = story.openings[0]
-    if not any(extent.since <= opening <= extent.until for extent in extents):
+    if not any(_opened_in(story, extent) for extent in extents):
         return []
     met = [extent for extent in extents if any(span.meets(extent.since, extent.until) for span in story.spans)]
     return sorted(met, key=lambda extent: (not named(story, extent), not extent.must, extent.since))
 
 
+def outcome(story: Story, about: Sequence[Extent]) -> str:
+    """What an incident that is about something is worth: `true`, `allowed`, or `other rule` where it was never under a
+    rule that is there for what it opened in.
+    """
+    rightly = [extent for extent in about if _opened_in(story, extent) and told_rightly(story, extent)]
+    if not rightly:
+        return "other rule"
+    return "true" if any(extent.must for extent in rightly) else "allowed"
+
+
+def _opened_in(story: Story, extent: Extent) -> bool:
+    opening = story.openings[0]
+    until = extent.until if story.spans[0].rule in extent.rules else min(extent.until, extent.ended + SETTLING)
+    return extent.since <= opening <= until
+
+
+def told_rightly(story: Story, extent: Extent) -> bool:
+    """Whether the incident was, at some time of the extent, under a rule that is there for the condition."""
+    return any(span.rule in extent.rules and span.meets(extent.since, extent.until) for span in story.spans)
+
+
 def named(story: Story, extent: Extent) -> bool:
     """Whether the incident was under the condition's own rule at some time of its extent."""
-    return any(span.rule in extent.rules and span.meets(extent.since, extent.until) for span in story.spans)
+    return any(span.rule == extent.rules[0] and span.meets(extent.since, extent.until) for span in story.spans)
 
 
 def find(extent: Extent, stories: Sequence[Story]) -> Found:
     """How a condition was found, by the first of the subject's incidents that tells of it."""
-    times = [at for story in stories if (at := _told_at(story, extent)) is not None]
-    return Found(min(times, default=None), any(named(story, extent) for story in stories))
+    own = [at for story in stories for at in _own_times(story, extent)]
+    kept = [at for story in stories for at in _meetings(story, extent) if extent.rules[0] in story.contributing]
+    within = [at for story in stories for at in story.openings if extent.since <= at <= extent.until]
+    return Found(
+        at=min(own, default=None),
+        first_word=min((*own, *within, *kept), default=None),
+        named=any(named(story, extent) for story in stories),
+        beside=bool(own or kept),
+    )
 
 
-def _told_at(story: Story, extent: Extent) -> float | None:
-    primary = [
-        span.start for span in story.spans if span.rule in extent.rules and span.meets(extent.since, extent.until)
-    ]
-    within = [at for at in story.openings if extent.since <= at <= extent.until]
-    beside = [at for at, rule in story.joined if rule in extent.rules and extent.since <= at <= extent.until]
-    times = [max(at, extent.since) for at in (*primary, *within, *beside)]
-    if times:
-        return min(times)
-    if story.contributing.isdisjoint(extent.rules):
-        return None
-    # It stood beside another rule; when it joined was not kept.
-    meeting = [max(span.start, extent.since) for span in story.spans if span.meets(extent.since, extent.until)]
-    return min(meeting, default=None)
+def _own_times(story: Story, extent: Extent) -> list[float]:
+    """When it began to be told under its own rule, alone or beside another one."""
+    rule = extent.rules[0]
+    primary = [span.start for span in story.spans if span.rule == rule and span.meets(extent.since, extent.until)]
+    joined = [at for at, other in story.joined if other == rule and extent.since <= at <= extent.until]
+    return [max(at, extent.since) for at in (*primary, *joined)]
 
 
-def cause_of(story: Story, extents: Sequence[Extent]) -> str:
-    """What an incident's last word on the cause is worth: `right`, `wrong`, `among`, `not among`, or empty.
+def _meetings(story: Story, extent: Extent) -> list[float]:
+    """When an incident was open for it, whatever for: of a rule that stood beside, when it joined may not be kept."""
+    return [max(span.start, extent.since) for span in story.spans if span.meets(extent.since, extent.until)]
 
-    It is compared with the conditions of the rule under which it was then, else with all that it is about.
+
+def cause_of(span: Span, extents: Sequence[Extent], *, main: bool = False) -> str:
+    """What a word on the cause is worth: `right`, `wrong`, `among`, `not among`, or empty. With `main`, only what took
+    most of the time is right.
+
+    It is compared with the conditions of the rule under which it was said, else with all that the incident is about.
     """
-    last = story.spans[-1]
-    own = [extent for extent in extents if last.rule in extent.rules and last.meets(extent.since, extent.until)]
-    truth = frozenset().union(*(extent.causes for extent in own or extents))
-    if not truth or not last.causes:
+    own = [extent for extent in extents if span.rule in extent.rules and span.meets(extent.since, extent.until)]
+    truth = frozenset().union(*(extent.main if main else extent.causes for extent in own or extents))
+    if not truth or not span.causes:
         return ""
-    if len(last.causes) == 1:
-        return "right" if last.causes[0] in truth else "wrong"
-    return "not among" if truth.isdisjoint(last.causes) else "among"
+    if len(span.causes) == 1:
+        return "right" if span.causes[0] in truth else "wrong"
+    return "not among" if truth.isdisjoint(span.causes) else "among"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 Z = 1.959964
 """Of a normal distribution, 95 % lie within so many standard deviations."""
+
+FEW = 5
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,22 @@ def share(answers: Iterable[bool]) -> Share:
     """How many of some answers are yes."""
     known = list(answers)
     return Share(sum(known), len(known))
+
+
+def over_seeds(shares: Sequence[Share], draws: int = 2000) -> tuple[float, float] | None:
+    """A 95 % interval from drawing whole runs again: cases within one have users, nodes and sweeps in common. None of
+    less than five runs.
+    """
+    if len(shares) < FEW:
+        return None
+    draw = random.Random(1)
+    means = []
+    for _ in range(draws):
+        drawn = draw.choices(shares, k=len(shares))
+        if of := sum(one.of for one in drawn):
+            means.append(sum(one.hits for one in drawn) / of)
+    low, high = quantile(means, 0.025), quantile(means, 0.975)
+    return None if low is None or high is None else (low, high)
 
 
 def quantile(values: Sequence[float], q: float) -> float | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 import msgspec
 
 
@@ -20,9 +18,11 @@ class Case(msgspec.Struct, frozen=True):
 class Condition(msgspec.Struct, frozen=True):
     """What became of a condition that was there.
 
-    `expected` is `must`, `may`, `silent`, or `cut`: one that must be told, had the run not ended so early. `found`: an
-    incident was open for it; `named`: under its own rule. `delay` is in seconds from the earliest instant at which the
-    rule could have opened; below 0 where what was before helped it.
+    `expected` is `must`, `may`, `silent`, `early` (over before a rule is asked), or `cut`: one that must be told, had
+    the run not ended so early. `found`: an incident was open for it; `named`: under its own rule; `beside`: its own
+    rule was told, if only beside another one. `delay` is when its own rule was told, in seconds from the earliest
+    instant at which it could have opened; below 0 where what was before helped it. `first_word` is the same of any
+    rule's.
     """
 
     case: Case
@@ -34,15 +34,19 @@ class Condition(msgspec.Struct, frozen=True):
     until: float
     found: bool
     named: bool
-    delay: float | None
+    beside: bool = False
+    delay: float | None = None
+    first_word: float | None = None
 
 
 class Incident(msgspec.Struct, frozen=True):
     """What an incident was worth.
 
-    `outcome` is `true` (something that must be told), `allowed` (that may be), `excused` (one of its GPUs had a
-    fault), `false`, or `unjudged` (information and reports, of which the truth says nothing). `cause` is `right`,
-    `wrong`, `among` or `not among` those between which it hesitates, or empty where no truth has one to compare.
+    `outcome` is `true` (something that must be told), `allowed` (that may be), `other rule` (something was wrong, but
+    never was it told under a rule that is there for that), `excused` (one of its GPUs had a fault), `false`, or
+    `unjudged` (information and reports, of which the truth says nothing). `cause` is `right`, `wrong`, `among` or `not
+    among` those between which it hesitates, or empty where no truth has one to compare: the last word's, and the first
+    one's; `main_cause` is the last word's beside what took most alone.
     """
 
     case: Case
@@ -58,10 +62,23 @@ class Incident(msgspec.Struct, frozen=True):
     reopened: int
     reclassified: int
     recaused: int
+    first_cause: str = ""
+    main_cause: str = ""
+
+
+class Use(msgspec.Struct, frozen=True):
+    """A job by the ledger of waits alone, without any rule: `wasting`, `well` or `between`; and what was told of it."""
+
+    case: Case
+    worth: str
+    told: tuple[str, ...]
+    """Rules of its incidents, those that stood beside others too."""
 
 
 class FalseMail(msgspec.Struct, frozen=True):
-    """A message about a healthy job. `owner`: it went to the job's owner, else to somebody else."""
+    """A message about a healthy job, about somebody else's job, or to a user about no job at all. `owner`: it went to a
+    user, else to operators.
+    """
 
     case: Case
     at: float
@@ -70,6 +87,13 @@ class FalseMail(msgspec.Struct, frozen=True):
     owner: bool
     rule: str
     subject: str
+
+
+class OwnerMail(msgspec.Struct, frozen=True):
+    """A mail to a job's owner; `worth` is `must` where something had to be told of the job, `may`, or `healthy`."""
+
+    case: Case
+    worth: str
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -114,13 +138,8 @@ class Score(msgspec.Struct, frozen=True):
     mails: tuple[FalseMail, ...] = ()
     accounts: tuple[Account, ...] = ()
     healthy: tuple[Healthy, ...] = ()
+    uses: tuple[Use, ...] = ()
+    owner_mails: tuple[OwnerMail, ...] = ()
 
     def __add__(self, other: Score) -> Score:
         return Score(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))
-
-    def to_json(self) -> bytes:
-        return msgspec.json.encode(self)
-
-    @classmethod
-    def from_json(cls, text: bytes | str) -> Self:
-        return msgspec.json.decode(text, type=cls)

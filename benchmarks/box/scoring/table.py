@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from benchmarks import results
+from benchmarks.box.scoring.ratios import Share
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,11 @@ def show(found: Iterable[Table]) -> None:
     """Print them to stdout."""
     for table in found:
         results.show(table.header, table.rows, title=f"\n{table.title}")
+
+
+def brief(share: Share) -> str | None:
+    """A share without its interval."""
+    return None if share.value is None else f"{share.value:.3f} of {share.of}"
 
 
 def percent(ratio: float | None) -> str | None:

@@ -24,6 +24,9 @@ PASS = MINUTE
 SETTLING = 5 * MINUTE
 """What is on its way when a run ends: scrapes, two passes, one of them late."""
 
+BESIDE = {"stalled": ("underused",)}
+"""Rules under which a condition is rightly told, too: whoever waits for data computes little."""
+
 REPORTS = frozenset({"memory_underused", "memory_pressure", "overallocated"})
 CRITICAL_XIDS = frozenset({48, 62, 64, 74, 79, 95, 119, 120})
 

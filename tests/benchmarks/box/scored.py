@@ -96,3 +96,25 @@ def observed(
     ledger: Mapping[str, Ledger] | None = None,
 ) -> Observed:
     return Observed(tuple(incidents), tuple(messages), ledger or {})
+
+
+def fleet() -> tuple[Scenario, dict[int, Truth]]:
+    """One job that is sick in two ways in turn, and one that is well."""
+    sick, fine = job(1), job(2, user="bob", gpus=(("n0", 2),))
+    stalled = condition("stalled", HOUR, 5 * HOUR, causes=frozenset({"data loading"}), step=0.5)
+    return scenario([sick, fine]), {1: truth(sick, condition(until=HOUR), stalled), 2: truth(fine)}
+
+
+def perfect() -> Observed:
+    """What an observer that misses nothing has of them."""
+    plan, truths = fleet()
+    sick = plan.jobs[0]
+    seen = [
+        incident(sick.start + 40 * 60, sick.start + HOUR, job=sick),
+        incident(sick.start + 75 * 60, sick.end, "stalled", ("data loading",), job=sick, id=2),
+    ]
+    ledger = {
+        one.workload: Ledger(had := len(one.gpus) * (one.end - one.start), had, truths[one.number].busy, None)
+        for one in plan.jobs
+    }
+    return observed(seen, ledger=ledger)

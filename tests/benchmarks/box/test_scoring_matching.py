@@ -21,6 +21,7 @@ def judged(conditions: tuple[Condition, ...], incidents: tuple[SeenIncident, ...
 STALLED = condition("stalled", 0.0, HOUR, causes=frozenset({"data loading"}))
 IDLE_LATER = condition("idle", 4 * HOUR, 8 * HOUR)
 MAY = condition("uneven", 0.0, 8 * HOUR, must=False)
+EARLY = condition("idle", 0.0, HOUR, must=False, early="too short")
 SILENT = condition("stalled", 0.0, 8 * HOUR, must=False, silent="gaps are too short")
 
 CASES = {
@@ -29,14 +30,44 @@ CASES = {
     "told under another rule": (
         (condition(),),
         incident(EARLIEST, rule="underused"),
-        ("true", False),
+        ("other rule", False),
         [(True, False)],
     ),
     "told beside another rule": (
         (condition(),),
         incident(EARLIEST, rule="hung", contributing=("hung", "idle")),
+        ("other rule", False),
+        [(True, False)],
+    ),
+    "told under a rule that stands beside its own": (
+        (STALLED,),
+        incident(JOB.start + 40 * MINUTE, rule="underused"),
         ("true", False),
         [(True, False)],
+    ),
+    "another rule opened within the window after the end": (
+        (STALLED,),
+        incident(JOB.start + 74 * MINUTE, rule="uneven"),
+        ("false", False),
+        [(True, False)],
+    ),
+    "opened under another rule, and never under one for what it opened in": (
+        (STALLED, IDLE_LATER),
+        incident(
+            JOB.start + 25 * MINUTE,
+            told=(
+                told(JOB.start + 25 * MINUTE, "opened", "uneven"),
+                told(JOB.start + 5 * HOUR, "primary changed", "idle", "no process"),
+            ),
+        ),
+        ("other rule", True),
+        [(True, False), (True, True)],
+    ),
+    "over before a rule is asked": (
+        (EARLY,),
+        incident(EARLIEST, rule="idle"),
+        ("allowed", True),
+        [(True, True)],
     ),
     "nothing was wrong": ((), incident(EARLIEST), ("false", False), []),
     "opened before anything was wrong, and lasts on under another rule": (
@@ -188,6 +219,26 @@ def test_the_last_cause_is_compared_with_the_problem_it_was_named_for() -> None:
     )
     _, (record,) = judged((STALLED, IDLE_LATER), (seen,))
     assert record.cause == "wrong", "loading is not why nothing runs"
+
+
+def test_the_first_word_and_the_last_on_the_cause_are_judged_apart() -> None:
+    opened = JOB.start + 25 * MINUTE
+    events = (told(opened, "opened", "stalled", "hang"), told(opened + 600, "cause found", "", "data loading"))
+    _, (seen,) = judged((STALLED,), (incident(opened, rule="stalled", causes=("data loading",), told=events),))
+    assert (seen.first_cause, seen.cause) == ("wrong", "right")
+
+
+def test_of_two_causes_only_the_greater_is_the_main_one() -> None:
+    both = condition(
+        "stalled", 0.0, HOUR, causes=frozenset({"data loading", "throttling"}), main=frozenset({"throttling"})
+    )
+    _, (seen,) = judged((both,), (incident(JOB.start + 25 * MINUTE, rule="stalled", causes=("data loading",)),))
+    assert (seen.cause, seen.main_cause) == ("right", "wrong")
+
+
+def test_another_rules_word_is_no_time_to_detect() -> None:
+    (told_of,), _ = judged((condition(),), (incident(EARLIEST - 600, rule="underused"), incident(EARLIEST + 90)))
+    assert (told_of.delay, told_of.first_word) == (90, -600)
 
 
 def test_a_story_counts_what_changed() -> None:

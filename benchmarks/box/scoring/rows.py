@@ -1,0 +1,108 @@
+"""The figures of a score for RESULTS.md: subjects that stay the same, and all that counts in the figure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from benchmarks.box.scoring import figures, waits
+from benchmarks.box.scoring.aims import aims
+from benchmarks.box.scoring.ratios import Share, over_seeds, quantile
+from benchmarks.box.scoring.record import Score
+from benchmarks.box.scoring.table import brief, number, percent
+from benchmarks.results import Row
+
+_SHOWN = 6
+"""Aims that were missed, in a row."""
+
+
+def rows(score: Score) -> list[Row]:
+    """The strict figure of each first, the lenient one beside it."""
+    jobs = figures.efficiency(score)
+    count, hours = sum(run.jobs for run in score.runs), sum(run.gpu_hours for run in score.runs)
+    scale = f"{len(score.runs)} runs, {count:,} jobs, {hours:,.0f} GPU-hours"
+    silent = figures.recall_of_all(jobs)
+    found = {
+        "precision of incidents, under a rule that is there for what was wrong (aim 0.99)": (
+            f"{_sure(figures.precision, jobs)}; with any rule {brief(figures.precision_of_any_rule(jobs))}; "
+            f"{figures.outcomes(jobs)}; {scale}"
+        ),
+        "recall of what must be told, by its own rule (aim 0.98)": (
+            f"{_sure(figures.recall, jobs)}; over all others {brief(figures.recall_by_name(jobs))}; "
+            f"by any rule {brief(figures.recall_by_any_rule(jobs))}; with what no signal tells {brief(silent)}"
+        ),
+        "jobs by the ledger of waits, without any rule": (
+            f"of those that lose {waits.WASTING:.0%} and more {_told(waits.wasting_told, score)} are told of; "
+            f"of those that lose less than {waits.WELL:.0%} {_told(waits.well_told, score)}"
+        ),
+        "causes right where one is named (aim 0.9)": (
+            f"{_sure(figures.cause_accuracy, jobs)}; the first told {brief(figures.first_cause(jobs))}; "
+            f"what took most alone {brief(figures.main_cause(jobs))}; of all, to hesitate is not right, "
+            f"{brief(figures.cause_of_all(jobs))}; hesitates {brief(figures.hesitation(jobs))}, "
+            f"with the truth among those {brief(figures.truth_among(jobs))}"
+        ),
+        "mails to owners": _mails(score),
+        "the ledger beside the truth (aim 1 %)": _accounts(score),
+        "what no signal tells": _silent(jobs),
+        "aims missed": _missed(score),
+    }
+    return [Row(f"fleet in a box: {what}", figure) for what, figure in found.items() if figure]
+
+
+def _sure(figure: Callable[[Score], Share], score: Score) -> str:
+    """A share with its interval: over runs where there are enough."""
+    whole = figure(score)
+    by_seed = [figure(figures.part(score, lambda case, seed=run.seed: case.seed == seed)) for run in score.runs]
+    sure = over_seeds(by_seed)
+    if whole.value is None or sure is None:
+        return str(whole)
+    return f"{whole.value:.3f} [{sure[0]:.3f}, {sure[1]:.3f}: runs drawn again] of {whole.of}"
+
+
+def _told(figure: Callable[..., Share], score: Score) -> str:
+    return _sure(lambda part: figure(part.uses), score)
+
+
+def _mails(score: Score) -> str:
+    false, hours = sum(mail.owner for mail in score.mails), figures.healthy_hours(score)
+    sent = [mail.worth for mail in score.owner_mails]
+    critical = [
+        incident
+        for incident in score.incidents
+        if incident.outcome == "true" and incident.severity == "critical" and incident.rule in ("idle", "hung")
+    ]
+    told = {(mail.case.seed, mail.case.job) for mail in score.owner_mails}
+    reached = sum((one.case.seed, one.case.job) in told for one in critical)
+    return (
+        f"{sent.count('must')} of jobs of which something must be told ({reached} of {len(critical)} critical idle or "
+        f"hung ones), {sent.count('may')} where it may be; {false} of healthy jobs or of nothing of theirs (aim none), "
+        f"{number(figures.per_thousand(false, hours)) or '-'} for 1,000 of {hours:,.0f} healthy GPU-hours"
+    )
+
+
+def _accounts(score: Score) -> str:
+    parts = []
+    for total in figures.totals(score.accounts) if score.accounts else ():
+        worst = quantile([abs(error) for error in total.errors], 0.99)
+        apart = total.apart(score.accounts)
+        parts.append(
+            f"{total.name} {percent(total.error)} in all, {brief(total.within)} jobs within 1 %, "
+            f"99 % of jobs within {100 * (worst or 0.0):.2f} %, errors without signs {100 * (apart or 0.0):.2f} %"
+        )
+    return "; ".join(parts)
+
+
+def _silent(jobs: Score) -> str:
+    """Mechanisms with conditions that no signal of a node tells, and of how many something was told all the same."""
+    found: defaultdict[str, list[bool]] = defaultdict(list)
+    for condition in jobs.conditions:
+        if condition.expected == "silent":
+            found[condition.case.mechanism].append(condition.found)
+    order = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+    return ", ".join(f"{name} {len(each)} ({sum(each)} told)" for name, each in order)
+
+
+def _missed(score: Score) -> str:
+    missed = aims(score)
+    more = f"; and {len(missed) - _SHOWN} more" if len(missed) > _SHOWN else ""
+    return "; ".join(missed[:_SHOWN]) + more if missed else "none"

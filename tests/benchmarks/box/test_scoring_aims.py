@@ -1,0 +1,117 @@
+"""The second score, which is by the ledger of waits, and what counts as an aim that was missed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from benchmarks.box.model import Fault, Job, Ledger, Truth
+from benchmarks.box.scoring import Score, aims, figures, score, waits
+from benchmarks.box.scoring.aims import FEWEST
+from benchmarks.box.scoring.ratios import Share
+from tests.benchmarks.box.scored import (
+    HOUR,
+    condition,
+    fleet,
+    incident,
+    job,
+    message,
+    observed,
+    perfect,
+    scenario,
+    truth,
+)
+
+
+def _wasting(one: Job, share: float) -> Truth:
+    had = len(one.gpus) * (one.end - one.start)
+    return replace(truth(one), wasted=share * had)
+
+
+WAITS = {
+    # wasted share, what was told -> worth, told of what wastes, told of what is well
+    "wastes, told of": (0.5, "low_sm_activity", "wasting", (1, 1), (0, 0)),
+    "wastes, not told of": (0.5, "", "wasting", (0, 1), (0, 0)),
+    "well, told of a wait": (0.05, "stalled", "well", (0, 0), (1, 1)),
+    "well, told of its kernels": (0.05, "low_sm_activity", "well", (0, 0), (0, 1)),
+    "well": (0.0, "", "well", (0, 0), (0, 1)),
+    "between": (0.2, "stalled", "between", (0, 0), (0, 0)),
+}
+
+
+@pytest.mark.parametrize("case", WAITS)
+def test_jobs_are_judged_by_what_they_waited_for_without_any_rule(case: str) -> None:
+    share, rule, worth, wasting, well = WAITS[case]
+    one = job()
+    seen = [incident(3 * HOUR, rule=rule)] if rule else []
+    found = score(scenario([one]), {1: _wasting(one, share)}, observed(seen))
+    assert [use.worth for use in found.uses] == [worth]
+    assert waits.wasting_told(found.uses) == Share(*wasting)
+    assert waits.well_told(found.uses) == Share(*well)
+
+
+def test_a_short_job_and_one_of_which_no_ledger_was_kept_are_neither() -> None:
+    short, old = job(end=HOUR + 1800), job()
+    assert waits.worth(short, _wasting(short, 1.0)) == "between"
+    assert waits.worth(old, truth(old)) == "between"
+
+
+def _kept(found: Score) -> Score:
+    """With a perfect ledger, so that only what is told counts."""
+    accounts = (
+        msgspec.structs.replace(one, seen_allocated=one.allocated, seen_observed=one.allocated, seen_busy=one.busy)
+        for one in found.accounts
+    )
+    return msgspec.structs.replace(found, accounts=tuple(accounts))
+
+
+def test_a_perfect_observer_misses_no_aim() -> None:
+    assert aims(score(*fleet(), perfect())) == []
+
+
+def test_a_mute_observer_misses_recall_and_accounts() -> None:
+    missed = aims(score(*fleet(), observed()))
+    assert any(one.startswith("all jobs: recall 0.000") for one in missed)
+    assert any(one.startswith("busy: the ledger's sum is out by -100") for one in missed)
+
+
+def test_a_job_told_of_under_another_rule_and_a_false_mail_are_missed_aims() -> None:
+    plan, truths = fleet()
+    sick, fine = plan.jobs
+    said = [incident(sick.start + 40 * 60, sick.end, "low_sm_activity", job=sick)]
+    missed = aims(_kept(score(plan, truths, observed(said, [message(fine, "bob@example.org")]))))
+    assert [one.partition(" ")[0] + one.partition(":")[2][:11] for one in missed] == [
+        "all precision ",
+        "all recall 0.0",
+        "mails 1 (aim 0)",
+    ]
+
+
+def test_failed_passes_and_devices_are_aims() -> None:
+    plan, truths = fleet()
+    broken = replace(plan, faults=(Fault(("n1", 0), HOUR, "xid", 79),))
+    missed = aims(score(broken, truths, replace(perfect(), failures=2)))
+    assert [one.partition(":")[0] for one in missed] == ["GPUs and nodes", "passes that failed"]
+
+
+def test_a_rule_with_few_cases_has_no_aim_of_its_own() -> None:
+    jobs = [job(number, gpus=((f"m{number}", 0),)) for number in range(1, FEWEST + 1)]
+    truths = {one.number: truth(one, condition()) for one in jobs}
+    ledger = {one.workload: Ledger(28800, 28800, 14400, None) for one in jobs}
+    mute = observed(ledger=ledger)
+    assert "idle: recall" in " ".join(aims(score(scenario(jobs), truths, mute)))
+    assert "idle: recall" not in " ".join(aims(score(scenario(jobs[1:]), truths, mute)))
+
+
+def test_opposite_errors_of_the_ledger_do_not_cancel_out() -> None:
+    jobs = [job(1), job(2)]
+    truths = {one.number: truth(one) for one in jobs}
+    had = 2 * 8 * HOUR
+    ledger = {"slurm/1": Ledger(had * 1.03, had, had / 2, None), "slurm/2": Ledger(had * 0.97, had, had / 2, None)}
+    found = score(scenario(jobs), truths, observed(ledger=ledger))
+    allocated = figures.totals(found.accounts)[0]
+    assert allocated.error == pytest.approx(0)
+    assert allocated.apart(found.accounts) == pytest.approx(0.03)
+    assert allocated.within == Share(0, 2)
