@@ -60,7 +60,8 @@ def no_incident_is_made_up(record: Record) -> Iterator[Found]:
     jobs = {job.subject: job for job in record.jobs}
     for event in record.events:
         incident = record.incident[event.incident]
-        if event.kind not in _OPENS or incident.kind != _JOBS:
+        rule = _named(event, incident.rule)
+        if rule is None or incident.kind != _JOBS:
             continue
         job = jobs.get(incident.subject)
         yield ASKED
@@ -69,14 +70,17 @@ def no_incident_is_made_up(record: Record) -> Iterator[Found]:
             continue
         held = [one for one in job.conditions if one.since <= event.at <= one.ends(FOREVER) + one.after + slack(record)]
         if not held:
-            yield _made_up(
-                job.subject, event, f"{job.name} was well when incident {incident.id} ({incident.rule}) {event.kind}"
-            )
-        elif not any(incident.rule in one.rules for one in held):
+            yield _made_up(job.subject, event, f"{job.name} was well when incident {incident.id} ({rule}) {event.kind}")
+        elif not any(rule in one.rules for one in held):
             rules = sorted(rule for one in held for rule in one.rules)
-            yield _made_up(
-                job.subject, event, f"{job.name} is {rules}, and incident {incident.id} says {incident.rule}"
-            )
+            yield _made_up(job.subject, event, f"{job.name} is {rules}, and incident {incident.id} says {rule}")
+
+
+def _named(event: StoredEvent, last: str) -> str | None:
+    """The rule by which an event accuses a job; `last` is the one at the end, for events that name none."""
+    if event.kind in _OPENS:
+        return str(event.data.get("rule") or last)
+    return str(event.data["rule"]) if event.kind == "primary changed" and "rule" in event.data else None
 
 
 def _made_up(subject: str, event: StoredEvent, text: str) -> Violation:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..record import Happened, JobTruth, Record
-from .quiet import recovery
+from ..record import EVERY_NODE, ExporterPage, Happened, JobTruth, Record
+from .quiet import during, recovery
 from .violation import ASKED, Found, Violation
 
 _ENOUGH = 60.0
 """Measured wall seconds of a GPU from which on a mean says something."""
+_COVERED = 0.9
+"""Of the time that a job was seen, the part of which samples tell at least."""
 _TOLERANCE = 0.03
 """By which a mean may be off: GPUs of a job are not all measured at the same times."""
 
@@ -36,7 +38,29 @@ def _unseen(record: Record, job: JobTruth, fault: Happened, until: float) -> flo
     edge = began <= job.start or ended >= until
     if began > until or ended < job.start or not (fault.loses or edge):
         return 0.0
-    return min(ended, until) - max(began, job.start) + 2 * record.interval
+    if not edge:
+        began, ended = _not_fetched(record, job, fault), _back(record, job, fault)
+    return min(ended, until) - max(began, job.start) + record.interval
+
+
+def _not_fetched(record: Record, job: JobTruth, fault: Happened) -> float:
+    """Since when counters that were lost had not been read: another fault may have been in the way already."""
+    near = during(record, fault.began - recovery(record), fault.began)
+    return min([fault.began, *(one.began for one in near if one.blinds_any(job.nodes))])
+
+
+def _back(record: Record, job: JobTruth, fault: Happened) -> float:
+    """When the exporters of its nodes counted again; of Prometheus' own losses there is no such evidence."""
+    latest = fault.ended + recovery(record)
+    if EVERY_NODE in fault.blinds:
+        return latest
+    back = [page.at for node in job.nodes & fault.blinds for page in _counting(record, node, fault.ended)]
+    return min(latest, max(back, default=latest))
+
+
+def _counting(record: Record, node: str, since: float) -> list[ExporterPage]:
+    pages = (page for page in record.exporters if page.node == node and page.at >= since)
+    return next(([page] for page in pages if page.status == 200 and page.success == 1), [])
 
 
 def measurements_are_true(record: Record) -> Iterator[Found]:
@@ -45,6 +69,16 @@ def measurements_are_true(record: Record) -> Iterator[Found]:
         observed, busy = (record.measured or {}).get(job.subject, (0.0, 0.0))
         yield ASKED
         held = record.ledger.get(job.subject, 0.0)
+        least, _ = bounds(record, job)
+        away = sum(
+            min(fault.ended + recovery(record), record.ended) - fault.began
+            for fault in record.faults
+            if fault.blinds_any(job.nodes)
+        )
+        due = _COVERED * least - job.gpus * away
+        if record.measured is not None and observed < due:
+            text = f"{job.name}: {observed:.1f} GPU-seconds measured, at least {due:.1f} could be"
+            yield Violation("measurements are true", job.subject, job.end or record.ended, text)
         if observed > held + job.gpus * (3 * record.interval + 2.0):
             text = f"{job.name}: {observed:.1f} GPU-seconds measured, {held:.1f} held"
             yield Violation("measurements are true", job.subject, job.end or record.ended, text)

@@ -72,6 +72,19 @@ def what_is_sent_arrived(record: Record) -> Iterator[Found]:
             yield Violation("no notification is lost", one.key, one.sent_at, text)
 
 
+def what_arrived_is_known(record: Record) -> Iterator[Found]:
+    """No message was sent of what the store does not know: of a change that was rolled back, or lost."""
+    marks = {
+        sink: tuple(one.mark for one in record.deliveries if _SINKS[one.receiver] == sink) for sink in _SINKS.values()
+    }
+    for taken in record.taken:
+        if not taken.key:
+            continue
+        yield ASKED
+        if not taken.key.startswith(marks[taken.sink]):
+            yield Violation("no message is made up", taken.key, taken.at, f"{taken.sink} took what was never planned")
+
+
 def no_message_comes_twice(record: Record) -> Iterator[Found]:
     """A message comes again only where its acknowledgement may have been lost on the way or could not be kept."""
     found: defaultdict[tuple[str, str, tuple[str, ...]], list[Taken]] = defaultdict(list)

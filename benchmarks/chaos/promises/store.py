@@ -23,6 +23,18 @@ def one_active_incident_each(record: Record) -> Iterator[Found]:
                 )
 
 
+def what_was_seen_stays(record: Record) -> Iterator[Found]:
+    """What the store once held is in its history at the end, whatever was killed in between."""
+    kept = {(one.subject, one.kind) for one in record.incidents}
+    missed: set[tuple[str, str]] = set()
+    for look in record.looks:
+        for who in look.active:
+            yield ASKED
+            if who not in kept and who not in missed:
+                missed.add(who)
+                yield Violation("what was seen stays", who[0], look.at, f"an incident of class {who[1]} is gone")
+
+
 def history_is_appended_only(record: Record) -> Iterator[Found]:
     """No event is ever changed or taken away."""
     for _ in record.events:

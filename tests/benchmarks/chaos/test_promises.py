@@ -181,6 +181,20 @@ def a_header_is_smuggled_in(record: Record) -> Record:
     return replace(record, taken=(*record.taken, Taken("mail", "other", 1500.0, (), (), (("Bcc", "eve"),), "")))
 
 
+def what_was_committed_is_gone(record: Record) -> Record:
+    seen = Look(1250.0, {(IDLE, "efficiency"): 1, ("node/n1", "gpu_fault"): 1}, "a#1", 1)
+    return replace(record, looks=(*record.looks, seen))
+
+
+def a_message_of_what_was_rolled_back(record: Record) -> Record:
+    return replace(record, taken=(*record.taken, replace(record.taken[0], key="mail-of-nothing")))
+
+
+def another_rule_for_a_while(record: Record) -> Record:
+    changed = StoredEvent(3, 1, 1200.0, "primary changed", "", {"rule": "hung", "before": "idle"})
+    return replace(record, events=(record.events[0], changed, record.events[1]))
+
+
 @pytest.mark.parametrize(
     ("spoil", "promise", "subject"),
     [
@@ -195,6 +209,9 @@ def a_header_is_smuggled_in(record: Record) -> Record:
         (a_gpu_fault_that_never_was, "no incident is made up", "node/n1"),
         (a_lost_gpu_of_which_nobody_hears, "no incident is lost", "n1"),
         (two_at_once, "one open incident each", IDLE),
+        (what_was_committed_is_gone, "what was seen stays", "node/n1"),
+        (a_message_of_what_was_rolled_back, "no message is made up", "mail-of-nothing"),
+        (another_rule_for_a_while, "no incident is made up", IDLE),
         (history_is_rewritten, "history is append-only", "a"),
         (opened_twice, "states follow each other", IDLE),
         (the_paused_one_commits, "only the leader writes", "b"),

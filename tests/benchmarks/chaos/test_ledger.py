@@ -1,0 +1,52 @@
+"""What may be missing of a job is the time in which its exporter did not count, and an interval."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.chaos.promises import violations
+from benchmarks.chaos.promises.ledger import bounds
+from benchmarks.chaos.promises.quiet import recovery
+from benchmarks.chaos.record import Happened, Record
+
+from .evidence import AWAY, BUSY, IDLE, KILLED, clean
+
+
+def least(record: Record) -> float:
+    return bounds(record, record.jobs[1])[0]
+
+
+def lost(record: Record) -> float:
+    """Seconds for which a job of two GPUs may be missing on account of faults."""
+    return (least(replace(record, faults=())) - least(record)) / 2
+
+
+def test_the_downtime_ends_when_the_exporter_counts_again() -> None:
+    assert lost(clean()) == pytest.approx(KILLED.ended + 2 - KILLED.began + 0.5)
+
+
+def test_an_exporter_that_stays_blind_is_excused_for_no_longer_than_it_may_take_to_recover() -> None:
+    record = clean()
+    blind = tuple(replace(page, success=0.0) if page.at > KILLED.began else page for page in record.exporters)
+    downtime = KILLED.ended + recovery(record) - KILLED.began
+    assert lost(replace(record, exporters=blind)) == pytest.approx(downtime + record.interval)
+
+
+def test_what_was_not_fetched_before_the_counters_were_lost_may_be_missing_too() -> None:
+    record = clean()
+    cut = Happened("prometheus-paused", "prometheus", 1190.0, 1205.0, blinds=frozenset({"*"}))
+    assert lost(replace(record, faults=(cut, KILLED, AWAY))) == pytest.approx(lost(record) + 10)
+
+
+def test_more_than_that_is_a_violation() -> None:
+    record = clean()
+    for missing, expected in ((1.0, ["the ledger is true"]), (-1.0, [])):
+        found = violations(replace(record, ledger={**record.ledger, BUSY: least(record) - missing}))
+        assert [one.promise for one in found if one.subject == BUSY and "ledger" in one.promise] == expected
+
+
+def test_time_that_was_held_and_not_measured_is_a_violation() -> None:
+    record = replace(clean(), measured={IDLE: (370.0, 0.0), BUSY: (0.0, 0.0)})
+    assert [(one.promise, one.subject) for one in violations(record)] == [("measurements are true", BUSY)]
