@@ -58,3 +58,13 @@ def as_expected(case: Case, incidents: Sequence[Sequence[dict[str, Any]]]) -> bo
     if not case.rules:
         return not any(incidents)
     return all(any(one["rule"] in case.rules and case.cause in one["causes"] for one in mine) for mine in incidents)
+
+
+def verdict(right: bool, incidents: Sequence[dict[str, Any]]) -> str:
+    """What the findings of a case are worth, in words: to name one cause is more than to have it among several."""
+    if not right:
+        return "**which is wrong**"
+    if not incidents:
+        return "rightly not told"
+    most = max(len(one["causes"]) for one in incidents)
+    return "named" if most == 1 else f"hesitates between {most}"

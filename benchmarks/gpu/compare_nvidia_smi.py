@@ -22,6 +22,7 @@ from statistics import fmean
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from benchmarks import results
 from benchmarks.gpu.nvidia_smi import Reading, absent, query
 from tests.exporter.daemon import Daemon
 
@@ -47,13 +48,14 @@ class Second:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.compare_nvidia_smi")
     parser.add_argument("--seconds", type=int, default=60)
+    results.arguments(parser)
     arguments = parser.parse_args()
     if why := absent():
         print(f"this compares figures of real GPUs: {why}", file=sys.stderr)
         return 2
-    seconds = watch(arguments.seconds)
-    for uuid, series in seconds.items():
-        summary(uuid, series)
+    seconds = watch(min(10, arguments.seconds) if arguments.quick else arguments.seconds)
+    rows = [row for uuid, series in seconds.items() for row in summary(uuid, series)]
+    results.report(rows, arguments, section="On real GPUs")
     return 0
 
 
@@ -99,7 +101,7 @@ def shown(value: float | None, factor: float = 1.0) -> str:
     return "      -" if value is None else f"{value * factor:7.1f}"
 
 
-def summary(uuid: str, series: list[Second]) -> None:
+def summary(uuid: str, series: list[Second]) -> list[results.Row]:
     """Means over the whole time, and by how much they differ."""
     first, last = series[0], series[-1]
     print(f"\n{first.theirs.name} {uuid}, driver {first.theirs.driver}, {len(series)} seconds")
@@ -107,24 +109,31 @@ def summary(uuid: str, series: list[Second]) -> None:
         growth(first, last, name)
         for name in ("gpu_busy_seconds_total", "gpu_observed_seconds_total", "gpu_energy_joules_total")
     )
+    found = {}
     theirs = [one.theirs.utilization for one in series if one.theirs.utilization is not None]
     if busy is not None and observed and theirs:
-        print(
-            f"  utilization  nvidia-smi {100 * fmean(theirs):6.2f} %   exporter {100 * busy / observed:6.2f} %", end=""
+        ours = busy / observed
+        found["utilization"] = (
+            f"{100 * ours:.2f} %, {100 * fmean(theirs):.2f} % ({100 * (ours - fmean(theirs)):+.2f} points)"
         )
-        print(f"   difference {100 * (busy / observed - fmean(theirs)):+.2f} points, {observed:.1f} s observed")
     power = [one.theirs.power for one in series if one.theirs.power is not None]
     if energy is not None and power:
         ours = energy / (last.t - first.t)
-        print(f"  power        nvidia-smi {fmean(power):6.1f} W   exporter {ours:6.1f} W", end="")
-        print(f"   difference {100 * (ours / fmean(power) - 1):+.1f} %")
+        found["power by the energy counter"] = (
+            f"{ours:.1f} W, {fmean(power):.1f} W ({100 * (ours / fmean(power) - 1):+.1f} %)"
+        )
     memory = [
         abs(one.ours["gpu_memory_used_bytes"] - one.theirs.memory_used) / 2**20
         for one in series
         if one.theirs.memory_used is not None and "gpu_memory_used_bytes" in one.ours
     ]
     if memory:
-        print(f"  memory       largest difference {max(memory):.1f} MiB (a sample of ours is up to a second older)")
+        found["memory"] = f"differs by {max(memory):.1f} MiB at most (a sample of ours is up to a second older)"
+    what = "whatever ran, exporter and nvidia-smi once a second"
+    return [
+        results.Row(f"{what}: {name}", figure, versions=f"driver {first.theirs.driver}")
+        for name, figure in found.items()
+    ]
 
 
 def growth(first: Second, last: Second, name: str) -> float | None:

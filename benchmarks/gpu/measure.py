@@ -1,8 +1,8 @@
 """The exporter and the alerter over programs on a real GPU whose mechanism is known.
 
-    python -m benchmarks.gpu.measure --out figures                    # everything: 13 minutes
+    python -m benchmarks.gpu.measure                                  # everything: 13 minutes
     python -m benchmarks.gpu.measure starved idle --out figures
-    python -m benchmarks.gpu.measure --quick --out figures            # a few seconds each: that it works
+    python -m benchmarks.gpu.measure --quick                          # a few seconds each: that it works
 
 Beside each program run an exporter, an alerter that scrapes it, `dutycycle record` and nvidia-smi, at a time scale at
 which a window of half an hour is a minute. Compared are, over the time for which the program ran: the duty cycle with
@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -28,7 +29,7 @@ from typing import Any
 
 from benchmarks import results
 from benchmarks.gpu import jobs
-from benchmarks.gpu.cases import CASES, Case, as_expected
+from benchmarks.gpu.cases import CASES, Case, as_expected, verdict
 from benchmarks.gpu.comparison import Figures, TooShortError, compare, until
 from benchmarks.gpu.nvidia_smi import absent, query
 from benchmarks.gpu.site import Site
@@ -47,7 +48,7 @@ def main() -> int:
     names = ", ".join(case.name for case in CASES)
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.measure")
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"which, by how they begin: {names}")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIRECTORY", help="a new directory")
+    parser.add_argument("--out", type=Path, metavar="DIRECTORY", help="a new directory (a temporary one, which stays)")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of each program [%(default)s]")
     results.arguments(parser)
     options = parser.parse_args()
@@ -55,7 +56,9 @@ def main() -> int:
         print(f"this measures real GPUs: {why}", file=sys.stderr)
         return 2
     chosen = [case for case in CASES if not options.cases or case.name.startswith(tuple(options.cases))]
+    options.out = options.out or Path(tempfile.mkdtemp(prefix="gpu-"))
     options.out.mkdir(parents=True, exist_ok=True)
+    print(f"what is measured is kept in {options.out}", file=sys.stderr)
     gpu, reading = next(iter(query().items()))
     with Site(options.out, time_scale=TIME_SCALE, sample_interval=SAMPLE_INTERVAL, gpu=gpu) as site:
         why = jobs.possible()
@@ -100,7 +103,7 @@ def row(found: Figures, driver: str) -> results.Row:
         more = 100 * (found.watts / found.watts_theirs - 1)
         said.append(f"energy counter {found.watts:.1f} W, nvidia-smi {found.watts_theirs:.1f} W ({more:+.1f} %)")
     if found.right is not None:
-        said.append(f"found: {_findings(found)}, {'as it is' if found.right else '**which is wrong**'}")
+        said.append(f"found: {_findings(found)}, {verdict(found.right, found.incidents)}")
     return results.Row(what, "; ".join(said), "`python -m benchmarks.gpu.measure`", f"driver {driver}")
 
 

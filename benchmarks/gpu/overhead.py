@@ -58,14 +58,10 @@ def main() -> int:
     rows = []
     for name, step in (("a GPU that is busy", busy(torch)), ("small kernels, bound by launches", small(torch))):
         steps = slices(step, options.cycles, options.slice)
-        for interval in (DEFAULT, FAST):
-            cost = compare(steps, interval)
-            what = f"step time with the exporter reading every {interval} beside without: {name}"
-            error = stdev(cost) / len(cost) ** 0.5 if len(cost) > 1 else float("nan")
-            figure = f"{100 * fmean(cost):+.3f} % +- {100 * error:.3f} (standard error of {len(cost)} pairs), "
-            figure += f"medians {100 * fmean(compare(steps, interval, of=median)):+.3f} %; "
-            figure += f"{sum(map(len, (each for _, each in steps)))} steps of {1e3 * middle(steps):.1f} ms"
-            rows.append(results.Row(what, figure, versions=f"driver {driver}, torch {torch.__version__}"))
+        what = f"step time with the exporter reading every {DEFAULT} and every {FAST} beside without, in turns: {name}"
+        figure = "; ".join(f"{interval}: {told(steps, interval)}" for interval in (DEFAULT, FAST))
+        figure += f"; {sum(map(len, (each for _, each in steps)))} steps of {1e3 * middle(steps):.1f} ms"
+        rows.append(results.Row(what, figure, versions=f"driver {driver}, torch {torch.__version__}"))
     results.report(rows, options, section="On real GPUs")
     return 0
 
@@ -139,6 +135,14 @@ def compare(
         for place, (each, _) in enumerate(steps)
         if each == interval
     ]
+
+
+def told(steps: list[tuple[str, list[float]]], interval: str) -> str:
+    """What readings at that interval cost, with how sure that is."""
+    cost = compare(steps, interval)
+    error = stdev(cost) / len(cost) ** 0.5 if len(cost) > 1 else float("nan")
+    sure = f"(standard error of {len(cost)} pairs; medians {100 * fmean(compare(steps, interval, of=median)):+.3f} %)"
+    return f"{100 * fmean(cost):+.3f} % +- {100 * error:.3f} {sure}"
 
 
 def middle(steps: list[tuple[str, list[float]]]) -> float:
