@@ -6,6 +6,8 @@ A recording has the averages of 10 to 30 s of each GPU's utilization, power and 
 exporter can be shown, so the rules that need it (idle gaps: `stalled`; power limits: `hung`; GPM: `low_sm_activity`)
 are switched off on both sides.
 
+Exits with 1 where incidents or users differ, with 2 where it cannot run here, or not at this pace.
+
 Examples:
   python -m benchmarks.real --quick
   python -m benchmarks.real --nodes 24 --processes 4 --time-scale 60
@@ -32,6 +34,7 @@ from benchmarks.real.chain import Chain, play
 from benchmarks.real.choosing import representative
 from benchmarks.real.runs import Recorded, Run, read
 from tests.e2e.site import BIN
+from tests.fakes.nvml import find_gcc
 
 FILE = Path(__file__).resolve().parents[2] / "../shared/data/wandb_runs.csv.gz"
 
@@ -69,6 +72,8 @@ def main() -> int:
 def _lacking(file: Path) -> str:
     if not file.exists():
         return f"no recording of real runs at {file}"
+    if find_gcc() is None:
+        return "gcc is missing, which makes the NVML double"
     prometheus = shutil.which("prometheus", path=f"{BIN}:/usr/bin:/usr/local/bin")
     return "" if prometheus else "no Prometheus beside the interpreter or in the path (make test installs it)"
 
@@ -109,7 +114,9 @@ def _run(options: argparse.Namespace, directory: Path) -> int:
         print("the machine did not keep pace: these figures are its own, and are not kept", file=sys.stderr)
         options.no_record = True
     results.report(told.rows(runs, found, analyzed, chain), options, section="Real runs")
-    return 1 if told.disagreements(found) else 0
+    if chain.late:
+        return 2
+    return 1 if told.disagreements(found) or told.users_moved(analyzed, chain) else 0
 
 
 def _play(options: argparse.Namespace, runs: list[Run], directory: Path, nodes: int, processes: int) -> Chain:

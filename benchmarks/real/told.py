@@ -8,11 +8,11 @@ from itertools import pairwise
 
 from benchmarks import results
 from benchmarks.box.scoring.ratios import quantile
-from benchmarks.real.analyzed import Analyzed
+from benchmarks.real.analyzed import RULES, Analyzed
 from benchmarks.real.chain import Chain
 from benchmarks.real.comparison import BINS, Pair, Seen, Usage, clock, hours_by_bin, moved, pairs, users_by_bin
 from benchmarks.real.runs import Run
-from benchmarks.results import Row
+from benchmarks.results import Row, command_version, versions
 
 
 def compared(runs: Sequence[Run], analyzed: Analyzed, chain: Chain) -> dict[str, list[Pair]]:
@@ -130,12 +130,25 @@ def show_jobs(runs: Sequence[Run], chain: Chain) -> None:
 def rows(runs: Sequence[Run], found: Mapping[str, Sequence[Pair]], analyzed: Analyzed, chain: Chain) -> list[Row]:
     """For RESULTS.md."""
     users, hours = len({run.user for run in runs}), sum(run.gpu_hours for run in runs)
-    what = f"{len(runs)} recorded runs of {users} users, {hours:,.0f} GPU-hours, {chain.how}"
-    return [
-        Row(f"{what}: incidents of both under the same rule, opened within two minutes", _incidents(found)),
-        Row("the same: seconds between the two openings of an incident", _spread(found)),
-        Row("the same: histogram of users beside analyze's", _histograms(analyzed, chain)),
-    ]
+    made = sum(run.made_hours for run in runs)
+    played = (
+        f"{len(runs)} runs of {users} users, {hours:,.0f} GPU-hours, and {made:,.1f} made for missing rows; "
+        f"{chain.how}; one alerter on SQLite; rules {', '.join(RULES)} (the others have no evidence in it)"
+    )
+    parts = ", ".join(filter(None, (command_version("prometheus"), versions("sqlalchemy"))))
+    figures = {
+        "what was played": played,
+        "incidents of both under the same rule, opened within two minutes": _incidents(found),
+        "seconds between the two openings of an incident": _spread(found),
+        "histogram of users beside analyze's": _histograms(analyzed, chain),
+    }
+    return [Row(f"recorded runs: {what}", figure, versions=parts) for what, figure in figures.items()]
+
+
+def users_moved(analyzed: Analyzed, chain: Chain) -> list[str]:
+    """Users whom the ledger has in another bin; or all, where only the dashboard's query counts others."""
+    from_ledger = moved(analyzed.users, chain.ledger)
+    return from_ledger or (sorted(analyzed.users) if users_by_bin(analyzed.users) != chain.histogram else [])
 
 
 def _incidents(found: Mapping[str, Sequence[Pair]]) -> str:
@@ -158,10 +171,8 @@ def _spread(found: Mapping[str, Sequence[Pair]]) -> str:
 
 def _histograms(analyzed: Analyzed, chain: Chain) -> str:
     """Users by bin, from the ledger and by the dashboard's query; and their GPU-hours by bin."""
-    users = users_by_bin(analyzed.users)
-    words = [
-        "the same" if users == other else "not the same" for other in (users_by_bin(chain.ledger), chain.histogram)
-    ]
+    same = not moved(analyzed.users, chain.ledger), users_by_bin(analyzed.users) == chain.histogram
+    words = ["the same" if one else "not the same" for one in same]
     hours = hours_by_bin(analyzed.users)
     apart = [
         sum(abs(a - b) for a, b in zip(hours, other, strict=True)) / max(1e-9, sum(hours))

@@ -6,7 +6,7 @@ from benchmarks.real.analyzed import Analyzed
 from benchmarks.real.chain import Chain
 from benchmarks.real.comparison import Seen, Usage, users_by_bin
 from benchmarks.real.runs import Row, Run, Track
-from benchmarks.real.told import compared, disagreements, rows
+from benchmarks.real.told import compared, disagreements, rows, users_moved
 
 ROWS = tuple(Row(30.0 * (n + 1), 0.0, None, None, None, None) for n in range(120))
 RUNS = [Run(name, "ada", name, (Track("0", "T4", 30.0, ROWS),)) for name in ("a", "b")]
@@ -27,9 +27,9 @@ def test_what_is_the_same_has_no_disagreement() -> None:
     found = compared(RUNS, analyzed, chain)
     assert disagreements(found) == {}
     figures = [row.figure for row in rows(RUNS, found, analyzed, chain)]
-    assert figures[0] == "1 of analyze's 1 (1 idle); 0 of the chain alone; 0 of 2 runs differ"
-    assert figures[1] == "median 60, 90 % 60, worst 60"
-    assert figures[2].startswith("from the ledger the same, by the dashboard's query from Prometheus the same")
+    assert figures[1] == "1 of analyze's 1 (1 idle); 0 of the chain alone; 0 of 2 runs differ"
+    assert figures[2] == "median 60, 90 % 60, worst 60"
+    assert figures[3].startswith("from the ledger the same, by the dashboard's query from Prometheus the same")
 
 
 def test_what_differs_is_counted() -> None:
@@ -38,7 +38,23 @@ def test_what_differs_is_counted() -> None:
     found = compared(RUNS, analyzed, chain)
     assert sorted(disagreements(found)) == ["a", "b"]
     figures = [row.figure for row in rows(RUNS, found, analyzed, chain)]
-    assert figures[0] == "0 of analyze's 1 (1 idle); 1 of the chain alone; 2 of 2 runs differ"
-    assert figures[1] == "-"
-    assert "not the same" in figures[2]
-    assert "a user's mean by 10.00 points" in figures[2]
+    assert figures[1] == "0 of analyze's 1 (1 idle); 1 of the chain alone; 2 of 2 runs differ"
+    assert figures[2] == "-"
+    assert "not the same" in figures[3]
+    assert "a user's mean by 10.00 points" in figures[3]
+
+
+def test_two_users_who_change_places_are_not_the_same_histogram() -> None:
+    one, other = Usage(7200, 0), Usage(7200, 7200)
+    analyzed, chain = _analyzed({"ada": one, "bob": other}), _chain({"ada": other, "bob": one})
+    assert users_by_bin(analyzed.users) == chain.histogram
+    assert users_moved(analyzed, chain) == ["ada", "bob"]
+    assert users_moved(analyzed, _chain({"ada": one, "bob": other})) == []
+
+
+def test_subjects_are_the_same_however_many_runs_were_played() -> None:
+    def subjects(runs: list[Run]) -> list[str]:
+        analyzed, chain = _analyzed({"ada": Usage(7200, 0)}), _chain({"ada": Usage(7200, 0)})
+        return [row.what for row in rows(runs, compared(runs, analyzed, chain), analyzed, chain)]
+
+    assert subjects(RUNS) == subjects(RUNS[:1])
