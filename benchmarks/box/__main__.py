@@ -51,6 +51,7 @@ from .play import BoxSettings, play
 from .played import CHAIN, JOBS, Played, code, course, digest, read, truths, write
 from .report import rows, show_runs
 from .scoring import figures
+from .scoring.aims import aims
 
 QUICK_NODES, QUICK_GPUS, QUICK_HOURS, QUICK_SCALE = 4, 4, 1.5, 60.0
 SEEDS = range(1, 21)
@@ -228,21 +229,13 @@ def _score(found: Sequence[tuple[Scenario, Played]], options: argparse.Namespace
     for scenario, played in counting:
         whole += scoring.score(scenario, truths(scenario.jobs), played.observed)
     scoring.show(scoring.tables(whole))
-    missed = _missed(whole)
+    missed = aims(whole)
     results.show(("aim missed",), [(one,) for one in missed or ["none"]], title="\nAims")
     with suppress(BrokenPipeError):
         results.report(rows(whole, counting), options, section="Fleet in a box")
     if options.quick:
         return 0 if _works(whole) else 1
     return 1 if missed else 0
-
-
-def _missed(score: scoring.Score) -> list[str]:
-    try:
-        from .scoring.aims import aims  # noqa: PLC0415 - as soon as it is there
-    except ImportError:
-        return []
-    return aims(score)
 
 
 def _works(score: scoring.Score) -> bool:
