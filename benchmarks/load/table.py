@@ -84,8 +84,12 @@ def cells(found: Measured, sizes: Sequence[int]) -> dict[str, list[Cell | None]]
         "Prometheus: CPU of the alerter's pass": over(
             {gpus: median(one.engine_cpu[1:]) for gpus, one in beside.items()}, "{:,.1f} s".format
         ),
-        "exporter: CPU of each node": [Cell(f"{node.minute / 60:.2%} of a core", True) for _ in sizes],
-        "exporter: memory of each node": [Cell(f"{node.memory.resident:.0f} MB", True) for _ in sizes],
+        "exporter: CPU of each node, measured on one": [
+            Cell(f"{node.minute / 60:.2%} of a core", False) for _ in sizes
+        ],
+        "exporter: memory of each node, measured on one": [
+            Cell(f"{node.memory.resident:.0f} MB", False) for _ in sizes
+        ],
         "alerter: CPU of a pass over Prometheus": over(ours, "{:,.2f} s".format),
         "alerter: CPU of a pass over canned answers": over(canned, "{:,.2f} s".format),
         "alerter: memory, at most, over canned answers": over(
