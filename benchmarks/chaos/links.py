@@ -55,7 +55,7 @@ class Link:
         return self._weather
 
     def cut(self) -> None:
-        """Every connection is reset, and new ones are refused."""
+        """Every connection is ended, and new ones are refused."""
         listener, self._listener = self._listener, None
         if listener is not None:
             # Closing alone would leave the thread in its accept, and the port open.
@@ -65,7 +65,7 @@ class Link:
         self.drop()
 
     def drop(self) -> None:
-        """Every connection is reset; new ones are accepted."""
+        """Every connection is ended, in order (FIN, no RST); new ones are accepted."""
         with self._changed:
             ends = set(self._ends)
         for end in ends:
@@ -77,7 +77,7 @@ class Link:
         self._become(replace(self._weather, flows=False))
 
     def delay(self, seconds: float) -> None:
-        """Every piece that is carried takes that much longer."""
+        """Every piece that is carried takes that much longer, and the next one waits for it: none overlap."""
         self._become(replace(self._weather, delay=seconds))
 
     def throttle(self, rate: float) -> None:

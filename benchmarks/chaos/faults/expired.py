@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Self
 
+from ..record import EVERY_NODE
 from ..site import Site
 from .base import Fault
 from .processes import OnMachine
@@ -30,6 +31,27 @@ class ExporterCertificateExpired(OnMachine):
         machine.scraped_through.drop()
 
 
+class PrometheusCertificateExpired(Fault):
+    """Prometheus' own certificate expires: the alerters ask it nothing until it is renewed in place."""
+
+    name = "prometheus-certificate"
+    touches = frozenset({"prometheus"})
+    blinds = frozenset({EVERY_NODE})
+    says = frozenset({"source:prometheus"})
+
+    @classmethod
+    def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one
+        return cls()
+
+    def begin(self, site: Site) -> None:
+        site.prometheus.certificate.expire()
+        site.prometheus.link.drop()
+
+    def end(self, site: Site) -> None:
+        site.prometheus.certificate.renew()
+        site.prometheus.link.drop()
+
+
 class MailCertificateExpired(Fault):
     """The mail server's certificate expires, and is renewed: nothing is mailed meanwhile, and everything afterwards."""
 
@@ -49,4 +71,4 @@ class MailCertificateExpired(Fault):
         site.receivers.renew_certificate(expired=False)
 
 
-CERTIFICATES = (ExporterCertificateExpired, MailCertificateExpired)
+CERTIFICATES = (ExporterCertificateExpired, PrometheusCertificateExpired, MailCertificateExpired)

@@ -157,7 +157,7 @@ class _Garbled(_OnLink):
 
 
 _MANNERS: Mapping[str, tuple[type[_OnLink], str]] = {
-    "cut": (_Cut, "is cut: connections are reset, and refused"),
+    "cut": (_Cut, "is cut: connections are ended, and new ones refused"),
     "silent": (_Silent, "is half-open: connections stand, and nothing comes through"),
     "slow": (_Slow, f"is slow: every piece takes {_SLOW:g} s longer"),
     "narrow": (_Narrow, f"is narrow: {_NARROW:g} bytes a second"),

@@ -85,6 +85,30 @@ class ReaderKilled(OnMachine):
         """It has come back by itself, or a promise is broken."""
 
 
+class ReaderPaused(OnMachine):
+    """The exporter's child, which reads NVML, is stopped (SIGSTOP): the exporter has to replace it by itself."""
+
+    name = "nvml-child-paused"
+    lasts = (12.0, 18.0)
+
+    def __init__(self, node: str) -> None:
+        super().__init__(node)
+        self.blinds = self.replaces = frozenset({node})
+        self._stopped: list[int] = []
+
+    def begin(self, site: Site) -> None:
+        self._stopped = site.machines[self.node].exporter.children()
+        for pid in self._stopped:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+
+    def end(self, site: Site) -> None:
+        # One that was replaced is gone; one that was not goes on, and its promise is broken.
+        for pid in set(self._stopped) & set(site.machines[self.node].exporter.children()):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
 class _OnAlerter(Fault):
     """A fault of whichever alerter leads or follows when it begins."""
 
@@ -181,6 +205,7 @@ PROCESSES = (
     ExporterKilled,
     ExporterPaused,
     ReaderKilled,
+    ReaderPaused,
     LeaderKilled,
     FollowerKilled,
     LeaderPaused,

@@ -49,6 +49,13 @@ class ControllerPaused(ControllerKilled):
         site.slurm.signal(self._daemon, signal.SIGCONT)
 
 
+class RestPaused(ControllerPaused):
+    """slurmrestd is stopped (SIGSTOP), and goes on: it accepts connections, and says nothing."""
+
+    name = "slurmrestd-paused"
+    _daemon = "slurmrestd"
+
+
 class ControllerRestarted(ControllerKilled):
     """slurmctld is restarted, as after a change of its configuration."""
 
@@ -64,4 +71,4 @@ class ControllerRestarted(ControllerKilled):
         """It is back already."""
 
 
-SLURM = (ControllerKilled, RestKilled, ControllerPaused, ControllerRestarted)
+SLURM = (ControllerKilled, RestKilled, ControllerPaused, RestPaused, ControllerRestarted)

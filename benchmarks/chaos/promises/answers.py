@@ -63,12 +63,13 @@ def liveness_asks_for_restarts_that_help(record: Record) -> Iterator[Found]:
     """Liveness fails only where a restart of the container helps."""
     for page in record.exporters:
         name = f"exporter-{page.node}"
-        if page.alive:
-            yield ASKED
+        if page.status != 200 or _excused(record, name, page.at, page.took):
+            continue
+        yield ASKED
         near = during(record, page.at - recovery(record), page.at)
         helps = any(page.node in one.restart_helps for one in near)
-        if page.alive not in (0, 200) and not helps:
-            yield Violation("liveness", name, page.at, f"/-/healthy says {page.alive}")
+        if page.alive != 200 and not helps:
+            yield Violation("liveness", name, page.at, f"/-/healthy says {page.alive or 'nothing'}")
 
 
 def children_are_replaced(record: Record) -> Iterator[Found]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.chaos.promises import check, telling
+from benchmarks.chaos.promises import answers, check, telling
 from benchmarks.chaos.promises.violation import Judged
 from benchmarks.chaos.record import AlerterPage, ExporterPage, Happened, Record, StoredDelivery
 
@@ -78,6 +78,12 @@ def test_the_other_alerters_database_is_none_of_its_business() -> None:
 
 def test_a_receiver_to_which_nothing_was_due_is_not_judged() -> None:
     assert judged("receiver:mail", due=False) == Judged((), ())
+
+
+def test_liveness_that_does_not_answer_is_no_liveness() -> None:
+    record = replace(clean(), exporters=(replace(clean().exporters[-1], alive=0),))
+    found = check(record)[answers.liveness_asks_for_restarts_that_help].violations
+    assert [one.subject for one in found] == ["exporter-n1"]
 
 
 def test_what_nobody_knows_how_to_ask_raises() -> None:
