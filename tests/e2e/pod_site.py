@@ -173,8 +173,10 @@ class PodSite:
         return found
 
     def get(self, path: str) -> Any:
-        """Of the alerter's API, through its Service. OSError where none is ready."""
+        """Of the alerter's API, through its Service. OSError where none is ready, or its store does not answer yet."""
         status, body = self.page(path)
+        if status == 503:
+            raise ConnectionError(body)
         assert status == 200, body
         return json.loads(body)
 

@@ -17,7 +17,7 @@ from dutycycle_exporter.supervisor import Supervisor
 from tests.exporter.daemon import alive, eventually
 
 PRELUDE = """
-import os, signal, sys, time
+import os, signal, struct, sys, time, zlib
 from dutycycle_exporter.model import Snapshot, Unavailable
 from dutycycle_exporter.pipe import send
 fd = int(sys.argv[-1].removeprefix("--fd="))
@@ -73,7 +73,16 @@ def descriptors():
         ),
         pytest.param("send(fd, snapshot); os.close(fd); time.sleep(999)", "exit", "", id="closes its pipe and stays"),
         pytest.param(
-            "os.write(fd, b'\\0\\0\\0\\3abc'); time.sleep(999)", "garbled", "not a message", id="sends garbage"
+            "os.write(fd, struct.pack('!II', 3, zlib.crc32(b'abc')) + b'abc'); time.sleep(999)",
+            "garbled",
+            "not a message",
+            id="sends garbage",
+        ),
+        pytest.param(
+            "os.write(fd, struct.pack('!II', 3, 0) + b'abc'); time.sleep(999)",
+            "garbled",
+            "damaged",
+            id="sends what is damaged on the way",
         ),
         pytest.param("os.write(fd, b'\\xff' * 99); time.sleep(999)", "garbled", "bytes", id="sends a giant frame"),
         pytest.param("import no_such_module", "exit", "ended with status 1", id="does not start"),
