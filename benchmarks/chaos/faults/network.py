@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -118,8 +119,9 @@ class _OnLink(Fault):
     def begin(self, site: Site) -> None:
         self.spoil(self._way.find(site))
 
+    @abstractmethod
     def spoil(self, link: Link) -> None:
-        raise NotImplementedError
+        """It happens to the link."""
 
     def end(self, site: Site) -> None:
         self._way.find(site).heal()

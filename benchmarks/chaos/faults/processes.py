@@ -30,16 +30,21 @@ class OnMachine(Fault):
         return cls(chance.choice(MACHINES))
 
 
-class ExporterKilled(OnMachine):
-    """An exporter is killed (kill -9), and started again when it is over."""
+class _ExporterAway(OnMachine):
+    """An exporter answers nobody, and reads nothing."""
 
-    name = "exporter-killed"
     loses = True
 
     def __init__(self, node: str) -> None:
         super().__init__(node)
         self.blinds = frozenset({node})
         self.silences = frozenset({f"exporter-{node}"})
+
+
+class ExporterKilled(_ExporterAway):
+    """An exporter is killed (kill -9), and started again when it is over."""
+
+    name = "exporter-killed"
 
     def begin(self, site: Site) -> None:
         site.machines[self.node].exporter.kill()
@@ -48,16 +53,10 @@ class ExporterKilled(OnMachine):
         site.machines[self.node].exporter.begin()
 
 
-class ExporterPaused(OnMachine):
+class ExporterPaused(_ExporterAway):
     """An exporter is stopped (SIGSTOP) and goes on: it accepts connections, and says nothing."""
 
     name = "exporter-paused"
-    loses = True
-
-    def __init__(self, node: str) -> None:
-        super().__init__(node)
-        self.blinds = frozenset({node})
-        self.silences = frozenset({f"exporter-{node}"})
 
     def begin(self, site: Site) -> None:
         site.machines[self.node].exporter.pause()
