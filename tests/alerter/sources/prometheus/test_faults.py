@@ -269,6 +269,29 @@ def test_policies_by_label_see_the_labels_of_the_jobs_pods(rig: Rig, story: Stor
     source.close()
 
 
+def test_series_of_answers_that_do_not_come_again_do_not_add_up(rig: Rig, story: Story) -> None:
+    """On a busy cluster every pass sees other jobs."""
+    passing = iter(range(1_000))
+
+    def other(query: str) -> tuple[int, bytes] | None:
+        if "workload_label" not in query:
+            return None
+        series = {"cluster": "", "workload": f"slurm/{next(passing)}", "label": "team", "value": "a"}
+        return 200, result([{"metric": series, "value": [1, "1"]}])
+
+    rig.proxy.rule = other
+    kinds = (KindMatch(kind=JobKind.SERVING, label="app=vllm*"),)
+    source = PrometheusSource(rig.settings.model_copy(update={"kinds": kinds}), rig.source._database)
+    known = []
+    for _ in range(8):
+        with source.evidence(story.at):
+            pass
+        assert source._client is not None
+        known.append(len(source._client._known._keys))
+    assert len(set(known[3:])) == 1, known
+    source.close()
+
+
 def test_idle_power_follows_down_at_once_and_up_slowly(rig: Rig, story: Story) -> None:
     drawn = [0.0]
     rig.proxy.rule = lambda query: (
