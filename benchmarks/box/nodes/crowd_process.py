@@ -6,50 +6,30 @@ import asyncio
 import gc
 import signal
 import time
-from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
-from pathlib import Path
-
-from tests.fakes.nvml import Model
 
 from ..clock import Clock
-from ..model import Fault
 from .crowd import CrowdNode
 from .pages import serve
-from .protocol import Fed, Report
-from .settings import NodeSettings
+from .protocol import Assignment, Fed, Report
 
 
-def run(
-    models: Mapping[str, Model],
-    gpus: int,
-    directory: Path,
-    settings: NodeSettings,
-    faults: Sequence[Fault],
-    control: Connection,
-    feed: Connection,
-) -> None:
-    """A child process's whole life; see `protocol`. `models` are those of its nodes' GPUs."""
+def run(assignment: Assignment, control: Connection, feed: Connection) -> None:
+    """A child process's whole life; see `protocol`."""
     # Ctrl-C is the parent's to answer.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    asyncio.run(_Crowd(models, gpus, directory, settings, faults, control, feed).run())
+    asyncio.run(_Crowd(assignment, control, feed).run())
 
 
 class _Crowd:
-    def __init__(
-        self,
-        models: Mapping[str, Model],
-        gpus: int,
-        directory: Path,
-        settings: NodeSettings,
-        faults: Sequence[Fault],
-        control: Connection,
-        feed: Connection,
-    ) -> None:
-        begin = time.time()
-        self._nodes = {name: CrowdNode(name, gpus, directory, settings, begin, model) for name, model in models.items()}
+    def __init__(self, assignment: Assignment, control: Connection, feed: Connection) -> None:
+        begin, settings = time.time(), assignment.settings
+        self._nodes = {
+            name: CrowdNode(name, assignment.gpus, assignment.directory, settings, begin, model)
+            for name, model in assignment.models.items()
+        }
         self._interval = settings.read_interval / settings.time_scale
-        self._faults = faults
+        self._faults = assignment.faults
         self._control = control
         self._feed = feed
         self._clock: Clock | None = None

@@ -5,43 +5,34 @@ from __future__ import annotations
 import heapq
 import signal
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from contextlib import ExitStack
 from itertools import count
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 
 from tests.e2e.site import wait_for
-from tests.fakes.nvml import Model, build
+from tests.fakes.nvml import build
 
 from ..clock import Clock
 from ..model import Fault
 from .double import Action, DoubleNode
-from .protocol import Fed, Report
-from .settings import NodeSettings
+from .protocol import Assignment, Fed, Report
 
 PATIENCE = 240.0
 _LATE = 0.25
 """Wall seconds by which something may be done late and still count as done in time."""
 
 
-def run(
-    models: Mapping[str, Model],
-    gpus: int,
-    directory: Path,
-    settings: NodeSettings,
-    faults: Sequence[Fault],
-    control: Connection,
-    feed: Connection,
-) -> None:
-    """A child process's whole life; see `protocol`. `models` are those of its nodes' GPUs."""
+def run(assignment: Assignment, control: Connection, feed: Connection) -> None:
+    """A child process's whole life; see `protocol`."""
     # Ctrl-C is the parent's to answer.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    directory, settings = assignment.directory, assignment.settings
     libraries = build(directory / "library")
     with ExitStack() as stack:
         nodes = {
-            name: stack.enter_context(DoubleNode(name, gpus, directory, libraries, settings, model))
-            for name, model in models.items()
+            name: stack.enter_context(DoubleNode(name, assignment.gpus, directory, libraries, settings, model))
+            for name, model in assignment.models.items()
         }
         for node in nodes.values():
             wait_for(
@@ -52,7 +43,7 @@ def run(
         control.send({name: f"127.0.0.1:{node.exporter.port}" for name, node in nodes.items()})
         clock = control.recv()
         if isinstance(clock, Clock):
-            control.send(_Player(nodes, clock).play(faults, control, feed))
+            control.send(_Player(nodes, clock).play(assignment.faults, control, feed))
 
 
 class _Player:

@@ -20,7 +20,7 @@ from ..clock import Clock
 from ..model import Scenario
 from . import crowd_process, doubles_process
 from .feeding import Courses, feed
-from .protocol import Report
+from .protocol import Assignment, Report
 from .settings import NodeSettings
 
 PATIENCE = 300.0
@@ -30,15 +30,15 @@ PATIENCE = 300.0
 class _Hosting:
     """One process with nodes in it."""
 
-    def __init__(self, name: str, nodes: Mapping[str, Model], run: Callable[..., None], *arguments: Any) -> None:
+    def __init__(
+        self, name: str, run: Callable[[Assignment, Connection, Connection], None], assignment: Assignment
+    ) -> None:
         self.name = name
-        self.nodes = tuple(nodes)
+        self.nodes = tuple(assignment.models)
         context = multiprocessing.get_context("spawn")
         self.control, its_control = context.Pipe()
         its_feed, self.feed = context.Pipe(duplex=False)
-        self.process = context.Process(
-            target=run, args=(nodes, *arguments, its_control, its_feed), name=name, daemon=True
-        )
+        self.process = context.Process(target=run, args=(assignment, its_control, its_feed), name=name, daemon=True)
         self.process.start()
         its_control.close()
         its_feed.close()
@@ -112,11 +112,10 @@ class Fleet:
         ):
             if nodes:
                 faults = tuple(fault for fault in self._scenario.faults if fault.gpu[0] in nodes)
-                self._hosting.append(
-                    _Hosting(
-                        name, nodes, run, self._scenario.gpus_per_node, self._directory / name, self._settings, faults
-                    )
+                assignment = Assignment(
+                    nodes, self._scenario.gpus_per_node, self._directory / name, self._settings, faults
                 )
+                self._hosting.append(_Hosting(name, run, assignment))
         self._start_feeder()
         targets: dict[str, str] = {}
         for hosting in self._hosting:

@@ -7,9 +7,25 @@ None after the last.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from ..model import Job, Phase
+from tests.fakes.nvml import Model
+
+from ..model import Fault, Job, Phase
+from .settings import NodeSettings
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What a process is to be: nodes by their names, each of `gpus` GPUs of a model, and the faults that they have."""
+
+    models: Mapping[str, Model]
+    gpus: int
+    directory: Path
+    settings: NodeSettings
+    faults: Sequence[Fault]
 
 
 @dataclass(frozen=True)
