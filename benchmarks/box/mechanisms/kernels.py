@@ -7,39 +7,33 @@ from dataclasses import dataclass
 
 from tests.fakes.cgroup import Use
 
-from .scene import GIB, Held, Kernels, Scene, Stretch, still
+from .scene import GIB, Held, Kernels, Program, Scene, Stretch, still
 from .training import Training
+
+_STARTING = Use(1.5, 0.02, 0.0, 4 * GIB)
 
 
 @dataclass(frozen=True)
-class TinySteps:
+class TinySteps(Program):
     """Steps of `kernels` milliseconds on the GPU and `launch` milliseconds of Python that launches them: the GPU waits
     for launches, in gaps that no sample shows.
     """
 
     kernels: float
     launch: float
-    start_up: float
-    memory: float
     main: float
-    power: float
-    sm: float
-    tensor: float
-    dram: float
 
     def play(self, scene: Scene) -> Sequence[Stretch]:
-        work = Kernels(self.power, self.sm, self.tensor, self.dram)
-        began = () if scene.begun else _began(scene, self.start_up, work, self.memory)
+        began = () if scene.begun else (self.begun(scene, _STARTING),)
         left = scene.length - sum(stretch.seconds for stretch in began)
         level = self.kernels / (self.kernels + self.launch)
         use = Use(min(scene.cpu_limit, self.main * scene.gpus / scene.nodes), 0.01, 0.01, 6 * GIB)
-        held = Held(work, self.memory)
         step = (self.kernels + self.launch) / 1000
-        return [*began, still(scene, left, "launch", held, level=level, use=use, step=step)] if left > 0 else began
+        return [*began, still(scene, left, "launch", self.held, level=level, use=use, step=step)] if left > 0 else began
 
 
 @dataclass(frozen=True)
-class BusyKernels:
+class BusyKernels(Program):
     """Kernels one after the other that use few of the GPU's units. `memory_bound` says what holds them up: the memory
     bus, or that they are too small. `link` is what a GPU's links carry, in MB/s.
     """
@@ -47,17 +41,10 @@ class BusyKernels:
     resident: float
     memory_bound: float
     link: float
-    start_up: float
-    memory: float
     main: float
-    power: float
-    sm: float
-    tensor: float
-    dram: float
 
     def play(self, scene: Scene) -> Sequence[Stretch]:
-        work = Kernels(self.power, self.sm, self.tensor, self.dram)
-        began = () if scene.begun else _began(scene, self.start_up, work, self.memory)
+        began = () if scene.begun else (self.begun(scene, _STARTING),)
         left = scene.length - sum(stretch.seconds for stretch in began)
         use = Use(min(scene.cpu_limit, self.main * scene.gpus / scene.nodes), 0.01, 0.01, 6 * GIB)
         cause = "memory-bound" if self.memory_bound >= 0.5 else "small work per step"
@@ -65,7 +52,7 @@ class BusyKernels:
             scene,
             left,
             "computing",
-            Held(work, self.memory),
+            self.held,
             level=self.resident,
             use=use,
             blame={"computing": (cause,)},
@@ -112,8 +99,3 @@ class Hang(Training):
         left = scene.length - lived - hung
         gone = [still(scene, left, "nothing")] if left > 0 else []
         return [*super().play(scene.lasting(lived)), stood, *gone]
-
-
-def _began(scene: Scene, seconds: float, work: Kernels, memory: float) -> tuple[Stretch, ...]:
-    seconds = min(seconds, scene.length)
-    return (still(scene, seconds, "start_up", Held(work, memory, growth=seconds), use=Use(1.5, 0.02, 0.0, 4 * GIB)),)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tests.fakes.cgroup import Use
 
-from .scene import EMPTY, GIB, Held, Kernels, Scene, Stretch, still
+from .scene import EMPTY, GIB, Held, Kernels, Program, Scene, Stretch, still
 from .track import Track, code
 
 
@@ -64,7 +64,7 @@ class Notebook:
 
 
 @dataclass(frozen=True)
-class Server:
+class Server(Program):
     """A model that answers requests: they come at random, `rate` a second on average, more by day than by night
     (`rhythm`, over `day` seconds), and take `answer` seconds each. Those that wait are answered one after the other.
     """
@@ -73,25 +73,16 @@ class Server:
     rhythm: float
     day: float
     answer: float
-    start_up: float
-    memory: float
     cores: float
-    power: float
-    sm: float
-    tensor: float
-    dram: float
 
     def play(self, scene: Scene) -> Sequence[Stretch]:
-        work = Kernels(self.power, self.sm, self.tensor, self.dram)
-        seconds = min(self.start_up, scene.length)
-        began = still(scene, seconds, "start_up", Held(work, self.memory, growth=seconds), use=Use(1.0, 0.05, 0.0, GIB))
-        left = scene.length - seconds
+        began = self.begun(scene, Use(1.0, 0.05, 0.0, GIB))
+        left = scene.length - began.seconds
         if left <= 0:
             return [began]
         requests = self._requests(scene, left)
         use = Use(min(self.cores, scene.cpu_limit), 0.0, 0.0, 6 * GIB)
-        held = Held(work, self.memory)
-        return [began, Stretch((requests,) * scene.gpus, (held,) * scene.gpus, (use,) * scene.nodes)]
+        return [began, Stretch((requests,) * scene.gpus, (self.held,) * scene.gpus, (use,) * scene.nodes)]
 
     def _requests(self, scene: Scene, length: float) -> Track:
         draw = scene.draw

@@ -9,13 +9,13 @@ import numpy as np
 
 from tests.fakes.cgroup import Use
 
-from .scene import GIB, Held, Kernels, Scene, Stretch, still
+from .scene import GIB, Program, Scene, Stretch, still
 from .track import Track, code
 from .training import Training
 
 
 @dataclass(frozen=True)
-class Reinforcement:
+class Reinforcement(Program):
     """Simulation on CPUs for `simulate` seconds, then an update on the GPU for `update` seconds, and so on."""
 
     simulate: float
@@ -24,18 +24,9 @@ class Reinforcement:
     cores: float
     """As a share of the job's."""
 
-    memory: float
-    start_up: float
-    power: float
-    sm: float
-    tensor: float
-    dram: float
-
     def play(self, scene: Scene) -> Sequence[Stretch]:
-        work = Kernels(self.power, self.sm, self.tensor, self.dram)
-        seconds = min(self.start_up, scene.length)
-        began = still(scene, seconds, "start_up", Held(work, self.memory, growth=seconds), use=Use(1.0, 0.02, 0.0, GIB))
-        left = scene.length - seconds
+        began = self.begun(scene, Use(1.0, 0.02, 0.0, GIB))
+        left = scene.length - began.seconds
         if left <= 0:
             return [began]
         count = int(left / (self.simulate + self.update) * 1.5) + 20
@@ -49,7 +40,7 @@ class Reinforcement:
         share = self.simulate / (self.simulate + self.update)
         use = Use(scene.cpu_limit * (self.cores * share + 0.05), 0.01, 0.02, 12 * GIB)
         step = self.simulate + self.update
-        held = (Held(work, self.memory),) * scene.gpus
+        held = (self.held,) * scene.gpus
         return [began, Stretch((one,) * scene.gpus, held, (use,) * scene.nodes, step=step, by_design=True)]
 
 

@@ -164,3 +164,26 @@ def still(
         (use or Use(cpu_cores=0.02, memory=GIB),) * scene.nodes,
         **more,  # type: ignore[arg-type]
     )
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a program on GPUs has whatever it does: `start_up` seconds in which its `memory` (GiB on each GPU) grows,
+    and how hard its kernels work a GPU, as `Kernels` says.
+    """
+
+    start_up: float
+    memory: float
+    power: float
+    sm: float
+    tensor: float
+    dram: float
+
+    @property
+    def held(self) -> Held:
+        return Held(Kernels(self.power, self.sm, self.tensor, self.dram), self.memory)
+
+    def begun(self, scene: Scene, use: Use) -> Stretch:
+        """Its start-up, as far as the scene goes."""
+        seconds = min(self.start_up, scene.length)
+        return still(scene, seconds, "start_up", replace(self.held, growth=seconds), use=use)
