@@ -11,7 +11,7 @@ from pathlib import Path
 
 EVERY_NODE = "*"
 SAYS = frozenset({"source", "watch", "store", "receiver", "nvml", "kubelet"})
-"""Kinds of what a self-metric has to say; see `Happened`."""
+"""Kinds of what a self-metric has to say; see `Effects`."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ class JobTruth:
     """The mean of its GPUs; None where it changes."""
 
 
-@dataclass(frozen=True)
-class Happened:
-    """A fault as it was: what it did to whom.
+@dataclass(frozen=True, kw_only=True)
+class Effects:
+    """What a fault does to whom.
 
     `blinds` are nodes of which nobody learns anything meanwhile (EVERY_NODE: of none); `halts` are parts that cannot
     do their work (`evaluation`, `mail`, `slack`, `slurm`, `kubernetes`, `a`, `b`); `says` is what the site itself must
@@ -64,10 +64,6 @@ class Happened:
     `broken` are GPUs or nodes of which a device incident may tell. `loses` tells that counters are lost.
     """
 
-    name: str
-    what: str
-    began: float
-    ended: float
     blinds: frozenset[str] = frozenset()
     halts: frozenset[str] = frozenset()
     says: frozenset[str] = frozenset()
@@ -82,7 +78,17 @@ class Happened:
 
     def __post_init__(self) -> None:
         if unknown := {said for said in self.says if said.partition(":")[0] not in SAYS}:
-            raise ValueError(f"{self.name}: nobody looks for {sorted(unknown)}")
+            raise ValueError(f"nobody looks for {sorted(unknown)}")
+
+
+@dataclass(frozen=True)
+class Happened(Effects):
+    """A fault as it was."""
+
+    name: str
+    what: str
+    began: float
+    ended: float
 
     def blinds_any(self, nodes: frozenset[str]) -> bool:
         return EVERY_NODE in self.blinds or bool(self.blinds & nodes)

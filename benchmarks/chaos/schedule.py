@@ -89,7 +89,8 @@ def _exclude(one: Fault, other: Fault) -> bool:
 
 def _in_the_way(one: Fault, of: Fault) -> bool:
     """Whether it could not be seen for the one that the other is told."""
-    hides = bool(of.broken) and bool(EVERY_NODE in one.blinds or one.blinds & of.broken)
+    blinds, broken = one.effects.blinds, of.effects.broken
+    hides = bool(broken) and bool(EVERY_NODE in blinds or blinds & broken)
     # Exporters tell it themselves; all else an alerter does.
-    alerters = bool(of.broken) or any(not said.startswith(_EXPORTERS) for said in of.says)
-    return hides or (alerters and "evaluation" in one.halts)
+    alerters = bool(broken) or any(not said.startswith(_EXPORTERS) for said in of.effects.says)
+    return hides or (alerters and "evaluation" in one.effects.halts)

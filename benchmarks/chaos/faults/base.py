@@ -7,15 +7,15 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, Self
 
 from ..promises.bounds import outlasts
-from ..record import Happened
+from ..record import Effects, Happened
 from ..site import Site
 
 
 class Fault(ABC):
     """One fault, drawn. Its class's docstring is the sentence that tells people what it is.
 
-    `begin` and `end` are called once each, from one thread. The attributes are as those of `Happened`; `touches` are
-    the parts that it is done to: two faults at once do not touch the same part.
+    `begin` and `end` are called once each, from one thread. `touches` are the parts that it is done to: two faults at
+    once do not touch the same part. `effects` are known when it has begun.
     """
 
     name: ClassVar[str]
@@ -23,14 +23,7 @@ class Fault(ABC):
     """Wall seconds, at least and at most. A fault that is over at once still takes what follows it."""
 
     touches: frozenset[str]
-    blinds: frozenset[str] = frozenset()
-    halts: frozenset[str] = frozenset()
-    says: frozenset[str] = frozenset()
-    broken: frozenset[str] = frozenset()
-    silences: frozenset[str] = frozenset()
-    replaces: frozenset[str] = frozenset()
-    loses: bool = False
-    restart_helps: frozenset[str] = frozenset()
+    effects: Effects = Effects()
 
     @classmethod
     @abstractmethod
@@ -56,21 +49,8 @@ class Fault(ABC):
 
     def outlasts(self, time_scale: float) -> float:
         """Wall seconds that it has to last at least so that one can look often enough whether it is told."""
-        return outlasts(self.says, self.broken, time_scale)
+        return outlasts(self.effects.says, self.effects.broken, time_scale)
 
     def happened(self, began: float, ended: float) -> Happened:
         """It, as evidence."""
-        return Happened(
-            name=self.name,
-            what=self.what,
-            began=began,
-            ended=ended,
-            blinds=self.blinds,
-            halts=self.halts,
-            says=self.says,
-            broken=self.broken,
-            silences=self.silences,
-            replaces=self.replaces,
-            loses=self.loses,
-            restart_helps=self.restart_helps,
-        )
+        return Happened(self.name, self.what, began, ended, **vars(self.effects))

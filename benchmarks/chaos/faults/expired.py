@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Self
 
-from ..record import EVERY_NODE
+from ..record import EVERY_NODE, Effects
 from ..site import Site
 from .base import Fault
 from .processes import OnMachine
@@ -18,7 +18,7 @@ class ExporterCertificateExpired(OnMachine):
 
     def __init__(self, node: str) -> None:
         super().__init__(node)
-        self.blinds = frozenset({node})
+        self.effects = Effects(blinds=frozenset({node}))
 
     def begin(self, site: Site) -> None:
         machine = site.machines[self.node]
@@ -36,8 +36,7 @@ class PrometheusCertificateExpired(Fault):
 
     name = "prometheus-certificate"
     touches = frozenset({"prometheus"})
-    blinds = frozenset({EVERY_NODE})
-    says = frozenset({"source:prometheus"})
+    effects = Effects(blinds=frozenset({EVERY_NODE}), says=frozenset({"source:prometheus"}))
 
     @classmethod
     def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one
@@ -57,8 +56,7 @@ class MailCertificateExpired(Fault):
 
     name = "mail-certificate"
     touches = frozenset({"mail"})
-    halts = frozenset({"mail"})
-    says = frozenset({"receiver:mail"})
+    effects = Effects(halts=frozenset({"mail"}), says=frozenset({"receiver:mail"}))
 
     @classmethod
     def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one way

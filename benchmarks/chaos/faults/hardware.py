@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 from typing import ClassVar, Self
 
 import pynvml
@@ -12,6 +13,7 @@ from tests.fakes import kubelet
 from tests.slurm.cluster import NODES
 
 from ..cases import POD_GPUS
+from ..record import Effects
 from ..site import POD_NODE, Site
 from .base import Fault
 from .processes import OnMachine
@@ -37,7 +39,7 @@ class GpuLost(_OnSlurmMachine):
 
     def __init__(self, node: str) -> None:
         super().__init__(node)
-        self.blinds = self.broken = frozenset({node})
+        self.effects = Effects(blinds=frozenset({node}), broken=frozenset({node}))
 
     def begin(self, site: Site) -> None:
         site.machines[self.node].fake.driver.lose(0)
@@ -51,7 +53,7 @@ class MigReconfigured(Fault):
 
     name = "mig-reconfigured"
     touches = frozenset({POD_NODE})
-    blinds = frozenset({POD_NODE})
+    effects = Effects(blinds=frozenset({POD_NODE}))
 
     @classmethod
     def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - one GPU is free all the time
@@ -76,8 +78,8 @@ class CallHangs(OnMachine):
     def __init__(self, node: str, call: str) -> None:
         super().__init__(node)
         self._call = call
-        self.blinds = self.replaces = frozenset({node})
-        self.says = frozenset({f"nvml:{node}"})
+        own = frozenset({node})
+        self.effects = Effects(blinds=own, replaces=own, says=frozenset({f"nvml:{node}"}))
 
     @classmethod
     def draw(cls, chance: random.Random) -> Self:
@@ -103,8 +105,7 @@ class DriverReloaded(OnMachine):
 
     def __init__(self, node: str) -> None:
         super().__init__(node)
-        self.blinds = frozenset({node})
-        self.says = frozenset({f"nvml:{node}"})
+        self.effects = Effects(blinds=frozenset({node}), says=frozenset({f"nvml:{node}"}))
 
     def begin(self, site: Site) -> None:
         driver = site.machines[self.node].fake.driver
@@ -125,7 +126,7 @@ class DriverUpgraded(DriverReloaded):
 
     def __init__(self, node: str) -> None:
         super().__init__(node)
-        self.restart_helps = frozenset({node})
+        self.effects = replace(self.effects, restart_helps=frozenset({node}))
 
 
 class KubeletKilled(Fault):
@@ -134,9 +135,9 @@ class KubeletKilled(Fault):
     name = "kubelet-killed"
     touches = frozenset({POD_NODE})
     # After ten minutes of the full-length run whose the GPUs are is unknown.
-    blinds = frozenset({POD_NODE})
-    halts = frozenset({"kubernetes"})
-    says = frozenset({f"kubelet:{POD_NODE}"})
+    effects = Effects(
+        blinds=frozenset({POD_NODE}), halts=frozenset({"kubernetes"}), says=frozenset({f"kubelet:{POD_NODE}"})
+    )
 
     @classmethod
     def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one
@@ -160,7 +161,7 @@ class KubeletRestarted(KubeletKilled):
 
     name = "kubelet-restarted"
     lasts = (3.0, 4.0)
-    says = frozenset()
+    effects = replace(KubeletKilled.effects, says=frozenset())
 
     def begin(self, site: Site) -> None:
         site.kubelet.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import ClassVar, Self
 
+from ..record import Effects
 from ..site import Site
 from .base import Fault
 from .processes import REPLICAS, OnMachine
@@ -18,11 +19,10 @@ class NodeClockForward(OnMachine):
 
     name = "node-clock-forward"
     step: ClassVar[float] = _STEP
-    loses = True
 
     def __init__(self, node: str) -> None:
         super().__init__(node)
-        self.blinds = frozenset({node})
+        self.effects = Effects(blinds=frozenset({node}), loses=True)
 
     def begin(self, site: Site) -> None:
         site.machines[self.node].step_clock(self.step)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from ..links import Link
-from ..record import EVERY_NODE
+from ..record import EVERY_NODE, Effects
 from ..site import POD_NODE, Site
 from .base import Fault
 from .processes import MACHINES, REPLICAS
@@ -26,23 +26,20 @@ class _Way:
 
     find: Callable[[Site], Link]
     part: str
-    blinds: frozenset[str] = frozenset()
-    halts: frozenset[str] = frozenset()
-    says: frozenset[str] = frozenset()
+    effects: Effects
     says_refused: frozenset[str] = frozenset()
     """What is certain to be noticed only where connections are refused at once."""
 
 
 def _scrape(node: str) -> _Way:
-    return _Way(lambda site: site.machines[node].scraped_through, node, blinds=frozenset({node}))
+    return _Way(lambda site: site.machines[node].scraped_through, node, Effects(blinds=frozenset({node})))
 
 
 def _database(replica: str) -> _Way:
-    halts = frozenset({replica, "evaluation"})
     return _Way(
         lambda site: site.replicas[replica].database_link,
         f"database-{replica}",
-        halts=halts,
+        Effects(halts=frozenset({replica, "evaluation"})),
         says_refused=frozenset({f"store:{replica}"}),
     )
 
@@ -50,8 +47,7 @@ def _database(replica: str) -> _Way:
 _PROMETHEUS = _Way(
     lambda site: site.prometheus.link,
     "prometheus",
-    blinds=frozenset({EVERY_NODE}),
-    says=frozenset({"source:prometheus"}),
+    Effects(blinds=frozenset({EVERY_NODE}), says=frozenset({"source:prometheus"})),
 )
 WAYS: Mapping[str, Mapping[str, _Way]] = {
     "scrape": {node: _scrape(node) for node in MACHINES},
@@ -61,26 +57,28 @@ WAYS: Mapping[str, Mapping[str, _Way]] = {
         "": _Way(
             lambda site: site.receivers.mail_link,
             "mail",
-            halts=frozenset({"mail"}),
-            says=frozenset({"receiver:mail"}),
+            Effects(halts=frozenset({"mail"}), says=frozenset({"receiver:mail"})),
         )
     },
     "slack": {
         "": _Way(
             lambda site: site.receivers.slack_link,
             "slack",
-            halts=frozenset({"slack"}),
-            says=frozenset({"receiver:chat"}),
+            Effects(halts=frozenset({"slack"}), says=frozenset({"receiver:chat"})),
         )
     },
     "slurmrestd": {
-        "": _Way(lambda site: site.slurm_link, "slurm", halts=frozenset({"slurm"}), says=frozenset({"source:slurm"}))
+        "": _Way(
+            lambda site: site.slurm_link,
+            "slurm",
+            Effects(halts=frozenset({"slurm"}), says=frozenset({"source:slurm"})),
+        )
     },
     "kubernetes": {
         "": _Way(
             lambda site: site.kubernetes_link,
             "kubernetes",
-            halts=frozenset({"kubernetes"}),
+            Effects(halts=frozenset({"kubernetes"})),
             says_refused=frozenset({"watch:kubernetes"}),
         )
     },
@@ -88,8 +86,7 @@ WAYS: Mapping[str, Mapping[str, _Way]] = {
         "": _Way(
             lambda site: site.kubelet_link,
             POD_NODE,
-            blinds=frozenset({POD_NODE}),
-            halts=frozenset({"kubernetes"}),
+            Effects(blinds=frozenset({POD_NODE}), halts=frozenset({"kubernetes"})),
             says_refused=frozenset({f"kubelet:{POD_NODE}"}),
         )
     },
@@ -107,10 +104,10 @@ class _OnLink(Fault):
     def __init__(self, which: str) -> None:
         self._way = WAYS[self.link][which]
         self.touches = frozenset({self._way.part})
-        self.blinds, self.halts = self._way.blinds, self._way.halts
-        self.says = self._way.says if self.tells else frozenset()
+        says = self._way.effects.says if self.tells else frozenset()
         if self.refuses:
-            self.says |= self._way.says_refused
+            says |= self._way.says_refused
+        self.effects = replace(self._way.effects, says=says)
 
     @classmethod
     def draw(cls, chance: random.Random) -> Self:

@@ -10,6 +10,7 @@ from typing import Self
 
 from tests.slurm.cluster import NODES
 
+from ..record import Effects
 from ..site import POD_NODE, Site
 from .base import Fault
 
@@ -33,12 +34,9 @@ class OnMachine(Fault):
 class _ExporterAway(OnMachine):
     """An exporter answers nobody, and reads nothing."""
 
-    loses = True
-
     def __init__(self, node: str) -> None:
         super().__init__(node)
-        self.blinds = frozenset({node})
-        self.silences = frozenset({f"exporter-{node}"})
+        self.effects = Effects(blinds=frozenset({node}), silences=frozenset({f"exporter-{node}"}), loses=True)
 
 
 class ExporterKilled(_ExporterAway):
@@ -73,7 +71,7 @@ class ReaderKilled(OnMachine):
 
     def __init__(self, node: str) -> None:
         super().__init__(node)
-        self.blinds = self.replaces = frozenset({node})
+        self.effects = Effects(blinds=frozenset({node}), replaces=frozenset({node}))
 
     def begin(self, site: Site) -> None:
         for pid in site.machines[self.node].exporter.children():
@@ -92,7 +90,7 @@ class ReaderPaused(OnMachine):
 
     def __init__(self, node: str) -> None:
         super().__init__(node)
-        self.blinds = self.replaces = frozenset({node})
+        self.effects = Effects(blinds=frozenset({node}), replaces=frozenset({node}))
         self._stopped: list[int] = []
 
     def begin(self, site: Site) -> None:
@@ -125,8 +123,9 @@ class _OnAlerter(Fault):
         leader = site.leader()
         name = "a" if leader is None else leader.name
         self.replica = name if self.leads else next(other for other in REPLICAS if other != name)
-        self.halts = frozenset({self.replica, "evaluation"} if self.leads else {self.replica})
-        self.silences = frozenset({f"alerter-{self.replica}"})
+        self.effects = Effects(
+            halts=self.effects.halts | {self.replica}, silences=frozenset({f"alerter-{self.replica}"})
+        )
         return self.replica
 
     @property
@@ -139,7 +138,7 @@ class LeaderKilled(_OnAlerter):
 
     name = "leader-killed"
     leads = True
-    halts = frozenset({"evaluation"})
+    effects = Effects(halts=frozenset({"evaluation"}))
 
     def begin(self, site: Site) -> None:
         site.replicas[self._find(site)].program.kill()
@@ -153,7 +152,7 @@ class FollowerKilled(LeaderKilled):
 
     name = "follower-killed"
     leads = False
-    halts = frozenset()
+    effects = Effects()
 
 
 class LeaderPaused(_OnAlerter):
@@ -161,7 +160,7 @@ class LeaderPaused(_OnAlerter):
 
     name = "leader-paused"
     leads = True
-    halts = frozenset({"evaluation"})
+    effects = Effects(halts=frozenset({"evaluation"}))
     lasts = LONGER_THAN_A_LEASE
 
     def begin(self, site: Site) -> None:
@@ -176,7 +175,7 @@ class FollowerPaused(LeaderPaused):
 
     name = "follower-paused"
     leads = False
-    halts = frozenset()
+    effects = Effects()
 
 
 class BothAlertersKilled(Fault):
@@ -184,8 +183,9 @@ class BothAlertersKilled(Fault):
 
     name = "alerters-killed"
     touches = frozenset({"alerters"})
-    halts = frozenset({"evaluation", *REPLICAS})
-    silences = frozenset(f"alerter-{replica}" for replica in REPLICAS)
+    effects = Effects(
+        halts=frozenset({"evaluation", *REPLICAS}), silences=frozenset(f"alerter-{replica}" for replica in REPLICAS)
+    )
 
     @classmethod
     def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one way

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Self
 
-from ..record import EVERY_NODE
+from ..record import EVERY_NODE, Effects
 from ..site import Site
 from .base import Fault
 
@@ -15,8 +16,7 @@ class PrometheusKilled(Fault):
 
     name = "prometheus-killed"
     touches = frozenset({"prometheus"})
-    blinds = frozenset({EVERY_NODE})
-    says = frozenset({"source:prometheus"})
+    effects = Effects(blinds=frozenset({EVERY_NODE}), says=frozenset({"source:prometheus"}))
 
     @classmethod
     def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one way
@@ -46,8 +46,7 @@ class PrometheusEmptied(PrometheusKilled):
 
     name = "prometheus-emptied"
     lasts = (3.0, 4.0)
-    says = frozenset()
-    loses = True
+    effects = replace(PrometheusKilled.effects, says=frozenset(), loses=True)
 
     def begin(self, site: Site) -> None:
         site.prometheus.empty()
@@ -61,8 +60,7 @@ class DatabaseKilled(Fault):
 
     name = "database-killed"
     touches = frozenset({"database"})
-    halts = frozenset({"evaluation", "database"})
-    says = frozenset({"store:"})
+    effects = Effects(halts=frozenset({"evaluation", "database"}), says=frozenset({"store:"}))
 
     @classmethod
     def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one way
@@ -79,7 +77,7 @@ class DatabasePaused(DatabaseKilled):
     """PostgreSQL and its processes are stopped (SIGSTOP), and go on: connections stand, and nothing is answered."""
 
     name = "database-paused"
-    says = frozenset()
+    effects = replace(DatabaseKilled.effects, says=frozenset())
 
     def begin(self, site: Site) -> None:
         site.database.server.freeze()
@@ -93,7 +91,7 @@ class DatabaseRestarted(DatabaseKilled):
 
     name = "database-restarted"
     lasts = (3.0, 4.0)
-    says = frozenset()
+    effects = replace(DatabaseKilled.effects, says=frozenset())
 
     def begin(self, site: Site) -> None:
         site.database.restart()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import signal
+from dataclasses import replace
 from typing import Self
 
+from ..record import Effects
 from ..site import Site
 from .base import Fault
 
@@ -15,8 +17,7 @@ class ControllerKilled(Fault):
 
     name = "slurmctld-killed"
     touches = frozenset({"slurm"})
-    halts = frozenset({"slurm"})
-    says = frozenset({"source:slurm"})
+    effects = Effects(halts=frozenset({"slurm"}), says=frozenset({"source:slurm"}))
     _daemon = "slurmctld"
 
     @classmethod
@@ -61,7 +62,7 @@ class ControllerRestarted(ControllerKilled):
 
     name = "slurmctld-restarted"
     lasts = (3.0, 4.0)
-    says = frozenset()
+    effects = replace(ControllerKilled.effects, says=frozenset())
 
     def begin(self, site: Site) -> None:
         site.slurm.stop(self._daemon)

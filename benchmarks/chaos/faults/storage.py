@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Self
 
-from ..record import EVERY_NODE
+from ..record import EVERY_NODE, Effects
 from ..site import Site
 from .base import Fault
 
@@ -15,7 +15,7 @@ class DatabaseDiskFull(Fault):
 
     name = "database-disk-full"
     touches = frozenset({"database"})
-    halts = frozenset({"evaluation", "database"})
+    effects = Effects(halts=frozenset({"evaluation", "database"}))
 
     @classmethod
     def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one way
@@ -34,8 +34,7 @@ class PrometheusDiskFull(Fault):
 
     name = "prometheus-disk-full"
     touches = frozenset({"prometheus"})
-    blinds = frozenset({EVERY_NODE})
-    loses = True
+    effects = Effects(blinds=frozenset({EVERY_NODE}), loses=True)
 
     @classmethod
     def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one way

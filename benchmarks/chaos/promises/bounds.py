@@ -19,7 +19,7 @@ LOOKS = 3
 
 
 def told_after(said: str, time_scale: float) -> float:
-    """Wall seconds after which `said` (see `Happened.says`) is on the page."""
+    """Wall seconds after which `said` (see `Effects.says`) is on the page."""
     kind = said.partition(":")[0]
     if kind in ("source", "watch"):
         return NOTICED + (2 * PASS + 120.0) / time_scale
