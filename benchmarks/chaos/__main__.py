@@ -20,7 +20,7 @@ from benchmarks import results
 from .faults import FAULTS
 from .machines import INTERVAL
 from .play import play
-from .promises import PROMISES, Violation, check, violations
+from .promises import Verdicts, Violation, check, violations
 from .promises.telling import never_judged, what_is_away_is_told
 from .record import Record
 from .schedule import plan
@@ -77,9 +77,9 @@ def main() -> int:
         return 0
     if given.judge:
         record = _kept(given.judge)
-        found = violations(record)
-        _show(record, found, record.ended - record.began)
-        return 1 if found else 0
+        judged = check(record)
+        _show(record, judged, record.ended - record.began)
+        return 1 if violations(judged) else 0
     if unknown := [name for name in given.only if name not in FAULTS]:
         parser.error(f"no fault {', '.join(unknown)}: see --list")
     if 1000 * INTERVAL % given.time_scale:
@@ -98,10 +98,11 @@ def main() -> int:
         given.time_scale,
         lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True),
     )
-    found = violations(record)
-    _show(record, found, time.monotonic() - began)
+    judged = check(record)  # once: of a run that nobody keeps its logs are gone afterwards
+    found = violations(judged)
+    _show(record, judged, time.monotonic() - began)
     _keep(directory, given.keep, record, found, console)
-    results.report(_rows(record, found, given.seed), given, section="Chaos")
+    results.report(_rows(record, judged, given.seed), given, section="Chaos")
     return 1 if found else 0
 
 
@@ -118,8 +119,9 @@ def _listed() -> Table:
     return table
 
 
-def _show(record: Record, found: list[Violation], took: float) -> None:
+def _show(record: Record, judged: Verdicts, took: float) -> None:
     console = Console()
+    found = violations(judged)
     happened = Table("fault", "times", "seconds", title=f"{len(record.faults)} faults in {took / 60:.0f} minutes")
     times = Counter(one.name for one in record.faults)
     for name, number in sorted(times.items()):
@@ -127,23 +129,22 @@ def _show(record: Record, found: list[Violation], took: float) -> None:
         happened.add_row(name, str(number), f"{lasted:.0f}")
     console.print(happened)
     kept = Table("promise", "occasions", "violations", title=f"{len(found)} violations")
-    for promise, judged in check(record).items():
+    for promise, one in judged.items():
         sentence = " ".join((promise.__doc__ or "").split())
-        kept.add_row(sentence, str(len(judged.occasions) or "never asked"), str(len(judged.violations)))
+        kept.add_row(sentence, str(len(one.occasions) or "never asked"), str(len(one.violations)))
     console.print(kept)
-    console.print(_excused(record))
-    for one in found:
+    console.print(_excused(record, judged))
+    for violation in found:
         console.print(
-            f"{one.at - record.began:8.1f} s  {one.promise}: {one.subject}: {one.evidence}",
+            f"{violation.at - record.began:8.1f} s  {violation.promise}: {violation.subject}: {violation.evidence}",
             highlight=False,
             markup=False,
             soft_wrap=True,
         )
 
 
-def _excused(record: Record) -> str:
+def _excused(record: Record, judged: Verdicts) -> str:
     """What the figures do not speak of."""
-    judged = check(record)
     never = [promise.__name__.replace("_", " ") for promise, one in judged.items() if not one.occasions]
     untold = never_judged(record, judged[what_is_away_is_told].occasions)
     stalled = sum(until - since for since, until in record.stalls)
@@ -165,15 +166,16 @@ def _keep(directory: Path, wanted: Path | None, record: Record, found: list[Viol
     console.print(f"logs and evidence are in {directory}", highlight=False)
 
 
-def _rows(record: Record, found: list[Violation], seed: int) -> list[results.Row]:
+def _rows(record: Record, judged: Verdicts, seed: int) -> list[results.Row]:
     minutes = (record.ended - record.began) / 60
     what = f"chaos, {minutes:.0f} minutes at {record.time_scale:g} times the pace, seed {seed}"
     sent = sum(1 for one in record.deliveries if one.sent_at is not None)
-    occasions = sum(len(one.occasions) for one in check(record).values())
+    occasions = sum(len(one.occasions) for one in judged.values())
+    kinds = len({one.name for one in record.faults})
     figure = (
-        f"{len(found)} violations of {len(PROMISES)} promises on {occasions} occasions, in {len(record.faults)} faults "
-        f"of {len({one.name for one in record.faults})} of {len(FAULTS)} kinds; {len(record.jobs)} jobs, "
-        f"{len(record.incidents)} incidents, {sent} messages; {_excused(record)}"
+        f"{len(violations(judged))} violations of {len(judged)} promises on {occasions} occasions, in "
+        f"{len(record.faults)} faults of {kinds} of {len(FAULTS)} kinds; {len(record.jobs)} jobs, "
+        f"{len(record.incidents)} incidents, {sent} messages; {_excused(record, judged)}"
     )
     return [results.Row(what, figure, versions=results.versions("psycopg", "sqlalchemy"))]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from ..record import Record
 from . import answers, incidents, ledger, notifications, store, telling, texts
@@ -41,15 +41,18 @@ PROMISES: tuple[Promise, ...] = (
 )
 
 
-def check(record: Record) -> dict[Promise, Judged]:
+Verdicts = Mapping[Promise, Judged]
+
+
+def check(record: Record) -> Verdicts:
     """Of each promise, how often it was put to the test and what violates it."""
     return {promise: Judged.of(promise(record)) for promise in PROMISES}
 
 
-def violations(record: Record) -> list[Violation]:
+def violations(verdicts: Verdicts) -> list[Violation]:
     """All of them, oldest first."""
-    found = [violation for each in check(record).values() for violation in each.violations]
+    found = [violation for each in verdicts.values() for violation in each.violations]
     return sorted(found, key=lambda one: (one.at, one.promise, one.subject))
 
 
-__all__ = ["PROMISES", "Judged", "Promise", "Violation", "check", "violations"]
+__all__ = ["PROMISES", "Judged", "Promise", "Verdicts", "Violation", "check", "violations"]

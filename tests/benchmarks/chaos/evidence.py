@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from benchmarks.chaos import promises
+from benchmarks.chaos.promises import Violation
 from benchmarks.chaos.record import (
     AlerterPage,
     Condition,
@@ -40,6 +42,10 @@ AWAY = Happened(
     says=frozenset({"source:prometheus"}),
 )
 FAULTS = (KILLED, AWAY)
+
+
+def violations(record: Record) -> list[Violation]:
+    return promises.violations(promises.check(record))
 
 
 def clean() -> Record:

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.chaos.promises import violations
 from benchmarks.chaos.promises.ledger import bounds
 from benchmarks.chaos.promises.quiet import recovery
 from benchmarks.chaos.record import Happened, Record
 
-from .evidence import AWAY, BUSY, IDLE, KILLED, clean
+from .evidence import AWAY, BUSY, IDLE, KILLED, clean, violations
 
 
 def least(record: Record) -> float:

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.chaos.promises import violations
 from benchmarks.chaos.promises.quiet import quiet, without
 from benchmarks.chaos.record import Condition, Ended, Happened, Look, Record, StoredEvent, Taken, Write
 
-from .evidence import AWAY, BUSY, FAULTS, IDLE, KILLED, OPENED, clean
+from .evidence import AWAY, BUSY, FAULTS, IDLE, KILLED, OPENED, clean, violations
 
 
 def test_a_clean_run_violates_nothing() -> None:
