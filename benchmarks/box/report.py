@@ -59,7 +59,7 @@ def _how(found: Sequence[tuple[Scenario, Played]]) -> Row:
     jobs = sum(len(one.jobs) for one, _ in found)
     figure = (
         f"{len(found)} seeds, {jobs:,} jobs, {nodes} nodes of {scenario.gpus_per_node} GPUs: {real} with an exporter's "
-        f"process on the NVML double, the others in one process of the exporter's own parts; read every "
+        f"process on the NVML double, the others of the exporter's own parts, in no process of their own; read every "
         f"{settings['read_interval']:g} s, scraped every {settings['interval']:g} s, a pass every "
         f"{settings['pass_interval']:g} s, {settings['time_scale']:g} times as fast; at worst "
         f"{min(one.passes_made for one in pace):.0%} of the passes were made, and something was overdue for "

@@ -1,1 +1,1 @@
-"""Nodes of the fleet: some on the NVML double with an exporter's process each, the others together in one process."""
+"""Nodes of the fleet: some on the NVML double with an exporter's process each, the others in two processes together."""

@@ -12,6 +12,7 @@ from ..clock import Clock
 from .crowd import CrowdNode
 from .pages import serve
 from .protocol import Assignment, Fed, Report
+from .schedule import turns
 
 
 def run(assignment: Assignment, control: Connection, feed: Connection) -> None:
@@ -86,17 +87,15 @@ class _Crowd:
                 self._nodes[name].add(fed.job, fed.course, self._clock)
 
     async def _read(self) -> None:
-        """Every node once in an interval, one after the other, so that none has to wait for all others."""
-        share = self._interval / max(1, len(self._nodes))
-        due = {name: time.time() + place * share for place, name in enumerate(self._nodes)}
+        due = turns(self._nodes, self._interval, time.time())
         while True:
-            for name, node in self._nodes.items():
+            for name, turn in due.items():
                 now = time.time()
-                if now < due[name]:
-                    await asyncio.sleep(due[name] - now)
+                if now < turn.due:
+                    await asyncio.sleep(turn.due - now)
                     now = time.time()
-                self._report.reads += 1
-                self._report.late_reads += now - due[name] > self._interval
-                node.read(now)
-                due[name] = max(due[name] + self._interval, now)
+                missed = turn.take(now)
+                self._report.reads += 1 + missed
+                self._report.late_reads += missed
+                self._nodes[name].read(now)
                 await asyncio.sleep(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import pickle
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -23,6 +23,8 @@ from .feeding import Courses, feed
 from .protocol import Assignment, Report
 from .settings import NodeSettings
 
+CROWDS = 2
+"""Processes that the crowd is spread over: one that stands still for a moment does not delay all nodes."""
 PATIENCE = 300.0
 """Wall seconds that a process may take to begin or to end."""
 
@@ -69,7 +71,10 @@ class Fleet:
         self._settings = replace(settings, sample_period=scenario.sample_period, full=scenario.full)
         known = {name: getattr(models, scenario.models.get(name, "H100")) for name in scenario.nodes}
         self._real: Mapping[str, Model] = {name: known[name] for name in scenario.nodes[:processes]}
-        self._crowd: Mapping[str, Model] = {name: known[name] for name in scenario.nodes[processes:]}
+        crowd = scenario.nodes[processes:]
+        self._crowds: Sequence[Mapping[str, Model]] = [
+            {name: known[name] for name in crowd[place::CROWDS]} for place in range(CROWDS)
+        ]
         self._hosting: list[_Hosting] = []
         self._feeder: BaseProcess | threading.Thread | None = None
         self._feeding: Connection | None = None
@@ -107,7 +112,7 @@ class Fleet:
 
     def _start(self) -> None:
         for name, nodes, run in (
-            ("crowd", self._crowd, crowd_process.run),
+            *((f"crowd-{number}", nodes, crowd_process.run) for number, nodes in enumerate(self._crowds, 1)),
             ("doubles", self._real, doubles_process.run),
         ):
             if nodes:

@@ -32,6 +32,9 @@ _THROTTLE = (
     *("power_cap", "thermal", "sync_boost", "board_limit", "reliability"),
     *("sw_thermal", "hw_thermal", "power_brake"),
 )
+_ECC_ERRORS = tuple(
+    (f"{life}_{kind}", 0.0) for life in ("volatile", "aggregate") for kind in ("corrected", "uncorrected")
+)
 _IDLE_CLOCK = 345
 _HOPPER = 9
 """The first architecture with GPM."""
@@ -76,7 +79,7 @@ class Stretch:
 
     def run_time(self, at: Times, time_scale: float) -> Times:
         """Seconds of the full-length run that it has seen by Unix times."""
-        return np.clip(at - self.start, 0.0, self.end - self.start) * time_scale
+        return np.minimum(np.maximum(at - self.start, 0.0), self.end - self.start) * time_scale
 
     def processes(self, now: float, time_scale: float) -> Iterator[Process]:
         growth = self.load.memory_growth
@@ -150,10 +153,11 @@ class SimulatedGpu:
         due = math.floor((now - self._begin) / self._period)
         edges = self._begin + np.arange(self._sampled, due + 1) * self._period
         at = np.concatenate((edges, (self._until, now)))
-        running = list(self._overlapping(float(at.min()), now))
+        running = self._overlapping(min(float(edges[0]), self._until), now)
         shares = [(stretch, stretch.busy_until(at, self._time_scale)) for stretch in running]
         total = sum((busy for _, busy in shares), np.zeros_like(at))
-        percents = np.minimum(self._highest, (100 * np.diff(total[:-2]) / self._period + 0.5).astype(np.int64))
+        sampled = total[1:-2] - total[:-3]
+        percents = np.minimum(self._highest, (100 * sampled / self._period + 0.5).astype(np.int64))
         reading = self._reading(now, _spans(edges, percents), percents, shares)
         self._sampled, self._until = max(self._sampled, due), now
         while self._stretches and self._stretches[0].end < self._begin + self._sampled * self._period:
@@ -222,9 +226,7 @@ class SimulatedGpu:
             performance_state=0,
             processes=processes,
             throttle=tuple((reason, self._hot if reason == "sw_thermal" else 0.0) for reason in _THROTTLE),
-            ecc_errors=tuple(
-                (f"{life}_{kind}", 0.0) for life in ("volatile", "aggregate") for kind in ("corrected", "uncorrected")
-            ),
+            ecc_errors=_ECC_ERRORS,
             remapped_rows=(("correctable", 0.0), ("uncorrectable", 0.0)),
             remap_pending=False,
             remap_failed=False,
@@ -265,10 +267,10 @@ class SimulatedGpu:
         self, busy: list[tuple[Stretch, float]], carried: Mapping[str, Mapping[str, float]], now: float
     ) -> Activity:
         length = now - self._until
-        units = tuple(
-            (unit, min(1.0, sum(seconds * stretch.load.activities[place] for stretch, seconds in busy) / length))
-            for unit, place in _ACTIVE
-        )
+        worked = [0.0] * len(GPM_ACTIVITIES)
+        for stretch, seconds in busy:
+            worked = [before + seconds * share for before, share in zip(worked, stretch.load.activities, strict=True)]
+        units = tuple((unit, min(1.0, worked[place] / length)) for unit, place in _ACTIVE)
         pcie, nvlink = (
             tuple((direction, size / length) for direction, size in carried[link].items())
             for link in ("pcie", "nvlink")
@@ -280,7 +282,6 @@ def _spans(edges: Times, percents: np.ndarray) -> tuple[Span, ...]:
     """Samples that are like the one before are one span, as the exporter's child makes them."""
     if not len(percents):
         return ()
-    change = np.flatnonzero(np.diff(percents)) + 1
-    first = np.concatenate(([0], change))
-    last = np.concatenate((change, [len(percents)]))
-    return tuple(map(Span, edges[first].tolist(), edges[last].tolist(), (percents[first] / 100).tolist()))
+    bounds = [0, *(np.flatnonzero(percents[1:] != percents[:-1]) + 1).tolist(), len(percents)]
+    at = edges[bounds].tolist()
+    return tuple(map(Span, at, at[1:], (percents[bounds[:-1]] / 100).tolist()))

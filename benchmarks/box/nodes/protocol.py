@@ -38,8 +38,8 @@ class Fed:
 
 @dataclass
 class Report:
-    """How the process itself fared: readings of NVML (those that came more than an interval late), and by how many
-    seconds of the scenario jobs, or changes of jobs, came late.
+    """How the process itself fared: readings of NVML that were due (those of them that came too late, as the next one
+    was due, too), and by how many seconds of the scenario jobs, or changes of jobs, came late.
     """
 
     reads: int = 0

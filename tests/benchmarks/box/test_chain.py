@@ -116,7 +116,7 @@ def test_the_ledger_is_in_seconds_of_the_full_length_run(observed: Observed) -> 
 
 def test_a_run_says_what_it_took(observed: Observed, directory: Path) -> None:
     costs = json.loads((directory / "costs.json").read_text())
-    assert {"crowd", "doubles", "prometheus", "postgres", "alerter-a", "alerter-b"} <= set(costs["cores"])
+    assert {"crowd-1", "doubles", "prometheus", "postgres", "alerter-a", "alerter-b"} <= set(costs["cores"])
     assert costs["pace"]["passes_made"] > 0
     assert observed.passes > 5
     assert observed.failures == 0
@@ -124,7 +124,7 @@ def test_a_run_says_what_it_took(observed: Observed, directory: Path) -> None:
 
 def test_an_outcome_comes_back_from_its_file(observed: Observed, tmp_path: Path) -> None:
     path = tmp_path / "seed-1.json"
-    kept = played.Played(1, played.digest(SCENARIO), "by hand", SETTINGS.numbers, observed, {"crowd": 0.1})
+    kept = played.Played(1, played.digest(SCENARIO), "by hand", SETTINGS.numbers, observed, {"crowd-1": 0.1})
     played.write(path, kept)
     assert played.read(path) == kept
     path.write_text(path.read_text()[:100])

@@ -12,10 +12,12 @@ import pytest
 
 from benchmarks.box import __main__ as command
 from benchmarks.box.clock import Clock
-from benchmarks.box.model import Fault, Job, Phase
+from benchmarks.box.model import Fault, Job, Phase, Scenario
+from benchmarks.box.nodes import fleet
 from benchmarks.box.nodes.crowd import CrowdNode
 from benchmarks.box.nodes.feeding import feed
 from benchmarks.box.nodes.protocol import Fed
+from benchmarks.box.nodes.schedule import turns
 from benchmarks.box.nodes.settings import NodeSettings
 from benchmarks.box.outcome import Names
 from benchmarks.box.site import kinds
@@ -88,6 +90,25 @@ def test_jobs_are_fed_to_the_processes_of_their_nodes_in_the_order_of_their_star
     assert made == [1, 2, 3]
     assert a.recv() is None
     assert b.recv() is None
+
+
+def test_nodes_keep_their_places_in_the_interval_however_long_all_had_to_wait() -> None:
+    found = turns(["a", "b", "c", "d"], 10.0, 100.0)
+    assert [turn.due for turn in found.values()] == [100.0, 102.5, 105.0, 107.5]
+    assert [turn.take(now) for turn, now in zip(found.values(), (100.0, 112.4, 125.0, 145.0), strict=True)] == [
+        0,
+        0,
+        2,
+        3,
+    ]
+    assert [turn.due for turn in found.values()] == [110.0, 112.5, 135.0, 147.5]
+
+
+def test_the_crowd_is_spread_over_processes_each_node_once(tmp_path: Path) -> None:
+    names = tuple(f"n{number}" for number in range(6))
+    of = fleet.Fleet(Scenario(1, names, 1, 10.0, ()), lambda _: (), tmp_path, NodeSettings(), 1)
+    assert list(of._real) == ["n0"]
+    assert [list(crowd) for crowd in of._crowds] == [["n1", "n3", "n5"], ["n2", "n4"]]
 
 
 WORK = (Phase(0.0, (Load(Level(0.5), [GpuProcess(1, 2**30)]),), (Use(cpu_cores=1.0),)),)

@@ -24,7 +24,7 @@ class Playing:
     def __call__(self, scenario: Scenario, *, directory: Path, **_: object) -> Observed:
         self.seeds.append(scenario.seed)
         pace = asdict(Pace(passes_overdue=self.late.get(scenario.seed, 0.0)))
-        costs = {"wall": 1.0, "cores": {"crowd": 0.5}, "pace": pace}
+        costs = {"wall": 1.0, "cores": {"crowd-1": 0.5}, "pace": pace}
         (directory / "costs.json").write_text(json.dumps(costs))
         return Observed((), (), {}, passes=7)
 
