@@ -8,7 +8,6 @@ import shutil
 import sys
 import tempfile
 import time
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,11 +121,12 @@ def _listed() -> Table:
 def _show(record: Record, judged: Verdicts, took: float) -> None:
     console = Console()
     found = violations(judged)
-    happened = Table("fault", "times", "seconds", title=f"{len(record.faults)} faults in {took / 60:.0f} minutes")
-    times = Counter(one.name for one in record.faults)
-    for name, number in sorted(times.items()):
-        lasted = sum(one.ended - one.began for one in record.faults if one.name == name)
-        happened.add_row(name, str(number), f"{lasted:.0f}")
+    title = f"{len(record.faults)} faults in {took / 60:.0f} minutes"
+    happened = Table("fault", "times", "took", "seconds", title=title)
+    for name in sorted({one.name for one in record.faults}):
+        these = [one for one in record.faults if one.name == name]
+        lasted = sum(one.ended - one.began for one in these)
+        happened.add_row(name, str(len(these)), str(sum(one.took is True for one in these)), f"{lasted:.0f}")
     console.print(happened)
     kept = Table("promise", "occasions", "violations", title=f"{len(found)} violations")
     for promise, one in judged.items():
@@ -148,7 +148,9 @@ def _excused(record: Record, judged: Verdicts) -> str:
     never = [promise.__name__.replace("_", " ") for promise, one in judged.items() if not one.occasions]
     untold = never_judged(record, judged[what_is_away_is_told].occasions)
     stalled = sum(until - since for since, until in record.stalls)
-    said = [f"never asked: {', '.join(never)}"] if never else []
+    idle = sorted({one.name for one in record.faults} - {one.name for one in record.faults if one.took})
+    said = [f"did not take: {', '.join(idle)}"] if idle else []
+    said += [f"never asked: {', '.join(never)}"] if never else []
     said += [f"not judged whether it is told: {', '.join(untold)}"] if untold else []
     return "; ".join([*said, f"{stalled:.0f} s in which the machine stalled excuse what was late"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +31,14 @@ class Certificate:
     def renew(self) -> None:
         """Valid for a day from now."""
         self._authority.issue(self, age=0.0)
+
+    def replace(self, context: ssl.SSLContext, *, expired: bool) -> None:
+        """Renewed, or `expired`; new connections of a server with this context get what there is now."""
+        if expired:
+            self.expire()
+        else:
+            self.renew()
+        context.load_cert_chain(*self.pair)
 
     def expire(self) -> None:
         """Nobody renewed it: it was valid until a day ago."""

@@ -60,6 +60,10 @@ class SmallDisk:
         finally:
             os.close(file)
 
+    def full(self) -> bool:
+        """Whether nothing can be written to it."""
+        return os.statvfs(self._directory).f_bavail == 0
+
     def free(self) -> None:
         """There is room again."""
         self._ballast.unlink(missing_ok=True)

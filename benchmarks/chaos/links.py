@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from .probes import Address
+
 _PIECE = 16 * 1024
 _FIRST_DAMAGE = 2000
 """Bytes after which, at the latest, a garbled direction of a connection is damaged."""
@@ -45,6 +47,7 @@ class Link:
         self._chance = random.Random(seed)
         self._changed = threading.Condition()
         self._weather = CLEAR
+        self._met = 0
         self._ends: set[socket.socket] = set()
         self._listener: socket.socket | None = None
         self.port = 0
@@ -53,6 +56,16 @@ class Link:
     @property
     def weather(self) -> Weather:
         return self._weather
+
+    @property
+    def met(self) -> int:
+        """How many pieces came to be carried since it became what it is now."""
+        return self._met
+
+    @property
+    def address(self) -> Address:
+        """Where it listens."""
+        return self._at or ("127.0.0.1", self.port)
 
     def cut(self) -> None:
         """Every connection is ended, and new ones are refused."""
@@ -112,7 +125,7 @@ class Link:
 
     def _become(self, weather: Weather) -> None:
         with self._changed:
-            self._weather = weather
+            self._weather, self._met = weather, 0
             self._changed.notify_all()
 
     def _listen(self) -> None:
@@ -179,6 +192,7 @@ class Link:
 
     def _when_it_flows(self) -> Weather:
         with self._changed:
+            self._met += 1
             self._changed.wait_for(lambda: self._weather.flows)
             return self._weather
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ssl
 import urllib.request
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tests.e2e.site import BIN, free_port
 from tests.fakes.node import FakeNode
 from tests.fakes.nvml import Libraries
 
+from . import probes
 from .certificates import Authority
 from .clocks import SteppedClock
 from .links import Link
@@ -61,11 +63,11 @@ class Machine:
         web = directory / name / "web.yml"
         cert, key = self.certificate.pair
         web.write_text(f"tls_server_config:\n  cert_file: {cert}\n  key_file: {key}\n")
-        port = free_port()
+        self.port = free_port()
         paths = self.fake.paths
         command = [
             str(BIN / "dutycycle-exporter"),
-            f"--web.listen-address=127.0.0.1:{port}",
+            f"--web.listen-address=127.0.0.1:{self.port}",
             f"--web.config.file={web}",
             f"--node-name={name}",
             f"--time-scale={time_scale:g}",
@@ -80,8 +82,8 @@ class Machine:
         ]
         environment = {**self.fake.environment, **self.clock.environment, "PYTHONPATH": str(programs)}
         self.exporter = Program(f"exporter-{name}", command, directory, environment)
-        self.scraped_through = self._stack.enter_context(Link(f"scrape-{name}", port))
-        self._url = f"https://127.0.0.1:{port}"
+        self.scraped_through = self._stack.enter_context(Link(f"scrape-{name}", self.port))
+        self.url = f"https://127.0.0.1:{self.port}"
         self._context = ssl.create_default_context(cafile=str(authority.chain))
         # Who looks at its pages looks at them with an expired certificate, too.
         self._context.check_hostname = False
@@ -110,10 +112,14 @@ class Machine:
         for gpu in range(self.gpus):
             self.fake.driver.shift_clock(gpu, seconds)
 
+    def nvml(self) -> Mapping[str, Any]:
+        """What a program that has just begun sees of its NVML; see `probes.nvml`."""
+        return probes.nvml(self.fake.environment)
+
     def get(self, path: str, *, timeout: float) -> tuple[int, str]:
         """A page of the exporter's, past the link. Raises OSError."""
         try:
-            with urllib.request.urlopen(self._url + path, timeout=timeout, context=self._context) as answer:
+            with urllib.request.urlopen(self.url + path, timeout=timeout, context=self._context) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode(errors="replace")

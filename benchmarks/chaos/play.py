@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from .faults import Fault
 from .reading import read
 from .record import Happened, Record
-from .schedule import Plan, Planned
+from .schedule import Plan
 from .site import Site
 from .watching import Watcher
 
 Tell = Callable[[str], None]
+_TOOK = {True: "", False: ", and did not take", None: ", and nobody could be asked whether it took"}
 
 
 def play(plan: Plan, directory: Path, time_scale: float, tell: Tell) -> Record:
@@ -43,25 +46,26 @@ def _happen(plan: Plan, site: Site, began: float, tell: Tell) -> tuple[Happened,
             _wait(site, began + at)
             if begins:
                 begun[index] = time.time()
-                _begin(one, site)
+                one.fault.begin(site)
                 tell(f"{time.time() - began:7.1f} s  {one.fault.name} begins: {one.fault.what}")
             else:
                 since = begun.pop(index)
-                _end(one, site)
-                happened.append(one.fault.happened(since, time.time()))
-                tell(f"{time.time() - began:7.1f} s  {one.fault.name} is over")
+                took = _took(one.fault, site)
+                one.fault.end(site)
+                happened.append(one.fault.happened(since, time.time(), took))
+                tell(f"{time.time() - began:7.1f} s  {one.fault.name} is over{_TOOK[took]}")
     finally:
         for index in begun:
             plan.faults[index].fault.end(site)
     return tuple(happened)
 
 
-def _begin(one: Planned, site: Site) -> None:
-    one.fault.begin(site)
-
-
-def _end(one: Planned, site: Site) -> None:
-    one.fault.end(site)
+def _took(fault: Fault, site: Site) -> bool | None:
+    """Whoever is asked may be away on account of another fault."""
+    try:
+        return fault.in_force(site)
+    except (OSError, ValueError, AssertionError, subprocess.SubprocessError):
+        return None
 
 
 def _wait(site: Site, until: float) -> None:

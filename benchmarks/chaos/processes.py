@@ -9,6 +9,8 @@ from pathlib import Path
 
 from tests.e2e.site import Process
 
+from . import probes
+
 _DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 
 
@@ -47,6 +49,10 @@ class Program(Process):
 
     def ended_by_itself(self) -> bool:
         return self.wanted and not self.alive
+
+    def in_force(self) -> bool:
+        """Whether it was killed or paused, and is."""
+        return probes.stopped(self.pid) if self.paused else not self.alive
 
     def children(self) -> list[int]:
         """Its child processes, of every thread of it."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import signal
+import ssl
+import urllib.request
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -17,6 +19,7 @@ from .disks import SmallDisk
 from .links import Link
 
 _MEGABYTES = 300
+_OLDEST = "prometheus_tsdb_lowest_timestamp_seconds "
 
 
 class Prometheus:
@@ -24,6 +27,7 @@ class Prometheus:
 
     def __init__(self, directory: Path, targets: Iterable[str], authority: Authority, interval: float) -> None:
         self._stack = ExitStack()
+        self._context = ssl.create_default_context(cafile=str(authority.chain))
         directory.mkdir()
         self.certificate = authority.certificate("prometheus")
         cert, key = self.certificate.pair
@@ -75,7 +79,17 @@ class Prometheus:
 
     def revive(self) -> None:
         """Start it where it ended by itself, as it may when its disk is full."""
-        process = self.server._process  # noqa: SLF001
-        if process is not None and process.poll() is not None:
+        if self.ended():
             self.server.stop()
             self.start()
+
+    def ended(self) -> bool:
+        process = self.server._process  # noqa: SLF001 - whether it runs is not told otherwise
+        return process is None or process.poll() is not None
+
+    def oldest(self) -> float:
+        """Since when (Unix seconds) it knows anything; for ever where it knows nothing."""
+        with urllib.request.urlopen(f"{self.server.url}/metrics", timeout=10, context=self._context) as answer:
+            page = answer.read().decode()
+        [line] = [line for line in page.splitlines() if line.startswith(_OLDEST)]
+        return float(line.removeprefix(_OLDEST))

@@ -8,11 +8,10 @@ import ssl
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.fakes.slack.server import TOKEN, Call, SlackServer
+from tests.fakes.slack.server import TOKEN, SlackServer
 from tests.fakes.slack.workspace import Channel
 from tests.fakes.smtp.server import MailServer
 
@@ -95,13 +94,9 @@ class Receivers:
 
     def renew_certificate(self, *, expired: bool) -> None:
         """The mail server's; new connections get the one that there is now."""
-        if expired:
-            self.certificate.expire()
-        else:
-            self.certificate.renew()
         context = self.mail.context
         assert isinstance(context, ssl.SSLContext)
-        context.load_cert_chain(*self.certificate.pair)
+        self.certificate.replace(context, expired=expired)
         self.mail_link.drop()
 
     def taken(self) -> tuple[Taken, ...]:
@@ -119,9 +114,6 @@ class Receivers:
             for at, mail in zip(list(self._taken), list(self.mail.messages), strict=False)
         ]
         return (*mails, *(_posted(message) for message in list(self.channel.messages)))
-
-    def calls(self) -> list[Call]:
-        return list(self.slack.calls)
 
 
 class _Stamped(list[Any]):
@@ -156,9 +148,3 @@ def _posted(message: Mapping[str, Any]) -> Taken:
 
 def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(number) for number in text.replace("\n", "").replace(" ", "").split(",") if number)
-
-
-def settings_file(path: Path) -> Path:
-    """A file that only its owner reads: it has passwords."""
-    path.touch(mode=0o600)
-    return path

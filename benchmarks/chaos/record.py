@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 EVERY_NODE = "*"
-SAYS = frozenset({"source", "watch", "store", "receiver", "nvml", "kubelet"})
+SAYS = frozenset({"source", "watch", "store", "receiver", "nvml", "kubelet", "restart"})
 """Kinds of what a self-metric has to say; see `Effects`."""
 
 
@@ -60,7 +60,8 @@ class Effects:
     do their work (`evaluation`, `mail`, `slack`, `slurm`, `kubernetes`, `a`, `b`); `says` is what the site itself must
     say meanwhile: `source:NAME` (the leading alerter's `source_up` is 0), `watch:NAME` (its count of failures grows),
     `store:REPLICA` (its `store_up` is 0; without a name that of each), `receiver:NAME` (it fails, where a message was
-    due to it), `nvml:NODE` (the exporter's collector failed or is old), `kubelet:NODE` (the same of the kubelet's).
+    due to it), `nvml:NODE` (the exporter's collector failed or is old), `kubelet:NODE` (the same of the kubelet's),
+    `restart:NODE` (the exporter's liveness fails, and says why).
     `broken` are GPUs or nodes of which a device incident may tell. `loses` tells that counters are lost.
     """
 
@@ -83,12 +84,13 @@ class Effects:
 
 @dataclass(frozen=True)
 class Happened(Effects):
-    """A fault as it was."""
+    """A fault as it was. `took` tells whether it was seen to be in force; None: nobody could be asked."""
 
     name: str
     what: str
     began: float
     ended: float
+    took: bool | None = True
 
     def blinds_any(self, nodes: frozenset[str]) -> bool:
         return EVERY_NODE in self.blinds or bool(self.blinds & nodes)
@@ -206,6 +208,8 @@ class ExporterPage:
     """Success of its collector; None where there is none."""
     alive: int = 200
     """Status of its liveness."""
+    why: str = ""
+    """What its liveness says."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ _FIRST = 10.0
 _GAP = (4.0, 10.0)
 """Wall seconds between one round of faults and the next."""
 _MOST_AT_ONCE = 3
-_EXPORTERS = ("nvml:", "kubelet:")
+_EXPORTERS = ("nvml:", "kubelet:", "restart:")
 """What exporters say."""
 _TOGETHER = (0.5, 0.35, 0.15)
 """Chances that a round has one fault, two, three."""

@@ -99,8 +99,8 @@ class Site:
         self._stack.callback(self.kubelet.stop)
         self.kubelet_link = enter(Link("kubelet", self.kubelet.path, at=sockets / "link.sock"))
         self._add_machine(POD_NODE, libraries, authority, POD_GPUS, (f"--kubernetes.socket={sockets / 'link.sock'}",))
-        self.api_certificate = authority.certificate("kubernetes")
-        self.kubernetes = enter(KubernetesServer(tls=self.api_certificate.pair))
+        self._api_certificate = authority.certificate("kubernetes")
+        self.kubernetes = enter(KubernetesServer(tls=self._api_certificate.pair))
         self.kubernetes.put(node_object(POD_NODE, POD_GPUS))
         self.kubernetes_link = enter(Link("kubernetes", int(self.kubernetes.url.rpartition(":")[2])))
         self.slurm_link = enter(Link("slurmrestd", self.slurm.rest_port))
@@ -115,7 +115,7 @@ class Site:
         for name in ("a", "b"):
             replica = Replica(name, self.directory, self.database.server.port, self._clock_library, self._programs)
             self.replicas[name] = enter(replica)
-        self._authority = authority
+        self.authority = authority.chain
 
     def _copy_programs(self) -> None:
         """What runs is what there was at the beginning: a child that is replaced later is of the same program."""
@@ -187,7 +187,7 @@ class Site:
         return {
             "prometheus": {
                 "url": self.prometheus.url,
-                "ca_file": str(self._authority.chain),
+                "ca_file": str(self.authority),
                 "scrape_interval": f"{INTERVAL:g}s",
                 "timeout": "3s",
             },
@@ -206,9 +206,7 @@ class Site:
         return {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [
-                {"name": "site", "cluster": {"server": server, "certificate-authority": str(self._authority.chain)}}
-            ],
+            "clusters": [{"name": "site", "cluster": {"server": server, "certificate-authority": str(self.authority)}}],
             "users": [{"name": "dutycycle", "user": {"token": self.kubernetes.token}}],
             "contexts": [{"name": "site", "context": {"cluster": "site", "user": "dutycycle"}}],
             "current-context": "site",
@@ -240,6 +238,13 @@ class Site:
                 shutil.copy(log, said / f"slurm-{log.name}")
         if hasattr(self, "database"):
             (said / "postgresql.log").write_text(self.database.server.log)
+
+    def renew_kubernetes_certificate(self, *, expired: bool) -> None:
+        """The API server's; its connections begin anew."""
+        context = self.kubernetes.tls
+        assert context is not None
+        self._api_certificate.replace(context, expired=expired)
+        self.kubernetes_link.drop()
 
     def leader(self) -> Replica | None:
         """Who says that it evaluates; None where nobody answers that they do."""

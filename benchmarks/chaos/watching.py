@@ -111,12 +111,13 @@ def exporter_page(machine: Machine) -> ExporterPage:
         return ExporterPage(machine.name, at, time.monotonic() - began, 0)
     page = ExporterPage(machine.name, at, time.monotonic() - began, status)
     try:
-        alive, _ = machine.get("/-/healthy", timeout=EXPORTERS_ANSWER)
+        alive, why = machine.get("/-/healthy", timeout=EXPORTERS_ANSWER)
     except (OSError, ValueError):
-        alive = 0
+        alive, why = 0, ""
+    page = replace(page, alive=alive, why=why)
     if status != 200:
-        return replace(page, alive=alive)
-    page = replace(page, alive=alive, utilizations=text.count("\ngpu_utilization_ratio{"))
+        return page
+    page = replace(page, utilizations=text.count("\ngpu_utilization_ratio{"))
     for line in text.splitlines():
         if line.startswith("gpu_visible{"):
             page = replace(page, visible=_value(line))

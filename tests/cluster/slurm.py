@@ -30,6 +30,11 @@ class MortalCluster(Cluster):
         self.start_slurmctld()
         self.start_slurmrestd()
 
+    def pid(self, name: str) -> int | None:
+        """That of slurmctld, slurmdbd, slurmrestd or a node's slurmd; None while it does not run."""
+        daemon = self._daemons.get(name)
+        return None if daemon is None or daemon.poll() is not None else daemon.pid
+
     def power_off(self, node: str) -> None:
         """The node's daemon is killed, as with the power; its jobs' steps outlive it here, and nobody asks them."""
         self.stop_slurmd(node, signal.SIGKILL)

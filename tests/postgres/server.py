@@ -77,6 +77,12 @@ class PostgresServer:
         """All that it said since the first start."""
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
+    @property
+    def pid(self) -> int:
+        """The server's, while it runs."""
+        assert self._process is not None
+        return self._process.pid
+
     def url(self, database: str, *, user: str = USER, password: str | None = PASSWORD) -> str:
         """For SQLAlchemy and libpq alike."""
         secret = "" if password is None else f":{password}"

@@ -38,6 +38,10 @@ class Fault(ABC):
     def end(self, site: Site) -> None:
         """It is over, and somebody or something has put right what does not come right by itself."""
 
+    @abstractmethod
+    def in_force(self, site: Site) -> bool | None:
+        """Whether it shows, asked before its end, that it was in force; None where nobody could be asked."""
+
     @property
     def what(self) -> str:
         """To whom it is done."""
@@ -51,6 +55,6 @@ class Fault(ABC):
         """Wall seconds that it has to last at least so that one can look often enough whether it is told."""
         return outlasts(self.effects.says, self.effects.broken, time_scale)
 
-    def happened(self, began: float, ended: float) -> Happened:
+    def happened(self, began: float, ended: float, took: bool | None) -> Happened:
         """It, as evidence."""
-        return Happened(self.name, self.what, began, ended, **vars(self.effects))
+        return Happened(self.name, self.what, began, ended, took, **vars(self.effects))

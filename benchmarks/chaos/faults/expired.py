@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Self
 
+from .. import probes
 from ..record import EVERY_NODE, Effects
 from ..site import Site
 from .base import Fault
@@ -24,6 +25,9 @@ class ExporterCertificateExpired(OnMachine):
         machine = site.machines[self.node]
         machine.certificate.expire()
         machine.scraped_through.drop()
+
+    def in_force(self, site: Site) -> bool | None:
+        return probes.expired(site.machines[self.node].port, site.authority)
 
     def end(self, site: Site) -> None:
         machine = site.machines[self.node]
@@ -46,6 +50,9 @@ class PrometheusCertificateExpired(Fault):
         site.prometheus.certificate.expire()
         site.prometheus.link.drop()
 
+    def in_force(self, site: Site) -> bool | None:
+        return probes.expired(site.prometheus.link.port, site.authority)
+
     def end(self, site: Site) -> None:
         site.prometheus.certificate.renew()
         site.prometheus.link.drop()
@@ -65,8 +72,37 @@ class MailCertificateExpired(Fault):
     def begin(self, site: Site) -> None:
         site.receivers.renew_certificate(expired=True)
 
+    def in_force(self, site: Site) -> bool | None:
+        return probes.expired(site.receivers.mail_link.port, site.authority, mail=True)
+
     def end(self, site: Site) -> None:
         site.receivers.renew_certificate(expired=False)
 
 
-CERTIFICATES = (ExporterCertificateExpired, PrometheusCertificateExpired, MailCertificateExpired)
+class KubernetesCertificateExpired(Fault):
+    """The API server's certificate expires: nothing of Kubernetes is watched until it is renewed."""
+
+    name = "kubernetes-certificate"
+    touches = frozenset({"kubernetes"})
+    effects = Effects(halts=frozenset({"kubernetes"}), says=frozenset({"watch:kubernetes"}))
+
+    @classmethod
+    def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one
+        return cls()
+
+    def begin(self, site: Site) -> None:
+        site.renew_kubernetes_certificate(expired=True)
+
+    def in_force(self, site: Site) -> bool | None:
+        return probes.expired(site.kubernetes_link.port, site.authority)
+
+    def end(self, site: Site) -> None:
+        site.renew_kubernetes_certificate(expired=False)
+
+
+CERTIFICATES = (
+    ExporterCertificateExpired,
+    PrometheusCertificateExpired,
+    MailCertificateExpired,
+    KubernetesCertificateExpired,
+)

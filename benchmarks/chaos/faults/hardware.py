@@ -12,6 +12,7 @@ import pynvml
 from tests.fakes import kubelet
 from tests.slurm.cluster import NODES
 
+from .. import probes
 from ..cases import POD_GPUS
 from ..record import Effects
 from ..site import POD_NODE, Site
@@ -21,6 +22,8 @@ from .processes import OnMachine
 FREE_SLOT = POD_GPUS - 1
 """Of the Kubernetes node: a GPU that is free all the time."""
 _CALLS = ("nvmlDeviceGetSamples", "nvmlDeviceGetFieldValues", "nvmlDeviceGetTemperature", "nvmlDeviceGetMemoryInfo")
+_ASKED_WITHIN = 15.0
+"""Wall seconds within which an exporter asks its kubelet again."""
 
 
 class _OnSlurmMachine(OnMachine):
@@ -44,8 +47,25 @@ class GpuLost(_OnSlurmMachine):
     def begin(self, site: Site) -> None:
         site.machines[self.node].fake.driver.lose(0)
 
+    def in_force(self, site: Site) -> bool | None:
+        [first, *_] = site.machines[self.node].nvml()["gpus"]
+        return bool(first["error"] == pynvml.NVML_ERROR_GPU_IS_LOST)
+
     def end(self, site: Site) -> None:
         site.machines[self.node].fake.driver.restore(0)
+
+
+class GpuVanished(GpuLost):
+    """A GPU is gone from NVML's count, and those after it are counted anew, until it is back: operators are told."""
+
+    name = "gpu-vanished"
+
+    def begin(self, site: Site) -> None:
+        site.machines[self.node].fake.driver.vanish(0)
+
+    def in_force(self, site: Site) -> bool | None:
+        machine = site.machines[self.node]
+        return len(machine.nvml()["gpus"]) < machine.gpus
 
 
 class MigReconfigured(Fault):
@@ -64,6 +84,9 @@ class MigReconfigured(Fault):
         driver.set_mig(FREE_SLOT, ["3g.40gb", None, "1g.10gb"])
         time.sleep(1)
         driver.set_mig(FREE_SLOT, ["1g.10gb", "1g.10gb", "2g.20gb"])
+
+    def in_force(self, site: Site) -> bool | None:
+        return bool(site.machines[POD_NODE].nvml()["gpus"][FREE_SLOT]["mig"])
 
     def end(self, site: Site) -> None:
         site.machines[POD_NODE].fake.driver.set_mig(FREE_SLOT, None)
@@ -90,7 +113,12 @@ class CallHangs(OnMachine):
         return f"{self.node}, {self._call}"
 
     def begin(self, site: Site) -> None:
-        site.machines[self.node].fake.driver.hang(self._call, 1)
+        driver = site.machines[self.node].fake.driver
+        self._before = driver.state.hung(self._call)
+        driver.hang(self._call, 1)
+
+    def in_force(self, site: Site) -> bool | None:
+        return site.machines[self.node].fake.driver.state.hung(self._call) > self._before
 
     def end(self, site: Site) -> None:
         site.machines[self.node].fake.driver.heal(self._call, 1)
@@ -112,6 +140,9 @@ class DriverReloaded(OnMachine):
         driver.fail("nvmlDeviceGetCount", self.result)
         driver.fail("nvmlInit", self.result)
 
+    def in_force(self, site: Site) -> bool | None:
+        return bool(site.machines[self.node].nvml()["error"] == self.result)
+
     def end(self, site: Site) -> None:
         driver = site.machines[self.node].fake.driver
         driver.heal("nvmlInit")
@@ -119,18 +150,19 @@ class DriverReloaded(OnMachine):
 
 
 class DriverUpgraded(DriverReloaded):
-    """The driver is upgraded under the library: only a restart of the container helps, and liveness may say so."""
+    """The driver is upgraded under the library: only a restart of the container helps, and liveness says so."""
 
     name = "driver-upgraded"
     result = pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH
 
     def __init__(self, node: str) -> None:
         super().__init__(node)
-        self.effects = replace(self.effects, restart_helps=frozenset({node}))
+        says = self.effects.says | {f"restart:{node}"}
+        self.effects = replace(self.effects, says=says, restart_helps=frozenset({node}))
 
 
 class KubeletKilled(Fault):
-    """The kubelet is killed; when it is back it lists no pods for a second, as real ones do."""
+    """The kubelet is killed; when it is back it lists no pods at first, as real ones do, until it was asked once."""
 
     name = "kubelet-killed"
     touches = frozenset({POD_NODE})
@@ -146,18 +178,26 @@ class KubeletKilled(Fault):
     def begin(self, site: Site) -> None:
         site.kubelet.stop()
 
-    def end(self, site: Site) -> None:
-        self._come_back(site)
+    def in_force(self, site: Site) -> bool | None:
+        return probes.refused(site.kubelet.path)
 
-    def _come_back(self, site: Site) -> None:
+    def end(self, site: Site) -> None:
+        self.come_back(site)
+
+    def come_back(self, site: Site) -> bool:
+        """Returns whether somebody was told that there are no pods."""
         pods, site.kubelet.pods = site.kubelet.pods, []
+        asked = len(site.kubelet.calls)
         site.kubelet.start()
-        time.sleep(1)
+        deadline = time.monotonic() + _ASKED_WITHIN
+        while len(site.kubelet.calls) == asked and time.monotonic() < deadline:
+            time.sleep(0.1)
         site.kubelet.pods = pods
+        return len(site.kubelet.calls) > asked
 
 
 class KubeletRestarted(KubeletKilled):
-    """The kubelet is restarted, and lists no pods for a second."""
+    """The kubelet is restarted, and lists no pods until it was asked once."""
 
     name = "kubelet-restarted"
     lasts = (3.0, 4.0)
@@ -165,7 +205,10 @@ class KubeletRestarted(KubeletKilled):
 
     def begin(self, site: Site) -> None:
         site.kubelet.stop()
-        self._come_back(site)
+        self._asked = self.come_back(site)
+
+    def in_force(self, site: Site) -> bool | None:  # noqa: ARG002 - it is back already
+        return self._asked
 
     def end(self, site: Site) -> None:
         """It is back already."""
@@ -177,7 +220,12 @@ class KubeletHangs(KubeletKilled):
     name = "kubelet-hangs"
 
     def begin(self, site: Site) -> None:
+        self._answered = len(site.kubelet.calls)
         site.kubelet.fault = kubelet.Fault.HANG
+
+    def in_force(self, site: Site) -> bool | None:
+        # An answer may have been under way.
+        return len(site.kubelet.calls) <= self._answered + 1
 
     def end(self, site: Site) -> None:
         site.kubelet.fault = None
@@ -188,6 +236,7 @@ class KubeletHangs(KubeletKilled):
 
 HARDWARE = (
     GpuLost,
+    GpuVanished,
     MigReconfigured,
     CallHangs,
     DriverReloaded,

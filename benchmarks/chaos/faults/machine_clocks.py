@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import time
 from typing import ClassVar, Self
 
+from .. import probes
 from ..record import Effects
 from ..site import Site
 from .base import Fault
@@ -12,6 +14,12 @@ from .processes import REPLICAS, OnMachine
 
 _STEP = 300.0
 """Wall seconds; hours of accelerated time."""
+
+
+def stepped(url: str, step: float) -> bool | None:
+    """Whether the clock of whoever serves there is off by `step` seconds; None where it does not answer."""
+    shown = probes.clock(f"{url}/-/healthy")
+    return None if shown is None else abs(shown - time.time() - step) < _STEP / 10
 
 
 class NodeClockForward(OnMachine):
@@ -26,6 +34,9 @@ class NodeClockForward(OnMachine):
 
     def begin(self, site: Site) -> None:
         site.machines[self.node].step_clock(self.step)
+
+    def in_force(self, site: Site) -> bool | None:
+        return stepped(site.machines[self.node].url, self.step)
 
     def end(self, site: Site) -> None:
         site.machines[self.node].step_clock(-self.step)
@@ -54,6 +65,9 @@ class AlerterClockForward(Fault):
 
     def begin(self, site: Site) -> None:
         site.replicas[self._replica].clock.step(self.step)
+
+    def in_force(self, site: Site) -> bool | None:
+        return stepped(site.replicas[self._replica].url, self.step)
 
     def end(self, site: Site) -> None:
         site.replicas[self._replica].clock.step(-self.step)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+from .. import probes
 from ..links import Link
 from ..record import EVERY_NODE, Effects
 from ..site import POD_NODE, Site
@@ -120,6 +121,9 @@ class _OnLink(Fault):
     def spoil(self, link: Link) -> None:
         """It happens to the link."""
 
+    def in_force(self, site: Site) -> bool | None:
+        return self._way.find(site).met > 0
+
     def end(self, site: Site) -> None:
         self._way.find(site).heal()
 
@@ -129,6 +133,9 @@ class _Cut(_OnLink):
 
     def spoil(self, link: Link) -> None:
         link.cut()
+
+    def in_force(self, site: Site) -> bool | None:
+        return probes.refused(self._way.find(site).address)
 
 
 class _Silent(_OnLink):

@@ -10,6 +10,7 @@ from typing import Self
 
 from tests.slurm.cluster import NODES
 
+from .. import probes
 from ..record import Effects
 from ..site import POD_NODE, Site
 from .base import Fault
@@ -37,6 +38,9 @@ class _ExporterAway(OnMachine):
     def __init__(self, node: str) -> None:
         super().__init__(node)
         self.effects = Effects(blinds=frozenset({node}), silences=frozenset({f"exporter-{node}"}), loses=True)
+
+    def in_force(self, site: Site) -> bool | None:
+        return site.machines[self.node].exporter.in_force()
 
 
 class ExporterKilled(_ExporterAway):
@@ -72,11 +76,17 @@ class ReaderKilled(OnMachine):
     def __init__(self, node: str) -> None:
         super().__init__(node)
         self.effects = Effects(blinds=frozenset({node}), replaces=frozenset({node}))
+        self._killed: list[int] = []
 
     def begin(self, site: Site) -> None:
-        for pid in site.machines[self.node].exporter.children():
+        self._killed = site.machines[self.node].exporter.children()
+        for pid in self._killed:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+    def in_force(self, site: Site) -> bool | None:
+        left = site.machines[self.node].exporter.children()
+        return bool(self._killed) and not set(self._killed) & set(left)
 
     def end(self, site: Site) -> None:
         """It has come back by itself, or a promise is broken."""
@@ -92,12 +102,17 @@ class ReaderPaused(OnMachine):
         super().__init__(node)
         self.effects = Effects(blinds=frozenset({node}), replaces=frozenset({node}))
         self._stopped: list[int] = []
+        self._took = False
 
     def begin(self, site: Site) -> None:
         self._stopped = site.machines[self.node].exporter.children()
         for pid in self._stopped:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSTOP)
+        self._took = any(probes.stopped(pid) for pid in self._stopped)
+
+    def in_force(self, site: Site) -> bool | None:  # noqa: ARG002 - by then it was replaced
+        return self._took
 
     def end(self, site: Site) -> None:
         # One that was replaced is gone; one that was not goes on, and its promise is broken.
@@ -127,6 +142,9 @@ class _OnAlerter(Fault):
             halts=self.effects.halts | {self.replica}, silences=frozenset({f"alerter-{self.replica}"})
         )
         return self.replica
+
+    def in_force(self, site: Site) -> bool | None:
+        return site.replicas[self.replica].program.in_force()
 
     @property
     def what(self) -> str:
@@ -194,6 +212,9 @@ class BothAlertersKilled(Fault):
     def begin(self, site: Site) -> None:
         for replica in site.replicas.values():
             replica.program.kill()
+
+    def in_force(self, site: Site) -> bool | None:
+        return all(replica.program.in_force() for replica in site.replicas.values())
 
     def end(self, site: Site) -> None:
         for replica in site.replicas.values():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import time
 from dataclasses import replace
 from typing import Self
 
+from .. import probes
 from ..record import EVERY_NODE, Effects
 from ..site import Site
 from .base import Fault
@@ -25,6 +27,9 @@ class PrometheusKilled(Fault):
     def begin(self, site: Site) -> None:
         site.prometheus.kill()
 
+    def in_force(self, site: Site) -> bool | None:
+        return site.prometheus.ended()
+
     def end(self, site: Site) -> None:
         site.prometheus.start()
 
@@ -36,6 +41,9 @@ class PrometheusPaused(PrometheusKilled):
 
     def begin(self, site: Site) -> None:
         site.prometheus.server.freeze()
+
+    def in_force(self, site: Site) -> bool | None:
+        return probes.stopped(site.prometheus.server.pid)
 
     def end(self, site: Site) -> None:
         site.prometheus.server.thaw()
@@ -49,7 +57,11 @@ class PrometheusEmptied(PrometheusKilled):
     effects = replace(PrometheusKilled.effects, says=frozenset(), loses=True)
 
     def begin(self, site: Site) -> None:
+        self._began = time.time()
         site.prometheus.empty()
+
+    def in_force(self, site: Site) -> bool | None:
+        return site.prometheus.oldest() > self._began
 
     def end(self, site: Site) -> None:
         """What it lost is lost."""
@@ -69,6 +81,9 @@ class DatabaseKilled(Fault):
     def begin(self, site: Site) -> None:
         site.database.kill()
 
+    def in_force(self, site: Site) -> bool | None:
+        return site.database.ended()
+
     def end(self, site: Site) -> None:
         site.database.start()
 
@@ -82,6 +97,9 @@ class DatabasePaused(DatabaseKilled):
     def begin(self, site: Site) -> None:
         site.database.server.freeze()
 
+    def in_force(self, site: Site) -> bool | None:
+        return probes.stopped(site.database.server.pid)
+
     def end(self, site: Site) -> None:
         site.database.server.thaw()
 
@@ -94,7 +112,11 @@ class DatabaseRestarted(DatabaseKilled):
     effects = replace(DatabaseKilled.effects, says=frozenset())
 
     def begin(self, site: Site) -> None:
+        self._before = site.database.server.pid
         site.database.restart()
+
+    def in_force(self, site: Site) -> bool | None:
+        return site.database.server.pid != self._before
 
     def end(self, site: Site) -> None:
         """It is back already."""

@@ -7,6 +7,7 @@ import signal
 from dataclasses import replace
 from typing import Self
 
+from .. import probes
 from ..record import Effects
 from ..site import Site
 from .base import Fault
@@ -27,6 +28,9 @@ class ControllerKilled(Fault):
     def begin(self, site: Site) -> None:
         site.slurm.stop(self._daemon, signal.SIGKILL)
 
+    def in_force(self, site: Site) -> bool | None:
+        return site.slurm.pid(self._daemon) is None
+
     def end(self, site: Site) -> None:
         getattr(site.slurm, f"start_{self._daemon}")()
 
@@ -45,6 +49,10 @@ class ControllerPaused(ControllerKilled):
 
     def begin(self, site: Site) -> None:
         site.slurm.signal(self._daemon, signal.SIGSTOP)
+
+    def in_force(self, site: Site) -> bool | None:
+        pid = site.slurm.pid(self._daemon)
+        return pid is not None and probes.stopped(pid)
 
     def end(self, site: Site) -> None:
         site.slurm.signal(self._daemon, signal.SIGCONT)
@@ -65,8 +73,12 @@ class ControllerRestarted(ControllerKilled):
     effects = replace(ControllerKilled.effects, says=frozenset())
 
     def begin(self, site: Site) -> None:
+        self._before = site.slurm.pid(self._daemon)
         site.slurm.stop(self._daemon)
         site.slurm.start_slurmctld()
+
+    def in_force(self, site: Site) -> bool | None:
+        return site.slurm.pid(self._daemon) != self._before
 
     def end(self, site: Site) -> None:
         """It is back already."""

@@ -24,6 +24,9 @@ class DatabaseDiskFull(Fault):
     def begin(self, site: Site) -> None:
         site.database.disk.fill()
 
+    def in_force(self, site: Site) -> bool | None:
+        return site.database.disk.full()
+
     def end(self, site: Site) -> None:
         site.database.disk.free()
         site.database.revive()
@@ -42,6 +45,9 @@ class PrometheusDiskFull(Fault):
 
     def begin(self, site: Site) -> None:
         site.prometheus.disk.fill()
+
+    def in_force(self, site: Site) -> bool | None:
+        return site.prometheus.disk.full()
 
     def end(self, site: Site) -> None:
         site.prometheus.disk.free()

@@ -13,6 +13,8 @@ PATIENCE = 5.0
 """Wall seconds within which a page is to be there: half of what Prometheus waits by default."""
 _KUBELET = 10.0
 """Wall seconds until the kubelet is asked again and that question's time-out."""
+_RESTART = 120.0
+"""Seconds of the full-length run for which an exporter waits whether it comes right by itself."""
 LOOK = 4.0
 """Wall seconds between two looks at a page, at the most where it answers slowly."""
 LOOKS = 3
@@ -23,6 +25,8 @@ def told_after(said: str, time_scale: float) -> float:
     kind = said.partition(":")[0]
     if kind in ("source", "watch"):
         return NOTICED + (2 * PASS + 120.0) / time_scale
+    if kind == "restart":
+        return NOTICED + PATIENCE + _RESTART / time_scale
     if kind == "kubelet":
         return NOTICED + _KUBELET
     return NOTICED + PATIENCE

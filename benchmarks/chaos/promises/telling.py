@@ -10,10 +10,11 @@ from .quiet import evaluates, quiet
 from .violation import Found, Occasion, Violation
 
 _PROMISE = "what is away is told"
+_UNAVAILABLE = 503
 
 
 def what_is_away_is_told(record: Record) -> Iterator[Found]:
-    """While a source, the store, a receiver, NVML or the kubelet is away a self-metric says so."""
+    """While a source, the store, a receiver, NVML or the kubelet is away it is said."""
     for fault in record.faults:
         for said in sorted(fault.says):
             kind, _, name = said.partition(":")
@@ -113,6 +114,16 @@ def _kubelet(record: Record, fault: Happened, node: str, since: float) -> Iterat
         yield _untold(fault, f"exporter-{node}", pages[-1].at, "the collector of the kubelet is well")
 
 
+def _restart(record: Record, fault: Happened, node: str, since: float) -> Iterator[Found]:
+    pages = [page for page in record.exporters if page.node == node and since <= page.at <= fault.ended and page.status]
+    for _ in pages:
+        yield Occasion(fault.name)
+    for page in pages[-1:]:
+        if page.alive != _UNAVAILABLE or not page.why.strip():
+            what = f"liveness says {page.alive}: {page.why.strip() or 'nothing'}"
+            yield _untold(fault, f"exporter-{node}", page.at, what)
+
+
 def shown(page: ExporterPage) -> str:
     return f"success {page.success}, age {page.age}, visible {page.visible}"
 
@@ -124,4 +135,5 @@ _ASKED: Mapping[str, Callable[[Record, Happened, str, float], Iterator[Found]]] 
     "receiver": _receiver,
     "nvml": _nvml,
     "kubelet": _kubelet,
+    "restart": _restart,
 }

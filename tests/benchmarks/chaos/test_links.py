@@ -132,3 +132,12 @@ def test_a_link_may_stand_between_unix_sockets(tmp_path: Path) -> None:
         with socket.socket(socket.AF_UNIX) as late, pytest.raises((ConnectionRefusedError, FileNotFoundError)):
             late.connect(str(tmp_path / "link"))
     listener.close()
+
+
+def test_it_knows_whether_anything_came_to_be_carried_since_it_changed(link: Link) -> None:
+    with connect(link) as client:
+        assert say(client, b"well") == b"well"
+        link.delay(0.01)
+        assert link.met == 0
+        assert say(client, b"slow") == b"slow"
+        assert link.met == 2

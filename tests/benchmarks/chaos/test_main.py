@@ -46,3 +46,9 @@ def test_a_run_with_a_violation_ends_with_1_and_its_evidence_is_kept_and_can_be_
     assert not (tmp_path / "run").exists()
     monkeypatch.setattr(sys, "argv", ["chaos", "--judge", str(tmp_path / "kept")])
     assert program.main() == 1
+
+
+def test_a_fault_that_did_nothing_is_named(run, capsys) -> None:
+    lame = replace(clean().faults[0], took=False)
+    assert run(replace(clean(), faults=(lame, *clean().faults[1:]))) == 0
+    assert "did not take: exporter-killed" in " ".join(capsys.readouterr().out.split())

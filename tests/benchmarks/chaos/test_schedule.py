@@ -79,7 +79,7 @@ def foreseen(made: Plan, time_scale: float) -> Record:
         time_scale,
         **scaled,
         gpus=dict.fromkeys(nodes, 8),
-        faults=tuple(one.fault.happened(one.at, one.until) for one in made.faults),
+        faults=tuple(one.fault.happened(one.at, one.until, took=True) for one in made.faults),
         exporters=tuple(ExporterPage(node, at, 0.1, 200, success=1.0, kubelet=1.0) for at in looks for node in nodes),
         alerters=tuple(
             AlerterPage(name, at, 0.1, 200, leads=name == "a", sources=well, watch_failures={"kubernetes": 0.0})

@@ -63,13 +63,22 @@ def test_what_an_alerter_has_to_say(said: str, told: dict[str, object]) -> None:
 
 @pytest.mark.parametrize(
     ("said", "told"),
-    [("nvml:k1", {"success": 0.0, "utilizations": 0}), ("kubelet:k1", {"kubelet": 0.0})],
+    [
+        ("nvml:k1", {"success": 0.0, "utilizations": 0}),
+        ("kubelet:k1", {"kubelet": 0.0}),
+        ("restart:k1", {"alive": 503, "why": "the library is of another version than the driver"}),
+    ],
 )
-def test_what_an_exporter_has_to_say(said: str, told: dict[str, float]) -> None:
+def test_what_an_exporter_has_to_say(said: str, told: dict[str, object]) -> None:
     assert [one.subject for one in judged(said).violations] == ["exporter-k1"]
     sound = judged(said, exporter=replace(WELL, **told))
     assert sound.violations == ()
     assert [one.fault for one in sound.occasions] == ["fault"]
+
+
+def test_liveness_that_fails_says_why() -> None:
+    silent = replace(WELL, alive=503, why="\n")
+    assert [one.subject for one in judged("restart:k1", exporter=silent).violations] == ["exporter-k1"]
 
 
 def test_the_other_alerters_database_is_none_of_its_business() -> None:

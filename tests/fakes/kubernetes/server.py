@@ -110,6 +110,11 @@ class KubernetesServer:
         return f"{'https' if self._context else 'http'}://127.0.0.1:{self._address[1]}"
 
     @property
+    def tls(self) -> ssl.SSLContext | None:
+        """With what connections begin, over https."""
+        return self._context
+
+    @property
     def watching(self) -> int:
         """How many watches are open now."""
         return self._wire.watching if self._wire is not None else 0
