@@ -74,6 +74,10 @@ QUIET = Use(cpu_cores=0.02)
 
 HOSTILE = "<img/src=x/onerror=alert(1)>&<!channel>|*_`$(id)`{{7*7}}%0d%0aBcc:eve@example.org"
 """The name of a job, and a user's annotation: without blanks, as Slurm's own tools cut names there."""
+ERASES = "\x1b[2J"
+"""Clears the terminal of whoever looks at it."""
+FORGED = "\nFORGED"
+"""Begins a line of a log that its program never wrote."""
 
 SLURM_CASES: Mapping[str, Case] = {
     "busy": Case(NEWS, ("n1",), (Doing((HEALTHY,) * 2),)),
@@ -92,7 +96,7 @@ SLURM_CASES: Mapping[str, Case] = {
     "half": Case(GAMES, ("n2",), (Doing((Level(0.9), None, Level(0.9), None), ("partially_idle",)),)),
     "steady": Case(NEWS, ("n2",), (Doing((Level(0.85),)),)),
     "uneven": Case(NEWS, ("n3", "n4"), (Doing((Level(0.92), Level(0.92), Level(0.45), Level(0.45)), ("uneven",)),)),
-    "hostile": Case(MAIL, ("n3",), (Doing((IDLE,), ("idle",), use=QUIET),), NOTEBOOK, name=HOSTILE),
+    "hostile": Case(MAIL, ("n3",), (Doing((IDLE,), ("idle",), use=QUIET),), NOTEBOOK, name=HOSTILE + ERASES),
     "short-idle": Case(GAMES, ("n3",), (Doing((IDLE,), ("idle",), use=QUIET),), NOTEBOOK, minutes=170),
     "short-busy": Case(NEWS, ("n3",), (Doing((HEALTHY,) * 2),), minutes=95),
     "short-half": Case(MAIL, ("n4",), (Doing((HEALTHY, None), ("partially_idle",)),), minutes=210),
@@ -103,6 +107,7 @@ POD_CASES: Mapping[str, Case] = {
     "bert": Case("ada", ("k1",), (Doing((HEALTHY,) * 2),)),
     "evaluate": Case("ben", ("k1",), (Doing((IDLE,), ("idle",), use=QUIET),), NOTEBOOK),
     "mallory": Case(HOSTILE, ("k1",), (Doing((IDLE,), ("idle",), use=QUIET),), NOTEBOOK),
+    "trudy": Case(f"trudy{ERASES}{FORGED}", ("k1",), (Doing((IDLE,), ("idle",), use=QUIET),), NOTEBOOK),
 }
-POD_GPUS = 5
+POD_GPUS = 6
 """One of them is no pod's: for what is done to free GPUs."""

@@ -7,7 +7,7 @@ from typing import Any
 from dutycycle_alerter.notify.receivers.email_message import message_id
 
 from .alerters import LEASE, PASS
-from .cases import HOSTILE
+from .cases import ERASES, FORGED, HOSTILE
 from .machines import INTERVAL
 from .record import Happened, JobTruth, Record, StoredDelivery, StoredEvent, StoredIncident, StoredNotice
 from .site import Site
@@ -50,6 +50,7 @@ def read(
         logs=site.logs(),
         secrets=site.secrets,
         hostile=(HOSTILE, "<img", "<!channel>"),
+        unprintable=(ERASES, FORGED),
         stalls=tuple(watcher.stalls),
     )
 

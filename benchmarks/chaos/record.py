@@ -273,7 +273,9 @@ class Record:
     logs: tuple[Path, ...] = ()
     secrets: tuple[str, ...] = ()
     hostile: tuple[str, ...] = ()
-    """Untrusted text that must never come through as it is."""
+    """Untrusted text that must never be in a page as it is."""
+    unprintable: tuple[str, ...] = ()
+    """Untrusted text that must never be anywhere as it is: what moves a terminal's cursor, or begins a line."""
     stalls: tuple[tuple[float, float], ...] = ()
     """Times in which this machine had no time for the harness: what was late then is nobody's fault."""
 

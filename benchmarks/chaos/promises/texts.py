@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from ..record import Record
 from .violation import ASKED, Found, Violation
 
+_HOSTILE = "untrusted text does nothing"
+
 
 def secrets_are_kept(record: Record) -> Iterator[Found]:
     """No secret is in any log, error, message or page."""
@@ -28,16 +30,21 @@ def secrets_are_kept(record: Record) -> Iterator[Found]:
 
 def untrusted_text_does_nothing(record: Record) -> Iterator[Found]:
     """Names of jobs and users are shown and do nothing: no markup, no mention, no header, no line of a log."""
-    for address, text in record.pages:
+    said = [(path.name, path.read_text(errors="replace")) for path in record.logs]
+    said += [*record.pages, *((f"{one.sink} {one.key}", one.body) for one in record.taken)]
+    for where, text in said:
         yield ASKED
+        for word in record.unprintable:
+            if word in text:
+                yield Violation(_HOSTILE, where, record.ended, f"{word!r} is there as it is")
+    for address, text in record.pages:
         for word in record.hostile:
             if "<" in word and word in text:
-                yield Violation("untrusted text does nothing", address, record.ended, f"{word} is in the page as it is")
+                yield Violation(_HOSTILE, address, record.ended, f"{word} is in the page as it is")
     for one in record.taken:
-        yield ASKED
         if one.sink == "slack" and "<!channel>" in one.body:
-            yield Violation("untrusted text does nothing", one.key, one.at, "everybody is called")
+            yield Violation(_HOSTILE, one.key, one.at, "everybody is called")
         if any(name.lower() == "bcc" for name, _ in one.headers):
-            yield Violation("untrusted text does nothing", one.key, one.at, "a header of somebody else's")
+            yield Violation(_HOSTILE, one.key, one.at, "a header of somebody else's")
         if one.sink == "mail" and any("eve@example.org" in address for address in one.to):
-            yield Violation("untrusted text does nothing", one.key, one.at, "mailed to whom a name says")
+            yield Violation(_HOSTILE, one.key, one.at, "mailed to whom a name says")

@@ -252,6 +252,17 @@ def test_a_secret_in_a_log_is_found_and_not_repeated(tmp_path: Path) -> None:
     assert "hunter2" not in found.evidence
 
 
+def test_what_others_wrote_is_no_line_of_a_log(tmp_path: Path) -> None:
+    log = tmp_path / "alerter-a.log"
+    log.write_text("well\nno address of trudy\\nFORGED is known\n")
+    record = replace(clean(), logs=(log,), unprintable=("\x1b[2J", "\nFORGED"))
+    assert violations(record) == []
+    log.write_text("well\nno address of trudy\nFORGED is known\n")
+    assert [(one.promise, one.subject) for one in violations(record)] == [
+        ("untrusted text does nothing", "alerter-a.log")
+    ]
+
+
 def test_what_could_not_be_seen_need_not_be_told() -> None:
     blind = Happened("exporter-paused", "n1", 1000.0, 1400.0, blinds=frozenset({"n1"}))
     record = nobody_is_told(replace(clean(), faults=(blind,), ledger={IDLE: 0.0, BUSY: 1160.0}))
