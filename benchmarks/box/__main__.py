@@ -1,19 +1,19 @@
 """A fleet in a box: plays seeds of a workload with known truth on a real site, and scores what was told.
 
-Nodes with their exporters (real processes on the NVML double for the first `--processes` of them, one process that
-serves all others from the exporter's own service and pages), a real Prometheus and PostgreSQL, two alerters, mail and
+Nodes with their exporters (real processes on the NVML double for the first `--processes` of them, two processes that
+serve all others from the exporter's own service and pages), a real Prometheus and PostgreSQL, two alerters, mail and
 Slack; everything runs `--time-scale` times as fast as it is told. Each seed's outcome is kept in a file of `--resume`,
 so that a long run can be stopped, goes on where it was, and can be scored again.
 
-Needs gcc, Prometheus and PostgreSQL (`make` installs the latter two). A seed of 256 GPUs takes a little over one core
-at 30 times, and two do not carry 60. A run for which passes, scrapes or readings came late says so, is kept as late,
-and counts only with `--late`; the same command plays it again.
+Needs gcc, Prometheus and PostgreSQL (`make` installs the latter two), and for 256 GPUs at 60 times two cores of which
+nobody else wants anything: on a slower or busier machine take half of that. A run for which passes, scrapes or readings
+came late says so, is kept as late, and counts only with `--late`; the same command plays it again.
 
 Exits with 1 where an aim was missed, with 2 where it cannot run here, with 3 where there is nothing to score.
 
 Examples:
   python -m benchmarks.box --quick
-  python -m benchmarks.box --resume runs                              # 20 seeds of 6.5 hours: five hours in all
+  python -m benchmarks.box --resume runs                              # 20 seeds of 6.5 hours: 140 minutes
   python -m benchmarks.box --seeds 3,7 --time-scale 20 --processes 4
   python -m benchmarks.box --parameters theirs.toml --resume theirs
   python -m benchmarks.box --resume runs --score                      # what there is, without playing
@@ -30,12 +30,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from benchmarks import results
 from tests.fakes.nvml import find_gcc
@@ -44,23 +42,24 @@ from tests.prometheus.server import program as prometheus_program
 
 from . import scoring
 from .model import Observed, Scenario
+from .options import options as command_line
 from .pace import Pace
-from .parameters import DEFAULT, Parameters, ParametersError, load
+from .parameters import Parameters, ParametersError, load
 from .plan import plan
 from .play import BoxSettings, play
 from .played import CHAIN, JOBS, Played, code, course, digest, read, truths, write
 from .report import rows, show_runs
 from .scoring import figures
 from .scoring.aims import aims
+from .showing import Showing
 
-QUICK_NODES, QUICK_GPUS, QUICK_HOURS, QUICK_SCALE = 4, 4, 1.5, 60.0
-SEEDS = range(1, 21)
+QUICK_NODES, QUICK_GPUS, QUICK_HOURS = 4, 4, 1.5
 NOTHING = 3
 """There is nothing to score."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _options(arguments)
+    options = command_line(arguments, __doc__ or "")
     try:
         parameters = load(options.parameters)
     except ParametersError as error:
@@ -78,6 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         found = _all(options, parameters, directory)
         return _score(found, options)
+    except ParametersError as error:
+        print(error, file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         kept = f"; the same command goes on with what is in {directory}" if options.resume else ""
         print(f"stopped{kept}", file=sys.stderr)
@@ -85,49 +87,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         if options.resume is None:
             shutil.rmtree(directory, ignore_errors=True)
-
-
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.box", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    results.arguments(parser)
-    parser.add_argument("--seeds", "--seed", type=_seeds, default=None, help="as 1-20 or 3,7 (1-20; quick: 1)")
-    parser.add_argument("--parameters", type=Path, default=DEFAULT, help="the workload's parameters")
-    parser.add_argument(
-        "--time-scale", type=float, default=None, help="how many times as fast as it is told (30; quick: 60)"
-    )
-    parser.add_argument(
-        "--processes", type=int, default=BoxSettings.processes, help="nodes with an exporter's process of their own (1)"
-    )
-    usual = BoxSettings()
-    for name, about in (
-        ("interval", "seconds between two scrapes"),
-        ("read-interval", "seconds between two readings of NVML"),
-        ("pass-interval", "seconds between two passes of the alerter"),
-    ):
-        value = getattr(usual, name.replace("-", "_"))
-        parser.add_argument(f"--{name}", type=float, default=value, help=f"{about}, at full length ({value:g})")
-    parser.add_argument("--resume", type=Path, help="keep outcomes here, and play what has none yet")
-    parser.add_argument("--score", action="store_true", help="score what is kept, and play nothing")
-    parser.add_argument("--late", action="store_true", help="score also what this machine was too slow for")
-    options = parser.parse_args(arguments)
-    options.seeds = options.seeds or ([1] if options.quick else list(SEEDS))
-    options.time_scale = options.time_scale or (QUICK_SCALE if options.quick else BoxSettings.time_scale)
-    if options.score and options.resume is None:
-        parser.error("--score needs --resume: where the outcomes are")
-    return options
-
-
-def _seeds(text: str) -> list[int]:
-    found: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.partition("-")
-        last = last if dash else first
-        if not first.isdecimal() or not last.isdecimal() or int(last) < int(first):
-            raise argparse.ArgumentTypeError(f"{text!r} is no list of seeds: write it like 1-20 or 3,7")
-        found += range(int(first), int(last) + 1)
-    return found
 
 
 def _lacking() -> str:
@@ -144,30 +103,29 @@ def _lacking() -> str:
 
 def _all(options: argparse.Namespace, parameters: Parameters, directory: Path) -> list[tuple[Scenario, Played]]:
     """Every seed's outcome, played where there is none."""
-    found: list[tuple[Scenario, Played]] = []
     settings = _settings(options, parameters.fleet.nodes)
     like = None if options.score else _outline(0, "", "", settings)
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        for seed in options.seeds:
-            scenario = plan(parameters, seed)
-            path = directory / f"seed-{seed}.json"
-            kept = _kept(path, scenario, like)
-            if not options.score and (kept is None or (kept.spoilt() and not options.late)):
-                task = bar.add_task(f"seed {seed}: {len(scenario.jobs)} jobs", total=scenario.length)
-                if not console.is_terminal:
-                    print(f"seed {seed}: {len(scenario.jobs)} jobs", file=sys.stderr, flush=True)
-                kept = _play(scenario, settings, directory, bar, task)
-                for note in kept.observed.notes:
-                    bar.console.print(f"seed {seed}: {note}")
-                if kept.spoilt():
-                    bar.console.print(f"seed {seed} does not count: this machine is too slow, see --time-scale")
-                write(path, kept)
-            if kept is not None:
-                like = like or kept
-                found.append((scenario, kept))
-    return found
+    found: dict[int, tuple[Scenario, Played | None]] = {}
+    for seed in options.seeds:
+        scenario = plan(parameters, seed)
+        kept = _kept(directory / f"seed-{seed}.json", scenario, like)
+        like = like or kept
+        found[seed] = scenario, kept
+    due = [
+        seed
+        for seed, (_, kept) in found.items()
+        if not options.score and (kept is None or (kept.spoilt() and not options.late))
+    ]
+    with Showing(Console(stderr=True), len(due), settings.time_scale) as showing:
+        for seed in due:
+            scenario = found[seed][0]
+            if like is not None and not like.same_code(_outline(0, "", "", settings)):
+                print("stopped: the code has changed since the first seed", file=sys.stderr)
+                break
+            played = _play(scenario, settings, directory, showing)
+            write(directory / f"seed-{seed}.json", played)
+            found[seed] = scenario, played
+    return [(scenario, kept) for scenario, kept in found.values() if kept is not None]
 
 
 def _kept(path: Path, scenario: Scenario, like: Played | None) -> Played | None:
@@ -201,22 +159,23 @@ def _outline(seed: int, scenario: str, parameters: str, settings: BoxSettings) -
     return Played(seed, scenario, parameters, settings.numbers, Observed((), (), {}), **digests, commit=results.ours())
 
 
-def _play(scenario: Scenario, settings: BoxSettings, directory: Path, bar: Progress, task: Any) -> Played:
-    seed = scenario.seed
-    own = directory / f"seed-{seed}"
+def _play(scenario: Scenario, settings: BoxSettings, directory: Path, showing: Showing) -> Played:
+    own = directory / f"seed-{scenario.seed}"
     if own.exists():
         shutil.rmtree(own)
     own.mkdir()
-
-    def tell(at: float, what: str) -> None:
-        text = f"seed {seed}: {what}" if what else f"seed {seed}: {len(scenario.jobs)} jobs"
-        bar.update(task, completed=max(0.0, at), description=text)
-
-    outline = _outline(seed, digest(scenario), scenario.parameters, settings)
-    observed = play(scenario, courses=course, directory=own, settings=settings, progress=tell)
+    showing.begin(scenario.seed, len(scenario.jobs), scenario.length)
+    outline = _outline(scenario.seed, digest(scenario), scenario.parameters, settings)
+    observed = play(scenario, courses=course, directory=own, settings=settings, progress=showing.tell)
     costs = json.loads((own / "costs.json").read_text())
     shutil.rmtree(own / "prometheus" / "data", ignore_errors=True)
-    return replace(outline, observed=observed, cores=costs["cores"], pace=msgspec.convert(costs["pace"], Pace))
+    played = replace(outline, observed=observed, cores=costs["cores"], pace=msgspec.convert(costs["pace"], Pace))
+    for note in observed.notes:
+        showing.say(note)
+    if played.spoilt():
+        showing.say("does not count: this machine is too slow, see --time-scale")
+    showing.end()
+    return played
 
 
 def _score(found: Sequence[tuple[Scenario, Played]], options: argparse.Namespace) -> int:

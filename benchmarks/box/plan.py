@@ -30,7 +30,7 @@ SHORTEST = 120.0
 
 
 def plan(parameters: Parameters, seed: int) -> Scenario:
-    """The same for the same parameters and seed at every time."""
+    """The same for the same parameters and seed at every time. Raises ParametersError where a job has no room."""
     random = np.random.default_rng(seed)
     length = parameters.fleet.hours * HOUR
     pools = _pools(parameters)
@@ -91,7 +91,7 @@ def _pool_of(request: Request, pools: Mapping[tuple[str, str], Pool], parameters
         if (scheduler, model) in pools and len(pools[scheduler, model].nodes) >= least
     ]
     if not kinds:
-        raise ValueError(f"a job of {request.gpus} GPUs fits on none of the fleet's nodes")
+        raise ParametersError(f"a job of {request.gpus} GPUs fits on none of the fleet's nodes")
     return kinds[0]
 
 

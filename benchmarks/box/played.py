@@ -59,6 +59,9 @@ class Played:
             return f"played with another {', '.join(changed).replace('_', ' ')}"
         return "" if self.chain == other.chain else f"played by other code ({self.commit})"
 
+    def same_code(self, other: Played) -> bool:
+        return (self.chain, self.jobs) == (other.chain, other.jobs)
+
     def spoilt(self) -> tuple[str, ...]:
         """Why it does not count; empty where it does."""
         return self.pace.reasons() + (NOT_ALL,) * (NOT_ALL in self.observed.notes)

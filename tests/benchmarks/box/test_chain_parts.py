@@ -1,8 +1,7 @@
-"""Small parts of the chain: time, what is overdue, kinds of jobs, names, seeds, feeding."""
+"""Small parts of the chain: time, what is overdue, kinds of jobs, names, feeding."""
 
 from __future__ import annotations
 
-import argparse
 import threading
 import time
 from multiprocessing import Pipe
@@ -58,13 +57,6 @@ def test_a_pod_without_uid_is_known_by_its_name() -> None:
     assert names.workload("k8s/ada/train-12/") == names.workload(pod.workload) == pod.workload
     assert names.workload("slurm/13") == "slurm/13"
     assert names.workload("k8s/ada/other/") == "k8s/ada/other/"
-
-
-def test_seeds_are_ranges_and_lists() -> None:
-    assert command._seeds("1-3,7") == [1, 2, 3, 7]
-    for wrong in ("", "3-1", "a", "1-", "-2"):
-        with pytest.raises(argparse.ArgumentTypeError):
-            command._seeds(wrong)
 
 
 def test_jobs_are_fed_to_the_processes_of_their_nodes_in_the_order_of_their_starts() -> None:

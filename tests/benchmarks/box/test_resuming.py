@@ -46,7 +46,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_seeds_that_are_missing_or_late(
     assert command.main(arguments) == 0
     assert playing.seeds == [1, 2]
     said = capsys.readouterr()
-    assert "seed 2 does not count" in said.err
+    assert "seed 2 (2 of 2): does not count" in said.err
     assert "passes were overdue for 3.0% of the time" in said.out
     playing.late = {}
     assert command.main(arguments) == 0
@@ -82,6 +82,19 @@ def test_runs_of_other_settings_or_code_make_no_common_figure(
     assert playing.seeds == [1, 2, 1]
 
 
-def test_twenty_seeds_are_played_unless_it_is_to_be_quick() -> None:
-    assert command._options([]).seeds == list(range(1, 21))
-    assert command._options(["--quick"]).seeds == [1]
+def test_a_run_ends_where_the_code_has_changed_meanwhile(
+    tmp_path: Path, playing: Playing, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "code", lambda _folders: f"after {len(playing.seeds)} seeds")
+    monkeypatch.setattr(command, "JOBS", ())
+    command.main(["--quick", "--seeds", "1-2", "--resume", str(tmp_path)])
+    assert playing.seeds == [1]
+    assert "the code has changed since the first seed" in capsys.readouterr().err
+
+
+def test_a_plan_for_which_the_fleet_is_too_small_is_refused(
+    playing: Playing, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["--quick", "--seeds", "3"]) == 2
+    assert "a job of 16 GPUs fits on none of the fleet's nodes" in capsys.readouterr().err
+    assert not playing.seeds
