@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,10 @@ __all__ = [
 settings.register_profile("dutycycle", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dutycycle")
 
-# Hundreds of tests start processes, and with it each of them would compile the whole package again.
+# Hundreds of tests start processes, and with it each of them would compile the whole package again. So would each
+# worker the tests, with their assertions: half of what it takes to find them.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 WHOLE_STACKS = ("tests/cluster/", "tests/e2e/", "tests/manifests/compose/test_stack.py", "tests/slurm/")
 """Tests of many processes in scaled time: they wait more than they compute, and two at once would slow each other."""
