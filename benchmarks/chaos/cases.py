@@ -79,6 +79,12 @@ ERASES = "\x1b[2J"
 FORGED = "\nFORGED"
 """Begins a line of a log that its program never wrote."""
 
+
+def _passing(node: str, minutes: float) -> Case:
+    """Of whom soon something is told, and soon that it is over: so that there is always a message due before long."""
+    return Case(GAMES, (node,), (Doing((IDLE,), ("idle",), use=QUIET),), NOTEBOOK, minutes=minutes)
+
+
 SLURM_CASES: Mapping[str, Case] = {
     "busy": Case(NEWS, ("n1",), (Doing((HEALTHY,) * 2),)),
     "notebook": Case(GAMES, ("n1",), (Doing((IDLE,), ("idle",), use=QUIET),), NOTEBOOK),
@@ -102,6 +108,9 @@ SLURM_CASES: Mapping[str, Case] = {
     "short-half": Case(MAIL, ("n4",), (Doing((HEALTHY, None), ("partially_idle",)),), minutes=210),
     "brief": Case(GAMES, ("n4",), (Doing((Level(0.9),)),), minutes=25),
     "wide": Case(NEWS, ("n4",), (Doing((HEALTHY,) * 2),)),
+    **{
+        f"passing-{node}": _passing(node, minutes) for node, minutes in (("n1", 66), ("n2", 71), ("n3", 77), ("n4", 83))
+    },
 }
 POD_CASES: Mapping[str, Case] = {
     "bert": Case("ada", ("k1",), (Doing((HEALTHY,) * 2),)),

@@ -55,6 +55,9 @@ class Database:
         with suppress(AssertionError):
             self.server.thaw()
         self._stack.close()
+        # Its server could not remove it while a disk was mounted there.
+        with suppress(OSError):
+            self.server.directory.rmdir()
 
     @property
     def url(self) -> str:

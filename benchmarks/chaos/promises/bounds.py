@@ -18,6 +18,8 @@ _RESTART = 120.0
 LOOK = 4.0
 """Wall seconds between two looks at a page, at the most where it answers slowly."""
 LOOKS = 3
+_DUE = 15.0
+"""Wall seconds within which, by the workload, a message is likely to be due to each receiver."""
 
 
 def told_after(said: str, time_scale: float) -> float:
@@ -39,5 +41,6 @@ def lost_told_after(time_scale: float) -> float:
 
 def outlasts(says: Iterable[str], broken: Iterable[str], time_scale: float) -> float:
     """Wall seconds that a fault has to last so that it can be looked at often enough whether it is told; 0: any."""
-    bounds = [told_after(said, time_scale) for said in says] + [lost_told_after(time_scale) for _ in broken]
+    bounds = [told_after(said, time_scale) + (_DUE if said.startswith("receiver:") else 0.0) for said in says]
+    bounds += [lost_told_after(time_scale) for _ in broken]
     return max(bounds) + LOOKS * LOOK if bounds else 0.0
