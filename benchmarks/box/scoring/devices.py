@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from benchmarks.box.model import Fault, Gpu, Job, Scenario, SeenIncident
+from benchmarks.box.rules import HOUR
 from benchmarks.box.scoring import record, timing
 from benchmarks.box.scoring.jobs import summed_up
 from benchmarks.box.scoring.matching import Extent, explains, find, outcome
@@ -16,7 +17,7 @@ THERMAL = 0.05
 LEAK = 500 * 2**20
 NEAR = 1.25
 """Within this factor of a bound either side of it is as good."""
-QUIET = 6 * timing.HOUR
+QUIET = 6 * HOUR
 """How long an XID speaks against its GPU."""
 
 

@@ -1,26 +1,9 @@
-"""What the scorer takes for known of the rules' times: the design's defaults, written down again, so that no change of
-the product changes its own measure.
-"""
+"""When a rule can tell of a condition at first, and until when: what the scorer takes for known of the rules."""
 
 from __future__ import annotations
 
-MINUTE, HOUR = 60.0, 3600.0
+from benchmarks.box.rules import CLEARING, GRACE, MINUTE, SERVING_WINDOW, WINDOW
 
-WINDOW = {
-    "hung": 15 * MINUTE,
-    "idle": 30 * MINUTE,
-    "partially_idle": 30 * MINUTE,
-    "stalled": 15 * MINUTE,
-    "uneven": 30 * MINUTE,
-    "low_sm_activity": 30 * MINUTE,
-    "underused": 30 * MINUTE,
-    "leaked_memory": 15 * MINUTE,
-    "throttled": 15 * MINUTE,
-}
-CLEARING = {**WINDOW, "idle": 15 * MINUTE}
-SERVING_WINDOW = 24 * HOUR
-GRACE = {"batch": 10 * MINUTE, "serving": 10 * MINUTE, "interactive": HOUR}
-PASS = MINUTE
 SETTLING = 5 * MINUTE
 """What is on its way when a run ends: scrapes, two passes, one of them late."""
 

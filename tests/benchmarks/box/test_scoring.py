@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.box.model import Condition, Fault, SeenIncident
+from benchmarks.box.rules import WINDOW
 from benchmarks.box.scoring import Score, figures, rows, score, tables
 from benchmarks.box.scoring.devices import longest_free
 from benchmarks.box.scoring.ratios import Share, over_seeds, quantile
-from benchmarks.box.scoring.timing import WINDOW
 from benchmarks.box.sinks import named
 from tests.benchmarks.box.scored import (
     HOUR,

@@ -9,11 +9,12 @@ import numpy as np
 
 from benchmarks.box.mechanisms.scene import Stretch
 from benchmarks.box.model import Condition, Job
+from benchmarks.box.rules import MINUTE
 
 from . import blame, silence
 from .figures import figures
 from .life import Life
-from .table import CLEAR, MINUTE, NEAR, RULES, Rule, runs
+from .table import CLEAR, NEAR, RULES, Rule, runs
 
 CERTAIN = 5 * MINUTE
 """For so long must a rule hold clearly so that no scrape or pass that came late can miss it."""

@@ -19,9 +19,6 @@ IDLE_SAMPLE = 0.05
 
 LONGEST_STALL = 30.0
 
-_LINK_WHILE_BUSY = 2e7 * 1024
-"""What the NVML double lets NVLink carry, in a direction and busy second, where a course says nothing."""
-
 
 @dataclass(frozen=True)
 class Figures:
@@ -36,10 +33,6 @@ class Figures:
     """Of the way from idle power to the limit, times seconds."""
 
     sm: Floats
-    tensor: Floats
-    dram: Floats
-    links: Floats
-    processes: Floats
     cores: Floats
     """As a share of the limit, times seconds."""
 
@@ -63,9 +56,7 @@ def figures(stretches: Sequence[Stretch], cpu_limit: float, sample: float = SAMP
     bounds = np.concatenate(([0.0], np.cumsum([stretch.seconds for stretch in stretches])))
     at = np.arange(0.0, bounds[-1] + 1e-6, GRID)
     gpus, nodes = len(stretches[0].tracks), len(stretches[0].hosts)
-    sums = {
-        name: np.zeros((gpus, len(at))) for name in ("busy", "energy", "sm", "tensor", "dram", "links", "processes")
-    }
+    sums = {name: np.zeros((gpus, len(at))) for name in ("busy", "energy", "sm")}
     hosts = {name: np.zeros((nodes, len(at))) for name in ("cores", "io", "cpu")}
     for stretch, start, end in zip(stretches, bounds, bounds[1:], strict=False):
         passed = np.clip(at, start, end) - start
@@ -75,17 +66,9 @@ def figures(stretches: Sequence[Stretch], cpu_limit: float, sample: float = SAMP
                 known[id(one)] = np.asarray(Exact(one).busy(passed))
             busy = known[id(one)]
             sums["busy"][gpu] += busy
-            links = busy * _LINK_WHILE_BUSY if stretch.link_bytes is None else passed * stretch.link_bytes
-            sums["links"][gpu] += links
             if held.kernels is not None:
-                sums["processes"][gpu] += passed
-                for name, share in (
-                    ("energy", held.kernels.power),
-                    ("sm", held.kernels.sm),
-                    ("tensor", held.kernels.tensor),
-                    ("dram", held.kernels.dram),
-                ):
-                    sums[name][gpu] += busy * share
+                sums["energy"][gpu] += busy * held.kernels.power
+                sums["sm"][gpu] += busy * held.kernels.sm
         for node, use in enumerate(stretch.hosts):
             hosts["cores"][node] += passed * use.cpu_cores / cpu_limit
             hosts["io"][node] += passed * use.io_pressure

@@ -10,12 +10,10 @@ import numpy as np
 from benchmarks.box.mechanisms.scene import Stretch
 from benchmarks.box.mechanisms.track import Floats
 from benchmarks.box.model import Job
+from benchmarks.box.rules import GRACE, LOADING_GRACE
 
 from .figures import Figures
-from .table import MINUTE, Flags
-
-GRACE = {"batch": 10 * MINUTE, "serving": 10 * MINUTE, "interactive": 60 * MINUTE}
-LOADING_GRACE = 20 * MINUTE
+from .table import Flags
 
 
 @dataclass(frozen=True)

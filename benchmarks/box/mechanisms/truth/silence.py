@@ -11,9 +11,10 @@ from benchmarks.box.mechanisms.scene import Stretch
 from benchmarks.box.mechanisms.track import ACTIVITIES, Floats, code
 from benchmarks.box.mechanisms.waste import left_alone
 from benchmarks.box.model import Condition, Job
+from benchmarks.box.rules import MINUTE
 
 from .life import Life
-from .table import MINUTE, RULES
+from .table import RULES
 
 NO_GPM = "its GPUs have no counters of multiprocessors (GPM): they are older than Hopper"
 TOO_SHORT = "it is over before grace and a window are"

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.box.rules import WINDOW
+
 from .figures import Figures, Floats
 
-MINUTE = 60.0
 Flags = NDArray[np.bool_]
 
 
@@ -44,14 +45,17 @@ NEAR = Bounds(0.008, 0.12, 0.03, 0.74, 0.15, 0.86, 0.15, 0.35, 0.26, 0.46, 0.28,
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule's window, the kinds of job it is for, and where it holds over the windows that end at each instant."""
+    """The kinds of job a rule is for, and where it holds over the windows that end at each instant."""
 
     name: str
-    window: float
     holds: Callable[[Figures, Bounds, float], Flags]
     kinds: tuple[str, ...] = ("batch",)
     several: bool = False
     """Only jobs of several GPUs."""
+
+    @property
+    def window(self) -> float:
+        return WINDOW[self.name]
 
 
 def _idle(figures: Figures, bounds: Bounds, window: float) -> Flags:
@@ -97,13 +101,13 @@ def _hung(figures: Figures, bounds: Bounds, window: float) -> Flags:
 RULES: Mapping[str, Rule] = {
     rule.name: rule
     for rule in (
-        Rule("hung", 15 * MINUTE, _hung),
-        Rule("idle", 30 * MINUTE, _idle, kinds=("batch", "interactive")),
-        Rule("partially_idle", 30 * MINUTE, _partially_idle, kinds=("batch", "interactive"), several=True),
-        Rule("stalled", 15 * MINUTE, _stalled),
-        Rule("uneven", 30 * MINUTE, _uneven, several=True),
-        Rule("low_sm_activity", 30 * MINUTE, _low_sm),
-        Rule("underused", 30 * MINUTE, _underused),
+        Rule("hung", _hung),
+        Rule("idle", _idle, kinds=("batch", "interactive")),
+        Rule("partially_idle", _partially_idle, kinds=("batch", "interactive"), several=True),
+        Rule("stalled", _stalled),
+        Rule("uneven", _uneven, several=True),
+        Rule("low_sm_activity", _low_sm),
+        Rule("underused", _underused),
     )
 }
 """A serving job is judged by `idle` over 24 hours, and no run is that long."""
