@@ -85,7 +85,7 @@ class Accounts:
         """
         now = snapshot.t
         if self._previous is not None and (now < self._previous - _CLOCK_STEP or self._ahead(snapshot) > _CLOCK_STEP):
-            self._set_clock(now)
+            self._set_clock(self._previous, now)
         self._elapsed = snapshot.elapsed
         if self._previous is None or now > self._previous:
             by_device: defaultdict[str, list[Allocation]] = defaultdict(list)
@@ -114,18 +114,21 @@ class Accounts:
         passed = snapshot.elapsed - self._elapsed
         return snapshot.t - self._previous - passed * (1 + _SLEW)
 
-    def _set_clock(self, now: float) -> None:
+    def _set_clock(self, before: float, now: float) -> None:
+        """Series stay as old as they are: one that began anew would be shown at 0 once more, and PromQL's increase()
+        would count all that it holds again.
+        """
         self._previous = now
         for errors in self._xids.values():
-            errors.created = min(errors.created, now)
+            errors.created += now - before
         for device in self._devices.values():
             device.measured_until = device.active_until = now
             device.energy.forget()
             device.throttle.clear()
             device.tenures.clear()
             for owned in device.owned.values():
-                owned.created = min(owned.created, now)
-                owned.ended = None if owned.ended is None else min(owned.ended, now)
+                owned.created += now - before
+                owned.ended = None if owned.ended is None else owned.ended + now - before
 
     def _hand_over(self, device: _Device, allocations: list[Allocation], displaced: set[str], now: float) -> None:
         """Begin and end ownership, and count the time for which it was held since the previous snapshot."""

@@ -21,6 +21,26 @@ def test_a_new_series_is_zero_for_the_hold_time_and_then_shows_what_has_accumula
     assert (run.owned(A).allocated, run.owned(A).observed, run.owned(A).busy) == (35, 35, 10)
 
 
+@pytest.mark.parametrize("step", [-3600, 3600])
+def test_a_series_is_as_old_after_the_clock_was_set_as_before(step):
+    """At 0 once more, PromQL's increase() would count again all that it held; and a new one is at 0 all the same."""
+    run = Run(hold=30).at(T, held_by(A), elapsed=0).at(T + 60, held_by(A, B), spans_of(T, T + 60), elapsed=60)
+    before = run.owned(A).allocated
+    assert before > 0
+    run.at(T + 65 + step, held_by(A, B), elapsed=65)
+    assert (run.owned(A).allocated, run.owned(B).allocated) == (before, 0)
+    run.at(T + 70 + step, held_by(A, B), elapsed=70)
+    assert run.owned(A).allocated > before
+    assert run.owned(B).allocated == 0
+
+
+def test_an_ended_series_is_shown_for_as_long_whatever_the_clock_was_set_to():
+    run = Run(hold=30).at(T, held_by(A), elapsed=0).at(T + 60, held_by(A), elapsed=60).at(T + 65, elapsed=65)
+    assert run.at(T + 70 + 3600, elapsed=70).workloads == [A.id]
+    assert run.at(T + 100 + 3600, elapsed=100).workloads == [A.id]
+    assert run.at(T + 105 + 3600, elapsed=105).workloads == []
+
+
 def test_an_ended_series_keeps_its_final_value_for_the_hold_time_and_its_allocation_ends_at_once():
     run = Run(hold=30).at(T, held_by(A)).at(T + 60, held_by(A), spans_of(T, T + 60))
     final = run.owned(A)
