@@ -1,7 +1,8 @@
 /* The floor of a snapshot: the NVML calls that the reader makes in a turn, made from C.
  *
  * For each line on its input it takes one snapshot and writes the nanoseconds of CPU time that took, and how many of
- * the calls that were made answered. The arguments are the fields, as NUMBER:SCOPE, and the GPM metrics, as mNUMBER.
+ * the calls that were made answered. The arguments are the fields, as NUMBER:SCOPE:EVERY, each of which is read at one of
+ * EVERY snapshots, and the GPM metrics, as mNUMBER.
  */
 #include "nvml_abi.h"
 
@@ -53,18 +54,23 @@ static int ok(nvmlReturn_t result) {
     return result == NVML_SUCCESS;
 }
 
+static struct {
+    unsigned int number, scope, every;
+} wanted[MAX_FIELDS];
+static int wanted_count;
 static nvmlFieldValue_t fields[MAX_FIELDS];
 static int field_count;
 static nvmlGpmMetricsGet_t metrics = {.version = NVML_GPM_METRICS_GET_VERSION};
 static nvmlDevice_t gpus[MAX_GPUS];
 static nvmlGpmSample_t samples[MAX_GPUS][MAX_PLACES + 1][2];
+static unsigned int modes[MAX_GPUS];
 static unsigned int instance_ids[MAX_GPUS][MAX_PLACES];
 static unsigned long long last_sample[MAX_GPUS], last_process[MAX_GPUS];
 static nvmlSample_t utilization[MAX_SAMPLES];
 static nvmlProcessInfo_t processes[MAX_PROCESSES];
 static nvmlProcessUtilizationSample_t work[MAX_PROCESSES];
 
-/* Two calls each, as there is no telling how much room is needed. */
+/* Two calls, as there is no telling how much room is needed. */
 static void read_processes(nvmlDevice_t device) {
     unsigned int count = 0;
     if (nvmlDeviceGetComputeRunningProcesses_v3(device, &count, NULL) != NVML_ERROR_INSUFFICIENT_SIZE)
@@ -76,10 +82,7 @@ static void read_processes(nvmlDevice_t device) {
 }
 
 static void read_work(unsigned int gpu) {
-    unsigned int count = 0;
-    if (nvmlDeviceGetProcessUtilization(gpus[gpu], NULL, &count, last_process[gpu]) != NVML_ERROR_INSUFFICIENT_SIZE)
-        return;
-    count = MAX_PROCESSES;
+    unsigned int count = MAX_PROCESSES;
     if (!ok(nvmlDeviceGetProcessUtilization(gpus[gpu], work, &count, last_process[gpu])))
         return;
     for (unsigned int i = 0; i < count; i++)
@@ -120,14 +123,12 @@ static void read_instances(unsigned int gpu) {
 
 static void read_gpu(unsigned int gpu) {
     nvmlDevice_t device = gpus[gpu];
-    unsigned int mode = 0, pending, number, count;
-    ok(nvmlDeviceGetMigMode(device, &mode, &pending));
+    unsigned int mode = modes[gpu], number, count;
     read_gpm(gpu, 0, -1);
     if (mode != 1) {
         nvmlUtilization_t rates;
         nvmlValueType_t type;
         ok(nvmlDeviceGetUtilizationRates(device, &rates));
-        ok(nvmlDeviceGetSamples(device, NVML_GPU_UTILIZATION_SAMPLES, last_sample[gpu], &type, &count, NULL));
         count = MAX_SAMPLES;
         if (ok(nvmlDeviceGetSamples(device, NVML_GPU_UTILIZATION_SAMPLES, last_sample[gpu], &type, &count, utilization)))
             last_sample[gpu] = utilization[count - 1].timeStamp;
@@ -149,6 +150,14 @@ static void read_gpu(unsigned int gpu) {
         ok(nvmlDeviceGetAccountingMode(device, &number));
 }
 
+static void choose_fields(unsigned int turn) {
+    field_count = 0;
+    for (int i = 0; i < wanted_count; i++)
+        if (turn % wanted[i].every == 0)
+            fields[field_count++] =
+                (nvmlFieldValue_t){.fieldId = wanted[i].number, .scopeId = wanted[i].scope};
+}
+
 static long long now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -156,7 +165,9 @@ static long long now_ns(void) {
 }
 
 static void prepare(unsigned int gpu) {
+    unsigned int pending;
     ok(nvmlDeviceGetHandleByIndex_v2(gpu, &gpus[gpu]));
+    ok(nvmlDeviceGetMigMode(gpus[gpu], &modes[gpu], &pending));
     for (unsigned int place = 0; metrics.numMetrics != 0 && place <= MAX_PLACES; place++) {
         nvmlGpmSampleAlloc(&samples[gpu][place][0]);
         nvmlGpmSampleAlloc(&samples[gpu][place][1]);
@@ -177,8 +188,9 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         if (argv[i][0] == 'm')
             metrics.metrics[metrics.numMetrics++].metricId = (unsigned int)strtoul(argv[i] + 1, NULL, 10);
-        else if (field_count < MAX_FIELDS)
-            sscanf(argv[i], "%u:%u", &fields[field_count].fieldId, &fields[field_count].scopeId), field_count++;
+        else if (wanted_count < MAX_FIELDS && sscanf(argv[i], "%u:%u:%u", &wanted[wanted_count].number,
+                                                    &wanted[wanted_count].scope, &wanted[wanted_count].every) == 3)
+            wanted_count++;
     }
     unsigned int count = 0;
     if (!ok(nvmlInit_v2()) || !ok(nvmlDeviceGetCount_v2(&count)) || count > MAX_GPUS)
@@ -186,7 +198,8 @@ int main(int argc, char **argv) {
     for (unsigned int gpu = 0; gpu < count; gpu++)
         prepare(gpu);
     char line[16];
-    while (fgets(line, sizeof line, stdin) != NULL) {
+    for (unsigned int turn = 0; fgets(line, sizeof line, stdin) != NULL; turn++) {
+        choose_fields(turn);
         answered = 0;
         long long began = now_ns();
         ok(nvmlDeviceGetCount_v2(&count));

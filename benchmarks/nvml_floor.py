@@ -39,6 +39,7 @@ from benchmarks import results  # noqa: E402
 from benchmarks.results import Row, versions  # noqa: E402
 from dutycycle_exporter.collected import COLLECTED  # noqa: E402
 from dutycycle_exporter.nvml import NvmlReader  # noqa: E402
+from dutycycle_exporter.nvml.answers import Answers  # noqa: E402
 from dutycycle_exporter.nvml.fields import FIELDS  # noqa: E402
 from tests.fakes.clock import FakeClock  # noqa: E402
 from tests.fakes.nvml import Driver, GpuProcess, Level, Libraries, Load, build  # noqa: E402
@@ -92,7 +93,9 @@ def populate(driver: Driver, gpus: int, instances: int) -> None:
 
 @contextmanager
 def noted() -> Iterator[list[_Call]]:
-    """The calls of pynvml's functions that are made meanwhile, without those that they make of each other."""
+    """The calls of pynvml's functions, and of ours in their place, made meanwhile, without those that they make of
+    each other.
+    """
     made: list[_Call] = []
     inside = False
 
@@ -116,11 +119,14 @@ def noted() -> Iterator[list[_Call]]:
         for name, value in vars(pynvml).items()
         if name.startswith(("nvmlDeviceGet", "nvmlGpm")) and callable(value) and not isinstance(value, type)
     }
+    fill = Answers.fill
     vars(pynvml).update({name: noting(call) for name, call in functions.items()})
+    Answers.fill = noting(fill)  # type: ignore[method-assign]
     try:
         yield made
     finally:
         vars(pynvml).update(functions)
+        Answers.fill = fill  # type: ignore[method-assign]
 
 
 def again(calls: Sequence[_Call]) -> float:
@@ -146,7 +152,11 @@ def measure(
         populate(driver, gpus, instances)
         bind(libraries, driver)
         reader, other = (NvmlReader(interval=5.0, collect=frozenset(COLLECTED) - {"xid"}) for _ in range(2))
-        fields = [f"{field.number}:{field.scope}" for field in FIELDS if field.number not in {29, 30, 31, 202, 204}]
+        fields = [
+            f"{field.number}:{field.scope}:{field.every}"
+            for field in FIELDS
+            if field.number not in {29, 30, 31, 202, 204}
+        ]
         floor = subprocess.Popen(
             [program, *fields, *(f"m{number}" for number in METRICS)],
             env={**os.environ, **driver.environment},

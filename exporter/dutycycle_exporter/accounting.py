@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from dutycycle_exporter.contract import INTEGRATED
 from dutycycle_exporter.departed import DepartedProcesses
 from dutycycle_exporter.gaps import IDLE_UTILIZATION, IdleGaps
-from dutycycle_exporter.meters import Meter
+from dutycycle_exporter.meters import Meter, Rate
 from dutycycle_exporter.model import Activity, Allocation, GpuReading, Ownership, Snapshot, Span, Xid
 from dutycycle_exporter.owned import OwnedAccount
 from dutycycle_exporter.shares import memory_of, parts, processes_of, work_of
@@ -47,6 +47,8 @@ class _Device:
     energy: Meter = field(default_factory=Meter)
     throttle: defaultdict[str, Meter] = field(default_factory=lambda: defaultdict(Meter))
     power: float | None = None
+    metered: float | None = None
+    """Mean power by the energy counter, between its last two readings."""
     owned: dict[str, OwnedAccount] = field(default_factory=dict)
     tenures: Tenures = field(default_factory=Tenures)
 
@@ -264,11 +266,15 @@ def _credit_activity(device: _Device, activity: Activity, work: Mapping[str, flo
 
 def _credit_energy(device: _Device, now: float) -> None:
     """Joules since the previous reading, to those who held the device meanwhile; sets the mean power."""
-    device.power = device.reading.power
-    watts = device.energy.read(now, device.reading.energy)
-    if watts is None:
-        return
-    device.power = watts.per_second
+    if ("energy", "") not in device.reading.carried:
+        watts = device.energy.read(now, device.reading.energy)
+        device.metered = None if watts is None else watts.per_second
+        if watts is not None:
+            _share_energy(device, watts)
+    device.power = device.reading.power if device.metered is None else device.metered
+
+
+def _share_energy(device: _Device, watts: Rate) -> None:
     for tenure in device.tenures.during(watts.start, watts.end):
         for owned in device.holders(tenure):
             owned.energy = (owned.energy or 0.0) + watts.per_second * tenure.length * device.share(tenure)
@@ -277,6 +283,11 @@ def _credit_energy(device: _Device, now: float) -> None:
 def _credit_throttle(device: _Device, now: float) -> None:
     """Seconds for which the clocks were held down, to those who held the device meanwhile."""
     for reason, seconds in device.reading.throttle:
+        if ("throttle", reason) in device.reading.carried:
+            for owned in device.owned.values():
+                # A series begins with its workload, at 0: PromQL's increase() loses what a new one holds already.
+                owned.throttle[reason] += 0.0
+            continue
         rate = device.throttle[reason].read(now, seconds)
         if rate is None:
             continue

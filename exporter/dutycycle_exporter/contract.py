@@ -152,7 +152,7 @@ SECTIONS = (
                 "gpu_power_watts",
                 "gauge",
                 DEVICE,
-                "Mean power since the previous sample, from the energy counter; else the sensor's.",
+                "Mean power between the last two readings of the energy counter; else the sensor's.",
             ),
             Family("gpu_power_limit_watts", "gauge", DEVICE, "Power limit in force."),
             Family("gpu_energy_joules_total", "counter", DEVICE, "Energy as the device counts it."),

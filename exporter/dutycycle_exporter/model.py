@@ -76,7 +76,8 @@ class GpuReading:
 
     Counters are the device's own, which begin anew when the driver does: `throttle` in seconds by reason, `ecc_errors`,
     `remapped_rows` and `retired_pages` by type, bytes by direction (rx, tx: as the device sees it), `cycles` by
-    `contract.CYCLES`. `finished` are processes that ended, newest last.
+    `contract.CYCLES`. `carried` names those that are as an earlier turn read them, by field and label ("" without one).
+    `finished` are processes that ended, newest last.
     """
 
     uuid: str
@@ -118,6 +119,7 @@ class GpuReading:
     nvlink_bytes: Counts = ()
     cycles: Counts = ()
     activity: Activity | None = None
+    carried: frozenset[tuple[str, str]] = frozenset()
     finished: tuple[FinishedProcess, ...] = ()
 
     @property

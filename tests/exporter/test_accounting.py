@@ -126,6 +126,22 @@ def test_energy_of_a_lost_gpu_that_came_back_is_its_counters_difference():
     assert run.device.power == 100
 
 
+def test_a_counter_that_is_not_read_at_each_turn_is_credited_whole_at_the_next_reading():
+    """Half of the energy's turns and five of six of a throttle counter's tell what an earlier one read."""
+    run, carried = Run(), frozenset({("energy", ""), ("throttle", "thermal")})
+    told = {"energy": 0.0, "throttle": (("thermal", 0.0),), "power": 70.0}
+    run.at(T, held_by(A), **told).at(T + 5, held_by(A), **{**told, "power": 80.0}, carried=carried)
+    assert run.device.power == 80, "no mean is known yet"
+    assert dict(run.owned(A).throttle) == {"thermal": 0}, "the series begins with its workload"
+    told = {"energy": 3000.0, "throttle": (("thermal", 9.0),), "power": 70.0}
+    run.at(T + 10, held_by(A), **told)
+    assert (run.device.power, run.owned(A).energy, dict(run.owned(A).throttle)) == (300, 3000, {"thermal": 9})
+    run.at(T + 15, held_by(A), **told, carried=carried)
+    assert (run.device.power, run.owned(A).energy, dict(run.owned(A).throttle)) == (300, 3000, {"thermal": 9})
+    run.at(T + 20, held_by(A), **{**told, "energy": 3500.0})
+    assert (run.device.power, run.owned(A).energy, dict(run.owned(A).throttle)) == (50, 3500, {"thermal": 9})
+
+
 def test_without_an_energy_counter_there_is_no_energy():
     run = Run().at(T, held_by(A), power=70.0).at(T + 5, held_by(A), power=70.0)
     assert run.owned(A).energy is None

@@ -31,6 +31,8 @@ class Device:
     minor: int | None = None
     pci_bus_id: str = ""
     mig_mode: str = ""
+    mode_due: bool = True
+    """Whether to ask for the MIG mode at the next turn."""
     unsupported: set[object] = field(default_factory=set)
 
     @property
@@ -39,7 +41,8 @@ class Device:
         return self.mig_mode == "enabled"
 
     def identify(self, calls: Calls) -> None:
-        """Ask for what never changes, as long as it is not known, and for the MIG mode. Raises LostError.
+        """Ask for what never changes, as long as it is not known, and for the MIG mode where it is due. Raises
+        LostError.
 
         What a GPU supports depends on its MIG mode: when that changes, all is asked for again.
         """
@@ -50,7 +53,12 @@ class Device:
         if not self.pci_bus_id:
             pci = calls.ask(self.unsupported, pynvml.nvmlDeviceGetPciInfo, self.handle)
             self.pci_bus_id = "" if pci is None else str(pci.busId).lower()
+        if self.mode_due:
+            self._ask_mode(calls)
+
+    def _ask_mode(self, calls: Calls) -> None:
         modes = calls.ask(self.unsupported, pynvml.nvmlDeviceGetMigMode, self.handle)
+        self.mode_due = modes is None and pynvml.nvmlDeviceGetMigMode not in self.unsupported
         mode = self.mig_mode if modes is None else _MIG_MODES.get(modes[0], "")
         if mode != self.mig_mode:
             self.mig_mode = mode
@@ -115,5 +123,5 @@ class Devices:
                 self._doubt = True
                 continue
             device = known.get(uuid) or Device(handle, uuid, index)
-            device.handle, device.index = handle, index
+            device.handle, device.index, device.mode_due = handle, index, True
             self.shown.append(device)

@@ -1,5 +1,9 @@
 """Field values: everything that NVML gives by number, in one call per GPU and turn.
 
+A few counters take a driver hundreds of times as long as the others (the energy 3.4 ms of a reading's 12 on an H200):
+they are not read at every turn. Nothing is lost by that, as they count on; a value that was read at an earlier turn is
+told again, and said to be `carried`.
+
 Numbers and units are those of nvml.h. Some numbers meant something else, or nothing, to older drivers: those are asked
 for only from the driver on that has them. A field that a GPU does not have is found once and left out from then on.
 """
@@ -15,6 +19,9 @@ import pynvml
 
 from dutycycle_exporter.nvml.calls import ABSENT, Calls
 from dutycycle_exporter.nvml.devices import Device
+
+_USUAL_INTERVAL = 5.0
+"""Seconds from turn to turn for which `Field.every` is meant: at longer ones no field is read more rarely than then."""
 
 _ALL_LINKS = 2**32 - 1
 """The scope of an NVLink field that sums up its links."""
@@ -37,7 +44,7 @@ _PARTS = {
 _NOT_THERE = ABSENT | {pynvml.NVML_ERROR_INVALID_ARGUMENT, pynvml.NVML_ERROR_NOT_FOUND}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Field:
     """`name` as in a reading, with the label's value where it has one; `unit` is what one of NVML's is in ours."""
 
@@ -50,23 +57,25 @@ class Field:
     """The first major version of the driver that has it under this number."""
     part: bool = False
     """Whether it is a part of a sum, which those of the same name make."""
+    every: int = 1
+    """Of so many turns of the usual interval it is read at one: for counters alone."""
 
 
 FIELDS = (
-    Field("power", ("energy", ""), pynvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, 1e-3),
+    Field("power", ("energy", ""), pynvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, 1e-3, every=2),
     # The average (185) takes milliseconds to read; over an interval the energy tells it better.
     Field("power", ("power", ""), pynvml.NVML_FI_DEV_POWER_INSTANT, 1e-3),
     Field("power", ("power_limit", ""), pynvml.NVML_FI_DEV_POWER_CURRENT_LIMIT, 1e-3),
     Field("temperature", ("temperatures", "memory"), pynvml.NVML_FI_DEV_MEMORY_TEMP),
     Field("throttle", ("throttle", "power_cap"), pynvml.NVML_FI_DEV_PERF_POLICY_POWER, 1e-9),
-    Field("throttle", ("throttle", "thermal"), pynvml.NVML_FI_DEV_PERF_POLICY_THERMAL, 1e-9),
+    Field("throttle", ("throttle", "thermal"), pynvml.NVML_FI_DEV_PERF_POLICY_THERMAL, 1e-9, every=6),
     Field("throttle", ("throttle", "sync_boost"), pynvml.NVML_FI_DEV_PERF_POLICY_SYNC_BOOST, 1e-9),
     Field("throttle", ("throttle", "board_limit"), pynvml.NVML_FI_DEV_PERF_POLICY_BOARD_LIMIT, 1e-9),
     Field("throttle", ("throttle", "reliability"), pynvml.NVML_FI_DEV_PERF_POLICY_RELIABILITY, 1e-9),
     # Drivers of the 575 series had these at 251 to 253, and power smoothing here.
     Field("throttle", ("throttle", "sw_thermal"), 269, 1e-9, since=580),
-    Field("throttle", ("throttle", "hw_thermal"), 270, 1e-9, since=580),
-    Field("throttle", ("throttle", "power_brake"), 271, 1e-9, since=580),
+    Field("throttle", ("throttle", "hw_thermal"), 270, 1e-9, since=580, every=6),
+    Field("throttle", ("throttle", "power_brake"), 271, 1e-9, since=580, every=6),
     Field("ecc", ("ecc_errors", "volatile_corrected"), pynvml.NVML_FI_DEV_ECC_SBE_VOL_TOTAL),
     Field("ecc", ("ecc_errors", "volatile_uncorrected"), pynvml.NVML_FI_DEV_ECC_DBE_VOL_TOTAL),
     Field("ecc", ("ecc_errors", "aggregate_corrected"), pynvml.NVML_FI_DEV_ECC_SBE_AGG_TOTAL),
@@ -79,7 +88,7 @@ FIELDS = (
     Field("ecc", ("retired_pages", "double_bit"), pynvml.NVML_FI_DEV_RETIRED_DBE),
     Field("ecc", ("retired_pages", "pending"), pynvml.NVML_FI_DEV_RETIRED_PENDING),
     Field("ecc", ("recovery_action", ""), pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, since=570),
-    Field("pcie", ("pcie_replays", ""), pynvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER),
+    Field("pcie", ("pcie_replays", ""), pynvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER, every=6),
     Field("pcie", ("pcie_bytes", "rx"), 198, since=555),
     Field("pcie", ("pcie_bytes", "tx"), 197, since=555),
     # Up to NVLink 4, and from NVLink 5 on.
@@ -102,10 +111,21 @@ class Values:
 
     def __init__(self) -> None:
         self._found: dict[str, dict[str, float]] = {}
+        self._carried: set[tuple[str, str]] = set()
 
     def put(self, name: tuple[str, str], value: float) -> None:
         """One more, in place of an earlier one of the same name."""
         self._found.setdefault(name[0], {})[name[1]] = value
+
+    def carry(self, name: tuple[str, str], value: float) -> None:
+        """One more, as an earlier turn read it."""
+        self.put(name, value)
+        self._carried.add(name)
+
+    @property
+    def carried(self) -> frozenset[tuple[str, str]]:
+        """Those of an earlier turn."""
+        return frozenset(self._carried)
 
     def add(self, name: tuple[str, str], value: float) -> None:
         """A part of one."""
@@ -132,20 +152,23 @@ class Values:
 class Batch:
     """The fields of one GPU that are asked for."""
 
-    def __init__(self, collect: Iterable[str], driver: int) -> None:
-        """`driver` is its major version, 0 where that is not known."""
+    def __init__(self, collect: Iterable[str], driver: int, *, interval: float) -> None:
+        """`driver` is its major version, 0 where that is not known; `interval` the wall seconds between two turns."""
         collected = frozenset(collect)
         self._wanted = [field for field in FIELDS if field.collected in collected and driver >= field.since]
         self._links = [field for field in LINKS if field.collected in collected and driver >= field.since]
+        self._asked = self._wanted
         self._links_asked = False
-        self._asked: list[Field] = []
-        self._request: list[tuple[int, int]] = []
-        self.relearn()
+        self._stretch = min(1.0, _USUAL_INTERVAL / interval)
+        self._turn = 0
+        self._known: dict[Field, float] = {}
+        """What those that are not read at every turn were when they were read last."""
 
     def relearn(self) -> None:
         """Ask again for all, also for what the GPU did not have."""
         self._links_asked = False
-        self._ask(self._wanted)
+        self._asked = self._wanted
+        self._known.clear()
 
     def lacks(self, name: str) -> bool:
         """Whether the GPU, or its driver, is known not to have a field without a label."""
@@ -154,20 +177,33 @@ class Batch:
     def read(self, device: Device, calls: Calls) -> Values:
         """One call. Raises LostError, NvmlUnavailableError."""
         values = Values()
-        if not self._request:
-            return values
-        answer: Any = calls.ask(device.unsupported, pynvml.nvmlDeviceGetFieldValues, device.handle, self._request)
+        due = [field for field in self._asked if self._due(field)]
+        self._turn += 1
+        # Pairs: pynvml takes a bare number only after failing to take it apart.
+        request = [(field.number, field.scope) for field in due]
+        answer: Any = b""
+        if request:
+            answer = calls.ask(device.unsupported, pynvml.nvmlDeviceGetFieldValues, device.handle, request)
         if answer is None:
+            self._known.clear()
             if pynvml.nvmlDeviceGetFieldValues in device.unsupported:
-                self._ask([])
+                self._asked = []
             return values
         gone = False
         incomplete = []
-        for field, (_, _, _, _, kind, result, value) in zip(self._asked, _VALUE.iter_unpack(answer), strict=True):
+        answers = dict(zip(due, _VALUE.iter_unpack(answer), strict=True))
+        for field in self._asked:
+            if field not in answers:
+                values.carry(field.name, self._known[field])
+                continue
+            _, _, _, _, kind, result, value = answers[field]
             part = _PARTS.get(kind)
+            self._known.pop(field, None)
             if result == pynvml.NVML_SUCCESS and part is not None:
-                number = value if part is _WHOLE else part.unpack(_WHOLE.pack(value))[0]
-                (values.add if field.part else values.put)(field.name, number * field.unit)
+                number = (value if part is _WHOLE else part.unpack(_WHOLE.pack(value))[0]) * field.unit
+                (values.add if field.part else values.put)(field.name, number)
+                if field.every > 1:
+                    self._known[field] = number
             elif result in _NOT_THERE or part is None:
                 device.unsupported.add(field)
                 gone = True
@@ -185,9 +221,10 @@ class Batch:
         if not self._links_asked and all(field.name[0] != "nvlink_bytes" for field in asked):
             self._links_asked = True
             asked += self._links
-        self._ask(asked)
+        self._asked = asked
 
-    def _ask(self, fields: list[Field]) -> None:
-        self._asked = fields
-        # Pairs: pynvml takes a bare number only after failing to take it apart.
-        self._request = [(field.number, field.scope) for field in fields]
+    def _due(self, field: Field) -> bool:
+        """Whether to ask for it at this turn: also, where it is not known."""
+        if field.every == 1 or field not in self._known:
+            return True
+        return self._turn % max(1, int(field.every * self._stretch)) == 0

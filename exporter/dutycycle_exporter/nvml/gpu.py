@@ -17,7 +17,7 @@ from dutycycle_exporter.nvml.finished import FinishedProcesses
 from dutycycle_exporter.nvml.gpm import Metrics, Sampler, supported
 from dutycycle_exporter.nvml.mig import MigInstances
 from dutycycle_exporter.nvml.processes import ProcessReader
-from dutycycle_exporter.nvml.utilization import read_rates, read_spans
+from dutycycle_exporter.nvml.utilization import SampleReader, read_rates
 from dutycycle_exporter.sampling import SampleBuffer
 
 
@@ -39,9 +39,10 @@ class Gpu:
         self._calls = calls
         self._collect = collect
         self._buffer = SampleBuffer(interval=interval, time_scale=time_scale)
+        self._samples = SampleReader(self._buffer)
         self._processes = ProcessReader(interval=interval, detail="processes" in collect)
         self._finished = FinishedProcesses()
-        self._fields = Batch(collect, driver)
+        self._fields = Batch(collect, driver, interval=interval)
         self._pcie: dict[str, ByteCount] = {}
         self._metrics = metrics
         self._has_gpm: bool | None = None  # not known yet
@@ -53,6 +54,7 @@ class Gpu:
         """The GPU's reading, and after it those of its instances. Raises LostError, NvmlUnavailableError."""
         device, calls = self.device, self._calls
         device.identify(calls)
+        refused = len(device.unsupported)
         if device.mig_mode != self._mode:
             self._begin_anew()
         if self._metrics is not None and self._has_gpm is None:
@@ -63,6 +65,9 @@ class Gpu:
         if device.partitioned:
             memory = "memory" in self._collect
             readings += self._instances.read(device, calls, now, metrics=metrics, memory=memory)
+        if len(device.unsupported) > refused or (device.partitioned and len(readings) == 1):
+            # So it looks when the mode was changed.
+            device.mode_due = True
         return readings
 
     def take_dropped(self) -> Iterator[Counter[str]]:
@@ -91,7 +96,7 @@ class Gpu:
         # Under MIG it is the instances that work, and have processes.
         rates = None if device.partitioned else read_rates(device, calls)
         rate = None if rates is None else int(rates.gpu)
-        spans = () if device.partitioned else read_spans(device, calls, self._buffer, rate, now)
+        spans = () if device.partitioned else self._samples.read(device, calls, rate, now)
         processes = None if device.partitioned else self._processes.of_gpu(device, calls, now)
         memory = gauges.read_memory(device.unsupported, calls, device.handle) if "memory" in collect else None
         values = self._fields.read(device, calls)
@@ -138,6 +143,7 @@ class Gpu:
             nvlink_bytes=values.each("nvlink_bytes"),
             cycles=cycles,
             activity=activity,
+            carried=values.carried,
             finished=() if processes is None or "accounting" not in collect else self._ended(processes),
         )
 

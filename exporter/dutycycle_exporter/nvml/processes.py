@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pynvml
 
 from dutycycle_exporter.model import Process
+from dutycycle_exporter.nvml.answers import Answers
 from dutycycle_exporter.nvml.calls import Calls, ratio
 from dutycycle_exporter.nvml.devices import Device
 
@@ -26,6 +29,8 @@ class ProcessReader:
         self.dropped: Counter[str] = Counter()
         self._interval = interval
         self._detail = detail
+        # As many as drivers were seen to ask room for, whatever there are.
+        self._answers = Answers("nvmlDeviceGetProcessUtilization", pynvml.c_nvmlProcessUtilizationSample_t, 128)
         self._stamp = 0  # microseconds: of the newest utilization that was seen
 
     def of_gpu(self, device: Device, calls: Calls, now: float) -> tuple[Process, ...] | None:
@@ -44,23 +49,21 @@ class ProcessReader:
 
     def _work(self, device: Device, calls: Calls, now: float) -> _Work | None:
         """Since the last call; pids that did nothing are left out; None where not known."""
-        call = pynvml.nvmlDeviceGetProcessUtilization
-        if call in device.unsupported:
+        name = self._answers.function
+        if name in device.unsupported:
             return None
         # From 0 NVML would answer with a long stale mean, and from a time ahead with nothing.
         since = self._stamp if 0 < self._stamp <= now * 1e6 else round((now - self._interval) * 1e6)
         try:
-            samples = call(device.handle, since)
+            samples = self._samples(device, since)
         except pynvml.NVMLError as error:
-            # pynvml also raises for a success without processes.
-            if error.value in {pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_SUCCESS}:
+            if error.value == pynvml.NVML_ERROR_NOT_FOUND:
                 return {}
-            calls.failed_with(device.unsupported, call.__name__, error.value, call)
+            calls.failed_with(device.unsupported, name, error.value, name)
             return None
         work: _Work = {}
         latest: dict[int, int] = {}
-        for sample in samples:
-            pid, stamp, sm, memory = _SAMPLE.unpack(sample)
+        for pid, stamp, sm, memory in samples:
             if sm > 100:
                 self.dropped["out_of_range"] += 1
             if stamp >= latest.get(pid, 0):
@@ -68,6 +71,15 @@ class ProcessReader:
                 work[pid] = ratio(sm), ratio(memory)
         self._stamp = max([since, *latest.values()])
         return work
+
+    def _samples(self, device: Device, since: int) -> Iterator[tuple[int, int, int, int]]:
+        """(pid, microseconds, percents) of processes that worked after `since`. Raises NVMLError."""
+        last_seen = ctypes.c_ulonglong(since)
+
+        def ask(function: Any, count: Any, array: Any) -> int:
+            return int(function(device.handle, array, count, last_seen))
+
+        return _SAMPLE.iter_unpack(self._answers.fill(ask))
 
 
 def of_instance(unsupported: set[object], calls: Calls, handle: Any) -> tuple[Process, ...] | None:

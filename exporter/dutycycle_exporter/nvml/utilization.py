@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from typing import Any
 
 import pynvml
 
 from dutycycle_exporter.model import Span
+from dutycycle_exporter.nvml.answers import Answers
 from dutycycle_exporter.nvml.calls import ABSENT, Calls
 from dutycycle_exporter.nvml.devices import Device
 from dutycycle_exporter.sampling import SampleBuffer
@@ -21,21 +23,38 @@ def read_rates(device: Device, calls: Calls) -> Any:
     return calls.ask(device.unsupported, pynvml.nvmlDeviceGetUtilizationRates, device.handle)
 
 
-def read_spans(device: Device, calls: Calls, buffer: SampleBuffer, rate: int | None, now: float) -> tuple[Span, ...]:
-    """New measured time of a GPU. Raises LostError."""
-    call = pynvml.nvmlDeviceGetSamples
-    samples: list[tuple[int, int]] = []
-    if call not in device.unsupported:
-        try:
-            _, found = call(device.handle, pynvml.NVML_GPU_UTILIZATION_SAMPLES, buffer.since(now))
-            samples = [_SAMPLE.unpack(sample) for sample in found]
-        except pynvml.NVMLError as error:
-            # NOT_FOUND is how an idle GPU answers.
-            if error.value != pynvml.NVML_ERROR_NOT_FOUND:
-                calls.failed_with(device.unsupported, call.__name__, error.value, call)
-                if error.value not in ABSENT:
-                    return ()
-    spans = buffer.take(samples, now)
-    if rate is not None:
-        spans += buffer.take_rate(rate, now, only_source=call in device.unsupported)
-    return tuple(spans)
+class SampleReader:
+    """Reads the sample buffer of one GPU. `buffer` makes spans of it."""
+
+    def __init__(self, buffer: SampleBuffer) -> None:
+        self._buffer = buffer
+        # More than twice what the drivers hold that were seen (72 to 120).
+        self._answers = Answers("nvmlDeviceGetSamples", pynvml.c_nvmlSample_t, 256)
+
+    def read(self, device: Device, calls: Calls, rate: int | None, now: float) -> tuple[Span, ...]:
+        """New measured time; `rate` is the newest rate in percent, None where it is not known. Raises LostError."""
+        name, buffer = self._answers.function, self._buffer
+        samples: list[tuple[int, int]] = []
+        if name not in device.unsupported:
+            try:
+                samples = self._samples(device, buffer.since(now))
+            except pynvml.NVMLError as error:
+                # NOT_FOUND is how an idle GPU answers.
+                if error.value != pynvml.NVML_ERROR_NOT_FOUND:
+                    calls.failed_with(device.unsupported, name, error.value, name)
+                    if error.value not in ABSENT:
+                        return ()
+        spans = buffer.take(samples, now)
+        if rate is not None:
+            spans += buffer.take_rate(rate, now, only_source=name in device.unsupported)
+        return tuple(spans)
+
+    def _samples(self, device: Device, since: int) -> list[tuple[int, int]]:
+        """(microseconds, percent) of those later than `since`. Raises NVMLError."""
+        kind, last_seen = ctypes.c_uint(), ctypes.c_ulonglong(since)
+
+        def ask(function: Any, count: Any, array: Any) -> int:
+            wanted = pynvml.NVML_GPU_UTILIZATION_SAMPLES
+            return int(function(device.handle, wanted, last_seen, ctypes.byref(kind), count, array))
+
+        return list(_SAMPLE.iter_unpack(self._answers.fill(ask)))

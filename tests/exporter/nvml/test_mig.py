@@ -112,6 +112,22 @@ def test_instances_appear_and_vanish_and_a_place_that_is_used_again_is_another_i
     assert rack.gpu.spans
 
 
+def test_a_mode_that_was_changed_is_seen_at_the_second_turn_though_it_is_not_asked_for_at_each(make_rack):
+    rack = make_rack().turn(5)
+    asked = rack.driver.state.calls("nvmlDeviceGetMigMode")
+    assert rack.driver.state.calls("nvmlDeviceGetMigMode") == rack.turn(5).driver.state.calls("nvmlDeviceGetMigMode")
+    assert asked == 2, "at first, and once more when it is known what the GPU does not have"
+    [uuid] = rack.driver.set_mig(0, ["1g.10gb"])
+    rack.turn()
+    assert (rack.gpu.utilization, rack.gpu.spans) == (None, ()), "not idle: not known"
+    assert [instance.mig for instance in rack.turn().instances] == [uuid]
+    rack.turn(2)
+    rack.driver.set_mig(0, None)
+    rack.turn()
+    assert (rack.instances, rack.gpu.utilization) == ([], None)
+    assert (rack.turn().gpu.mig_mode, rack.gpu.utilization) == ("disabled", 0.0)
+
+
 def test_of_two_compute_instances_in_one_gpu_instance_neither_has_a_duty_cycle(make_rack, monkeypatch):
     """GPM counts by GPU instance: whose work it was cannot be told."""
     rack = partitioned(make_rack, "1g.10gb", "1g.10gb", "2g.20gb")

@@ -95,12 +95,17 @@ def test_a_utilization_that_cannot_be_is_unknown_and_counted(make_rack, monkeypa
     sample = pynvml.c_nvmlProcessUtilizationSample_t(
         pid=10, timeStamp=round(rack.clock.now * 1e6), smUtil=value, memUtil=value
     )
+    real = pynvml._nvmlGetFunctionPointer
 
-    def samples(handle, since):
-        return [sample]
+    def answer(handle, samples, count, since):
+        samples[0], count._obj.value = sample, 1
+        return pynvml.NVML_SUCCESS
 
-    samples.__name__ = "nvmlDeviceGetProcessUtilization"
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetProcessUtilization", samples)
+    monkeypatch.setattr(
+        pynvml,
+        "_nvmlGetFunctionPointer",
+        lambda name: answer if name == "nvmlDeviceGetProcessUtilization" else real(name),
+    )
     [process] = rack.turn().gpu.processes
     assert (process.utilization, process.memory_activity) == (None, None)
     assert rack.snapshot.dropped == {"out_of_range": 1}
