@@ -148,7 +148,7 @@ class Reflector:
 
     def _failed(self, error: ApiError) -> float:
         """Takes note of a failure. How long to wait before going on, in seconds."""
-        if not self._in_a_row:
+        if not self._in_a_row or error.failure is not self._failure:
             _log.warning("%s", error)
         self._error, self._failure = str(error), error.failure
         self.failures[error.failure.value] += 1

@@ -306,6 +306,14 @@ def test_credentials_are_read_again(failure: Failure) -> None:
         assert run.script.renewed == 1
 
 
+def test_a_failure_is_logged_when_it_begins_and_when_it_becomes_another(caplog: pytest.LogCaptureFixture) -> None:
+    """As where a connection is cut off since a certificate has expired."""
+    cut, expired = ApiError("cut off", Failure.CUT), ApiError("has expired", Failure.TLS)
+    with Run(page("a"), cut, cut, expired, expired, cut):
+        pass
+    assert [entry.getMessage() for entry in caplog.records] == ["cut off", "has expired", "cut off"]
+
+
 def test_an_error_of_our_own_does_not_end_the_thread(caplog: pytest.LogCaptureFixture) -> None:
     with Run(KeyError("oops"), page("a")) as run:
         assert run.reflector.failures == {"internal": 1}
