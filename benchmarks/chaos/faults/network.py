@@ -19,6 +19,8 @@ _SLOW = 1.5
 """Seconds for each piece: longer than a scrape may take, shorter than the alerters wait."""
 _NARROW = 2000.0
 """Bytes a second."""
+_UNTIL_A_MESSAGE = (20.0, 30.0)
+"""Wall seconds within which, by the workload, something is likely to be told."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,12 @@ def _classes() -> tuple[type[Fault], ...]:
     made = []
     for link, between in _BETWEEN.items():
         for manner, (kind, sentence) in _MANNERS.items():
-            fields = {"name": f"{link}-{manner}", "link": link, "__doc__": f"The link between {between} {sentence}."}
+            fields = {
+                "name": f"{link}-{manner}",
+                "link": link,
+                "lasts": _UNTIL_A_MESSAGE if link in ("mail", "slack") else Fault.lasts,
+                "__doc__": f"The link between {between} {sentence}.",
+            }
             made.append(type(f"{link.title()}{manner.title()}", (kind,), fields))
     return tuple(made)
 
