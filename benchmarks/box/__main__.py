@@ -186,7 +186,8 @@ def _score(found: Sequence[tuple[Scenario, Played]], options: argparse.Namespace
         return NOTHING
     whole = scoring.Score()
     for scenario, played in counting:
-        whole += scoring.score(scenario, truths(scenario.jobs), played.observed)
+        processes = round(played.settings["processes"])
+        whole += scoring.score(scenario, truths(scenario.jobs), played.observed, processes)
     scoring.show(scoring.tables(whole))
     missed = aims(whole)
     results.show(("aim missed",), [(one,) for one in missed or ["none"]], title="\nAims")

@@ -121,6 +121,8 @@ class Truth:
     """GPU-seconds of the ledger's waits that something is to blame for: no start, no person who thinks, no server that
     is called, no wait that is meant. No rule and no bound is in it. None where it was not kept.
     """
+    worked: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    """Instants of the job's life, and how much of `busy` there was by each; None where it was not kept."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,10 @@ class SeenIncident:
     resolved: float | None
     resolution: str
     wasted: float | None
+    """GPU-seconds measured and not busy since `started`, as long as it was open."""
     told: tuple[Told, ...] = ()
+    started: float | None = None
+    """When the window began that opened it; None where it was not kept."""
 
 
 @dataclass(frozen=True)

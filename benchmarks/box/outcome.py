@@ -69,6 +69,7 @@ def _seen(incident: Incident, told: tuple[Told, ...], clock: Clock, names: Names
         resolution="" if incident.resolution is None else incident.resolution.value,
         wasted=None if device else incident.wasted * scale,
         told=told,
+        started=clock.scenario(incident.started_at),
     )
 
 

@@ -36,18 +36,18 @@ def show_runs(found: Sequence[Played]) -> None:
 def rows(score: scoring.Score, found: Sequence[tuple[Scenario, Played]]) -> list[Row]:
     """The score's own, and how it came about; with the versions that were played."""
     kept = [_how(found), *scoring.rows(score)]
-    parts = ", ".join(
-        filter(
-            None,
-            (
-                results.command_version(prometheus_program("prometheus")),
-                results.command_version(postgres_program("postgres")),
-                results.versions("psycopg"),
-            ),
-        )
-    )
+    parts = _versions()
     ours = ", ".join(dict.fromkeys(played.commit for _, played in found))
     return [replace(row, versions=row.versions or parts, ours=ours) for row in kept]
+
+
+def _versions() -> str:
+    known = (
+        results.command_version(prometheus_program("prometheus")),
+        results.command_version(postgres_program("postgres")),
+        results.versions("psycopg"),
+    )
+    return ", ".join(filter(None, known))
 
 
 def _how(found: Sequence[tuple[Scenario, Played]]) -> Row:

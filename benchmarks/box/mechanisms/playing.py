@@ -15,6 +15,7 @@ from .scene import GIB, Held, Scene, Stretch
 from .track import Exact, Track, code, spent_by_name
 from .truth import conditions
 from .waste import wasted
+from .worked import worked
 
 
 def simulate(job: Job) -> Simulated:
@@ -43,11 +44,15 @@ def truth(job: Job, stretches: Sequence[Stretch]) -> Truth:
     spent = np.sum([stretch.spent for stretch in stretches], axis=0)
     resident = np.sum([stretch.resident for stretch in stretches], axis=0)
     # Tiny steps are one piece: what of it is resident is computing, and the rest waits for a launch.
-    worked = resident[code("launch")]
-    spent[code("launch")] -= worked
-    spent[code("computing")] += worked
+    launched = resident[code("launch")]
+    spent[code("launch")] -= launched
+    spent[code("computing")] += launched
     return Truth(
-        spent_by_name(spent), float(resident.sum()), conditions(job, stretches), wasted(stretches, job.partition)
+        spent=spent_by_name(spent),
+        busy=float(resident.sum()),
+        conditions=conditions(job, stretches),
+        wasted=wasted(stretches, job.partition),
+        worked=worked(stretches),
     )
 
 

@@ -20,10 +20,13 @@ from benchmarks.box.scoring.waits import use_of
 __all__ = ["Score", "Table", "aims", "rows", "score", "show", "tables"]
 
 
-def score(scenario: Scenario, truths: Mapping[int, Truth], observed: Observed) -> Score:
-    """Judge one run. `truths` are by the jobs' numbers, of every job of the scenario that began."""
+def score(scenario: Scenario, truths: Mapping[int, Truth], observed: Observed, processes: int = 0) -> Score:
+    """Judge one run. `truths` are by the jobs' numbers, of every job of the scenario that began; so many of its first
+    nodes had an exporter's process of their own.
+    """
     seed, end = scenario.seed, scenario.length
     begun = [job for job in scenario.jobs if job.start < end]
+    cases = {job.number: case_of(job, seed, scenario.nodes[:processes]) for job in begun}
     by_workload = {job.workload: job for job in begun}
     seen: defaultdict[str, list[SeenIncident]] = defaultdict(list)
     devices = []
@@ -35,7 +38,7 @@ def score(scenario: Scenario, truths: Mapping[int, Truth], observed: Observed) -
     conditions, incidents = judge_devices(scenario, devices)
     for job in begun:
         told = seen[job.workload]
-        of_job = judge_job(job, truths[job.number], told, scenario.faults, seed=seed, end=end)
+        of_job = judge_job(cases[job.number], job, truths[job.number], told, scenario.faults, end=end)
         conditions += of_job[0]
         incidents += of_job[1]
     incidents += [_stray(incident, seed) for name, told in seen.items() if name not in by_workload for incident in told]
@@ -56,11 +59,11 @@ def score(scenario: Scenario, truths: Mapping[int, Truth], observed: Observed) -
         ),
         conditions=tuple(conditions),
         incidents=tuple(incidents),
-        mails=tuple(false_mails(observed.messages, by_workload, healthy, seen, seed=seed)),
-        accounts=tuple(_account(job, truths[job.number], observed, seed) for job in whole),
+        mails=tuple(false_mails(observed.messages, by_workload, healthy, seen, cases, seed=seed)),
+        accounts=tuple(_account(cases[job.number], job, truths[job.number], observed) for job in whole),
         healthy=tuple(_healthy(healthy.values(), seed, end)),
-        uses=tuple(use_of(case_of(job, seed), job, truths[job.number], seen[job.workload]) for job in whole),
-        owner_mails=tuple(owner_mails(observed.messages, by_workload, _worth(begun, truths), seed=seed)),
+        uses=tuple(use_of(cases[job.number], job, truths[job.number], seen[job.workload]) for job in whole),
+        owner_mails=tuple(owner_mails(observed.messages, by_workload, _worth(begun, truths), cases)),
     )
 
 
@@ -92,10 +95,10 @@ def _stray(incident: SeenIncident, seed: int) -> record.Incident:
     )
 
 
-def _account(job: Job, truth: Truth, observed: Observed, seed: int) -> record.Account:
+def _account(case: record.Case, job: Job, truth: Truth, observed: Observed) -> record.Account:
     seen = observed.ledger.get(job.workload)
     return record.Account(
-        case=case_of(job, seed),
+        case=case,
         allocated=len(job.gpus) * (job.end - job.start),
         busy=truth.busy,
         seen_allocated=None if seen is None else seen.allocated,

@@ -60,6 +60,11 @@ def of_mechanism(score: Score, name: str) -> Score:
     return part(score, lambda case: case.mechanism == name)
 
 
+def shown_by(score: Score, exporters: str) -> Score:
+    """What is of jobs that exporters' processes showed, the crowd, or both."""
+    return part(score, lambda case: case.shown_by == exporters)
+
+
 def of_rule(score: Score, rule: str) -> Score:
     """Conditions and incidents of a rule."""
     return Score(

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+import msgspec
 
 from benchmarks.box.model import Condition, Fault, Job, SeenIncident, Truth
 from benchmarks.box.scoring import record, timing
 from benchmarks.box.scoring.matching import Extent, Found, cause_of, explains, find, named, outcome
 from benchmarks.box.scoring.story import Story, story
+from benchmarks.box.scoring.wasted import truly_wasted
 
 
-def case_of(job: Job, seed: int) -> record.Case:
-    return record.Case(seed, job.number, job.mechanism, job.partition, job.mixed)
+def case_of(job: Job, seed: int, processes: Collection[str] = ()) -> record.Case:
+    """`processes` are the nodes with an exporter's process of their own."""
+    of_it = [node in processes for node in job.nodes]
+    shown_by = "both" if len(set(of_it)) > 1 else "processes" if all(of_it) else "crowd"
+    return record.Case(seed, job.number, job.mechanism, job.partition, job.mixed, shown_by)
 
 
 def judge_job(
-    job: Job, truth: Truth, incidents: Sequence[SeenIncident], faults: Sequence[Fault], *, seed: int, end: float
+    case: record.Case,
+    job: Job,
+    truth: Truth,
+    incidents: Sequence[SeenIncident],
+    faults: Sequence[Fault],
+    *,
+    end: float,
 ) -> tuple[list[record.Condition], list[record.Incident]]:
     """Records of a job in a run that ended at `end`. `faults` are those of its GPUs, while it held them or before."""
-    case = case_of(job, seed)
     begun = [condition for condition in truth.conditions if job.start + condition.since < min(job.end, end)]
     extents = [_extent(condition, job, end) for condition in begun]
     stories = [(incident, story(incident, end)) for incident in incidents]
@@ -27,7 +38,14 @@ def judge_job(
         own_class = condition.rule in timing.REPORTS
         found = find(extent, [told for incident, told in stories if (incident.kind == "report") == own_class])
         conditions.append(_condition(case, condition, extent, found, job, end))
-    judged = [_incident(case, incident, told, extents, job, faults) for incident, told in stories]
+    judged = [
+        msgspec.structs.replace(
+            _incident(case, incident, told, extents, job, faults),
+            wasted=incident.wasted,
+            truly_wasted=truly_wasted(incident, told, job, truth),
+        )
+        for incident, told in stories
+    ]
     return conditions, judged
 
 

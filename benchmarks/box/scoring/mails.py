@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from benchmarks.box.model import Job, Message, SeenIncident
 from benchmarks.box.scoring import record
-from benchmarks.box.scoring.jobs import case_of
 
 
 def false_mails(
@@ -14,12 +13,13 @@ def false_mails(
     jobs: Mapping[str, Job],
     healthy: Mapping[str, Job],
     incidents: Mapping[str, Sequence[SeenIncident]],
+    cases: Mapping[int, record.Case],
     *,
     seed: int,
 ) -> list[record.FalseMail]:
     """One record for each message and healthy job of which it speaks, for each job of somebody else of which it tells a
     user, and for each message to a user that speaks of no job at all. `jobs`, of which the healthy ones are some, and
-    `incidents` are by workload.
+    `incidents` are by workload, `cases` by job.
     """
     users = {job.user for job in jobs.values()}
     found = []
@@ -30,18 +30,18 @@ def false_mails(
             strange = to_user and not is_for(message.to, job.user)
             if strange or job.workload in healthy:
                 rule = _rule(incidents.get(job.workload, ()), message.at)
-                found.append(_false(message, case_of(job, seed), to_user, rule))
+                found.append(_false(message, cases[job.number], to_user, rule))
         if to_user and not about:
             found.append(_false(message, record.Case(seed, 0, "no job of the run"), to_user, ""))
     return found
 
 
 def owner_mails(
-    messages: Iterable[Message], jobs: Mapping[str, Job], worth: Mapping[str, str], *, seed: int
+    messages: Iterable[Message], jobs: Mapping[str, Job], worth: Mapping[str, str], cases: Mapping[int, record.Case]
 ) -> list[record.OwnerMail]:
-    """One record for each mail and job of its receiver. `worth` is by workload."""
+    """One record for each mail and job of its receiver. `jobs` and `worth` are by workload, `cases` by job."""
     return [
-        record.OwnerMail(case_of(jobs[workload], seed), worth[workload])
+        record.OwnerMail(cases[jobs[workload].number], worth[workload])
         for message in messages
         for workload in dict.fromkeys(message.workloads)
         if message.sink == "mail" and workload in jobs and is_for(message.to, jobs[workload].user)

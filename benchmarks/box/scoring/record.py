@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import msgspec
 
+SHOWN_BY = ("processes", "crowd", "both")
+
 
 class Case(msgspec.Struct, frozen=True):
-    """Where a record is from: the run by its seed, the job by number (0: none), and what goes on there."""
+    """Where a record is from: the run by its seed, the job by number (0: none), what goes on there, and who showed it:
+    `processes` where exporters of its nodes were processes on the NVML double, `crowd` where none was, or `both`.
+    """
 
     seed: int
     job: int
     mechanism: str
     partition: str = ""
     mixed: bool = False
+    shown_by: str = ""
 
 
 class Condition(msgspec.Struct, frozen=True):
@@ -64,6 +69,11 @@ class Incident(msgspec.Struct, frozen=True):
     recaused: int
     first_cause: str = ""
     main_cause: str = ""
+    wasted: float | None = None
+    """GPU-seconds that were not busy while it was open and in the window before, as it says; None of a GPU's or node's.
+    """
+    truly_wasted: float | None = None
+    """The same by the truth; None where that was not kept."""
 
 
 class Use(msgspec.Struct, frozen=True):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
-from benchmarks.box.scoring import figures, waits
+from benchmarks.box.scoring import figures, waits, wasted
 from benchmarks.box.scoring.aims import aims
 from benchmarks.box.scoring.ratios import Share, over_seeds, quantile
-from benchmarks.box.scoring.record import Score
+from benchmarks.box.scoring.record import SHOWN_BY, Score
 from benchmarks.box.scoring.table import brief, number, percent
 from benchmarks.results import Row
 
@@ -17,7 +17,7 @@ _SHOWN = 6
 
 
 def rows(score: Score) -> list[Row]:
-    """The strict figure of each first, the lenient one beside it."""
+    """The strict figure of each first, the lenient one beside it. Always all of them: none of a former run stays."""
     jobs = figures.efficiency(score)
     count, hours = sum(run.jobs for run in score.runs), sum(run.gpu_hours for run in score.runs)
     scale = f"{len(score.runs)} runs, {count:,} jobs, {hours:,.0f} GPU-hours"
@@ -43,10 +43,12 @@ def rows(score: Score) -> list[Row]:
         ),
         "mails to owners": _mails(score),
         "the ledger beside the truth (aim 1 %)": _accounts(score),
+        "wasted GPU-hours of incidents beside the truth": _wasted(jobs),
+        "jobs that an exporter's process showed, and those of the crowd": _apart(jobs),
         "what no signal tells": _silent(jobs),
         "aims missed": _missed(score),
     }
-    return [Row(f"fleet in a box: {what}", figure) for what, figure in found.items() if figure]
+    return [Row(f"fleet in a box: {what}", figure) for what, figure in found.items()]
 
 
 def _sure(figure: Callable[[Score], Share], score: Score) -> str:
@@ -89,7 +91,29 @@ def _accounts(score: Score) -> str:
             f"{total.name} {percent(total.error)} in all, {brief(total.within)} jobs within 1 %, "
             f"99 % of jobs within {100 * (worst or 0.0):.2f} %, errors without signs {100 * (apart or 0.0):.2f} %"
         )
-    return "; ".join(parts)
+    return "; ".join(parts) or "no whole job"
+
+
+def _wasted(jobs: Score) -> str:
+    total = wasted.of_incidents(jobs.incidents)
+    if not total.errors:
+        return "no incident wasted anything"
+    errors = [abs(error) for error in total.errors]
+    spread = ", ".join(f"{q:.0%} within {100 * (quantile(errors, q) or 0.0):.1f} %" for q in (0.5, 0.9))
+    return f"{percent(total.error)} of {total.true / 3600:,.0f} in all; of {len(errors)} incidents {spread}"
+
+
+def _apart(jobs: Score) -> str:
+    """As far as there are such jobs."""
+    parts = []
+    for name in SHOWN_BY:
+        one = figures.shown_by(jobs, name)
+        if one.accounts:
+            ledger = ", ".join(f"{total.name} {percent(total.error)}" for total in figures.totals(one.accounts))
+            known = ("precision", figures.precision), ("recall", figures.recall), ("causes", figures.cause_accuracy)
+            shares = ", ".join(f"{what} {brief(figure(one)) or '-'}" for what, figure in known)
+            parts.append(f"{name}: {shares}, ledger of {len(one.accounts)} jobs {ledger}")
+    return "; ".join(parts) or "no whole job"
 
 
 def _silent(jobs: Score) -> str:
@@ -99,7 +123,7 @@ def _silent(jobs: Score) -> str:
         if condition.expected == "silent":
             found[condition.case.mechanism].append(condition.found)
     order = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
-    return ", ".join(f"{name} {len(each)} ({sum(each)} told)" for name, each in order)
+    return ", ".join(f"{name} {len(each)} ({sum(each)} told)" for name, each in order) or "nothing"
 
 
 def _missed(score: Score) -> str:

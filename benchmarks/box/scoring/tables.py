@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from benchmarks.box.scoring import figures, timing, waits
+from benchmarks.box.scoring import figures, timing, waits, wasted
 from benchmarks.box.scoring.aims import aims
 from benchmarks.box.scoring.listings import listings
 from benchmarks.box.scoring.ratios import quantile, share
-from benchmarks.box.scoring.record import Condition, Incident, Score
+from benchmarks.box.scoring.record import SHOWN_BY, Condition, Incident, Score
 from benchmarks.box.scoring.table import Table, brief, minutes, number, percent
 
 
@@ -25,6 +25,7 @@ def tables(score: Score) -> tuple[Table, ...]:
         _shares("By mechanism", mechanisms, jobs, figures.of_mechanism),
         _shares("Mixed or near a bound, and plain", ["mixed", "plain"], jobs, _mixed),
         _shares("By length of steps", timing.STEP_BINS, jobs, _stepped),
+        _shares("By what showed the job: exporters' processes, the crowd, or both", SHOWN_BY, jobs, figures.shown_by),
         _shares(
             "GPUs and nodes", sorted({c.case.mechanism for c in devices.conditions}), devices, figures.of_mechanism
         ),
@@ -34,6 +35,8 @@ def tables(score: Score) -> tuple[Table, ...]:
         _causes(jobs),
         _mails(score),
         _accounting(score),
+        _accounting_apart(score),
+        _wasted(jobs),
         *listings(score),
         Table("Aims that were missed", ("aim",), tuple((missed,) for missed in aims(score))),
     ]
@@ -201,15 +204,39 @@ def _mails(score: Score) -> Table:
     return Table("Healthy jobs (incidents: all false ones of the mechanism)", header, tuple(lines) if names else ())
 
 
+_TOTALS = ("", "true GPU-hours", "seen", "error of the sum", "median", "90 %", "99 %", "worst", "within 1 %")
+
+
 def _accounting(score: Score) -> Table:
     accounts = score.accounts
-    lines = []
-    for total in figures.totals(accounts) if accounts else ():
-        errors = [abs(error) for error in total.errors]
-        spread = (f"{100 * (quantile(errors, q) or 0.0):.2f} %" for q in (0.5, 0.9, 0.99, 1.0))
-        hours = (f"{seconds / 3600:,.2f}" for seconds in (total.true, total.seen))
-        lines.append((total.name, *hours, percent(total.error), *spread, total.within))
+    lines = [_total(total.name, total) for total in figures.totals(accounts)] if accounts else []
     missing = sum(account.seen_allocated is None for account in accounts)
     title = f"Accounts of {len(accounts)} whole jobs ({missing} not in the ledger); errors of jobs by what they had"
-    header = ("", "true GPU-hours", "seen", "error of the sum", "median", "90 %", "99 %", "worst", "within 1 %")
-    return Table(title, header, tuple(lines))
+    return Table(title, _TOTALS, tuple(lines))
+
+
+def _accounting_apart(score: Score) -> Table:
+    """By what showed the jobs; nothing where all were shown by the same."""
+    parts = {name: figures.shown_by(score, name).accounts for name in SHOWN_BY}
+    lines = [
+        _total(f"{total.name}, {name}", total)
+        for name, accounts in parts.items()
+        if accounts and len(accounts) < len(score.accounts)
+        for total in figures.totals(accounts)
+    ]
+    return Table("Accounts by what showed the job", _TOTALS, tuple(lines))
+
+
+def _wasted(jobs: Score) -> Table:
+    """Of each rule that an incident had last."""
+    by_rule = {rule: figures.of_rule(jobs, rule) for rule in sorted({i.rule for i in jobs.incidents})}
+    totals = {name: wasted.of_incidents(one.incidents) for name, one in {**by_rule, "all": jobs}.items()}
+    lines = [_total(name, total) for name, total in totals.items() if total.errors]
+    return Table("Wasted GPU-hours of incidents; errors of each by what it truly wasted", _TOTALS, tuple(lines))
+
+
+def _total(name: str, total: figures.Total) -> tuple[object, ...]:
+    errors = [abs(error) for error in total.errors]
+    spread = (f"{100 * (quantile(errors, q) or 0.0):.2f} %" for q in (0.5, 0.9, 0.99, 1.0))
+    hours = (f"{seconds / 3600:,.2f}" for seconds in (total.true, total.seen))
+    return name, *hours, percent(total.error), *spread, total.within

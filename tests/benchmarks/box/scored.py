@@ -82,8 +82,11 @@ def message(job: Job = JOB, to: str = "ada@example.org", at: float = 2 * HOUR) -
 
 
 def truth(job: Job, *conditions: Condition, busy: float = 0.5) -> Truth:
-    had = len(job.gpus) * (job.end - job.start)
-    return Truth({"computing": busy * had, "nothing": (1 - busy) * had}, busy * had, conditions)
+    """GPUs that are busy for the same share of every instant."""
+    length = job.end - job.start
+    had = len(job.gpus) * length
+    spent = {"computing": busy * had, "nothing": (1 - busy) * had}
+    return Truth(spent, busy * had, conditions, worked=((0.0, length), (0.0, busy * had)))
 
 
 def scenario(jobs: Iterable[Job], faults: Iterable[Fault] = (), seed: int = 7) -> Scenario:
@@ -109,9 +112,19 @@ def perfect() -> Observed:
     """What an observer that misses nothing has of them."""
     plan, truths = fleet()
     sick = plan.jobs[0]
+    begun, again = sick.start + 600, sick.start + HOUR
     seen = [
-        incident(sick.start + 40 * 60, sick.start + HOUR, job=sick),
-        incident(sick.start + 75 * 60, sick.end, "stalled", ("data loading",), job=sick, id=2),
+        incident(sick.start + 40 * 60, again, job=sick, started=begun, wasted=again - begun),
+        incident(
+            sick.start + 75 * 60,
+            sick.end,
+            "stalled",
+            ("data loading",),
+            job=sick,
+            id=2,
+            started=again,
+            wasted=sick.end - again,
+        ),
     ]
     ledger = {
         one.workload: Ledger(had := len(one.gpus) * (one.end - one.start), had, truths[one.number].busy, None)

@@ -85,6 +85,8 @@ def test_a_story_has_what_was_said_at_its_time(observed: Observed) -> None:
     assert [told.kind for told in idle.told if told.kind != "told"] == ["opened", "resolved"]
     assert (idle.told[0].rule, idle.told[0].causes, idle.told[0].severity) == ("idle", ("no process",), "warning")
     assert idle.told[0].at == idle.opened
+    assert idle.started is not None
+    assert 1500 <= idle.opened - idle.started <= 2700
     # A grace of ten minutes and a window of thirty; and a job's end is when it was.
     assert 2400 <= idle.opened < END
     assert idle.resolved == pytest.approx(END, abs=300)

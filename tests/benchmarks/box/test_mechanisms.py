@@ -74,6 +74,10 @@ def test_busy_time_is_the_integral_of_the_patterns(one: Job) -> None:
     simulated = simulate(one)
     total = sum(busy(simulated, one, gpu) for gpu in range(len(one.gpus)))
     assert simulated.truth.busy == pytest.approx(total, rel=1e-9, abs=1e-6)
+    at, worked = simulated.truth.worked or ((), ())
+    assert (at[0], at[-1], worked[0]) == (0, pytest.approx(one.end - one.start), 0)
+    assert worked[-1] == pytest.approx(total, rel=1e-9, abs=1e-6)
+    assert all(before <= after for before, after in pairwise(worked))
     starts = [phase.at for phase in simulated.course]
     assert starts[0] == 0
     assert all(a < b for a, b in pairwise(starts))

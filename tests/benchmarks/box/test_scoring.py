@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.box.model import Condition, Fault, SeenIncident
+from benchmarks.box.model import Condition, SeenIncident
 from benchmarks.box.rules import WINDOW
 from benchmarks.box.scoring import Score, figures, rows, score, tables
-from benchmarks.box.scoring.devices import longest_free
-from benchmarks.box.scoring.ratios import Share, over_seeds, quantile
 from benchmarks.box.sinks import named
 from tests.benchmarks.box.scored import (
     HOUR,
     LENGTH,
-    condition,
     fleet,
     incident,
     job,
@@ -143,53 +139,11 @@ def test_tables_name_what_was_missed_and_what_was_said_for_nothing() -> None:
     assert len(found["Conditions that must be told, and were not or not by their name"]) == 2
 
 
-@pytest.mark.parametrize(
-    ("to", "owner"),
-    [("ada@example.org", True), ("ada", True), ("@ada", True), ("ops@example.org", False), ("adam@example.org", False)],
-)
-def test_a_mail_about_a_healthy_job_is_its_owners_or_somebody_elses(to: str, owner: bool) -> None:
-    one = job()
-    found = score(scenario([one]), {1: truth(one)}, observed([], [message(one, to)]))
-    assert [mail.owner for mail in found.mails] == [owner]
-    assert figures.healthy_hours(found) == 16
-
-
-def test_a_mail_about_a_job_with_any_condition_is_not_false() -> None:
-    one = job()
-    found = score(scenario([one]), {1: truth(one, condition(must=False))}, observed([], [message(one)]))
-    assert not found.mails
-    assert figures.healthy_hours(found) == 0
-
-
-def test_a_user_who_is_told_of_somebody_elses_job_is_troubled_for_nothing() -> None:
-    one, other = job(), job(2, user="bob", gpus=(("n0", 2),))
-    truths = {1: truth(one, condition()), 2: truth(other, condition())}
-    found = score(scenario([one, other]), truths, observed([], [message(one, "bob@example.org"), message(one)]))
-    assert [(mail.case.job, mail.to, mail.owner) for mail in found.mails] == [(1, "bob@example.org", True)]
-    assert [(mail.case.job, mail.worth) for mail in found.owner_mails] == [(1, "must")]
-
-
-def test_a_mail_to_a_user_that_speaks_of_no_job_is_false() -> None:
-    one = job()
-    empty = replace(message(one), workloads=())
-    found = score(scenario([one]), {1: truth(one, condition())}, observed([], [empty]))
-    assert [(mail.case.mechanism, mail.owner) for mail in found.mails] == [("no job of the run", True)]
-    to_operators = replace(empty, to="gpus@example.org")
-    assert not score(scenario([one]), {1: truth(one)}, observed([], [to_operators])).mails
-
-
 def test_rows_keep_their_subjects_whatever_was_counted() -> None:
     plan, truths = fleet()
     one, other = (rows(score(plan, truths, said)) for said in (perfect(), observed()))
     assert {row.what for row in one} == {row.what for row in other}
     assert not any(character.isdigit() for row in one for character in row.what.partition("(aim")[0])
-
-
-def test_an_interval_over_runs_is_wider_where_runs_differ() -> None:
-    assert over_seeds([Share(9, 10)] * 4) is None
-    assert over_seeds([Share(9, 10)] * 10) == (0.9, 0.9)
-    low, high = over_seeds([Share(10, 10)] * 5 + [Share(0, 10)] * 5) or (0, 0)
-    assert low < 0.3 < 0.7 < high
 
 
 def test_a_text_names_jobs_of_slurm_and_pods_that_are_known() -> None:
@@ -207,96 +161,3 @@ def test_an_incident_of_no_job_of_the_run_is_false() -> None:
     stray = incident(HOUR, job=job(99))
     found = score(*fleet(), observed([stray]))
     assert [(one.case.mechanism, one.outcome) for one in found.incidents] == [("no such job", "false")]
-
-
-def _of_device(kind: str, at: float, gpu: str = "n0/0", **changes: object) -> SeenIncident:
-    return incident(at, rule=kind, causes=("fault",), kind=kind, gpu=gpu, workload="", **changes)
-
-
-FAULTS = {
-    # fault, incidents -> expected, found, outcomes
-    "a critical XID": (Fault(("n0", 0), HOUR, "xid", 79), [_of_device("gpu_fault", HOUR + 60)], "must", True, ["true"]),
-    "one of another GPU": (
-        Fault(("n0", 0), HOUR, "xid", 79),
-        [_of_device("gpu_fault", HOUR + 60, "n0/1")],
-        "must",
-        False,
-        ["false"],
-    ),
-    "an application's XID": (
-        Fault(("n0", 0), HOUR, "xid", 13),
-        [_of_device("gpu_fault", HOUR + 60)],
-        "silent",
-        False,
-        ["false"],
-    ),
-    "a lost GPU, told of its node": (
-        Fault(("n0", 0), HOUR, "lost"),
-        [_of_device("gpu_fault", HOUR + 60, "n0")],
-        "must",
-        True,
-        ["true"],
-    ),
-    "heat": (
-        Fault(("n0", 0), HOUR, "thermal", 0.3, 3 * HOUR),
-        [_of_device("throttled", HOUR + 960)],
-        "must",
-        True,
-        ["true"],
-    ),
-    "a little heat": (Fault(("n0", 0), HOUR, "thermal", 0.05, 3 * HOUR), [], "may", False, []),
-    "a leak on a free GPU": (
-        Fault(("n1", 0), HOUR, "leaked", 2e9, 3 * HOUR),
-        [_of_device("leaked_memory", HOUR + 960, "n1/0")],
-        "must",
-        True,
-        ["true"],
-    ),
-    "a leak on a GPU that is held": (Fault(("n0", 0), HOUR, "leaked", 2e9, 3 * HOUR), [], "may", False, []),
-    "power alone is information": (
-        Fault(("n0", 0), 20 * HOUR, "xid", 13),
-        [_of_device("throttled", HOUR, severity="info")],
-        "silent",
-        False,
-        ["unjudged"],
-    ),
-}
-
-
-@pytest.mark.parametrize("case", FAULTS)
-def test_faults_of_gpus_are_scored(case: str) -> None:
-    fault, seen, expected, found, outcomes = FAULTS[case]
-    held = job(start=0.0)
-    result = score(scenario([held], [fault]), {1: truth(held)}, observed(seen))
-    assert [(one.expected, one.found) for one in result.conditions] == [(expected, found)]
-    assert [one.outcome for one in result.incidents] == outcomes
-
-
-def test_an_incident_of_a_job_whose_gpu_broke_is_excused() -> None:
-    one = job()
-    seen = [incident(3 * HOUR, rule="uneven")]
-    result = score(scenario([one], [Fault(("n0", 1), 2 * HOUR, "lost")]), {1: truth(one)}, observed(seen))
-    assert [i.outcome for i in result.incidents] == ["excused"]
-    assert figures.precision(figures.efficiency(result)).value is None
-
-
-def test_the_longest_time_in_which_a_gpu_is_free() -> None:
-    held = [job(1, start=10.0, end=20.0), job(2, start=15.0, end=30.0), job(3, start=70.0, end=90.0)]
-    assert longest_free(("n0", 0), 0, 100, held) == (30, 70)
-    assert longest_free(("n0", 0), 12, 28, held) is None
-    assert longest_free(("n1", 0), 5, 9, held) == (5, 9)
-
-
-@pytest.mark.parametrize(
-    ("hits", "of", "low", "high"),
-    [(10, 10, 0.7225, 1.0), (0, 10, 0.0, 0.2775), (81, 263, 0.2553, 0.3662), (1, 1, 0.2065, 1.0)],
-)
-def test_wilsons_interval(hits: int, of: int, low: float, high: float) -> None:
-    """81 of 263 is Newcombe's example (Statistics in Medicine 1998)."""
-    assert Share(hits, of).interval == pytest.approx((low, high), abs=1e-4)
-
-
-def test_quantiles_are_values_that_occurred() -> None:
-    assert quantile([3, 1, 2, 4], 0.5) == 2
-    assert quantile([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 0.9) == 9
-    assert quantile([], 0.5) is None

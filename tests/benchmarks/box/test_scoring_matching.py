@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.box.model import Condition, SeenIncident
-from benchmarks.box.scoring.jobs import judge_job
+from benchmarks.box.model import Condition, Job, SeenIncident
+from benchmarks.box.scoring.jobs import case_of, judge_job
 from benchmarks.box.scoring.story import story
 from tests.benchmarks.box.scored import HOUR, JOB, LENGTH, condition, incident, job, told, truth
 
@@ -14,8 +14,8 @@ EARLIEST = JOB.start + 40 * MINUTE
 """When `idle` can open for a condition from the beginning of the job on."""
 
 
-def judged(conditions: tuple[Condition, ...], incidents: tuple[SeenIncident, ...]):
-    return judge_job(JOB, truth(JOB, *conditions), incidents, (), seed=7, end=LENGTH)
+def judged(conditions: tuple[Condition, ...], incidents: tuple[SeenIncident, ...], of: Job = JOB, end: float = LENGTH):
+    return judge_job(case_of(of, 7), of, truth(of, *conditions), incidents, (), end=end)
 
 
 STALLED = condition("stalled", 0.0, HOUR, causes=frozenset({"data loading"}))
@@ -182,15 +182,15 @@ def test_interactive_and_serving_jobs_have_times_of_their_own() -> None:
     for partition, minutes in (("interactive", 90), ("serving", 24 * 60 + 10)):
         long = job(partition=partition, end=40 * HOUR)
         seen = incident(long.start + minutes * MINUTE, job=long)
-        ((told_of,), _) = judge_job(long, truth(long, condition(until=39 * HOUR)), (seen,), (), seed=7, end=48 * HOUR)
+        ((told_of,), _) = judged((condition(until=39 * HOUR),), (seen,), long, 48 * HOUR)
         assert told_of.delay == 0, partition
 
 
 def test_what_the_end_of_the_run_cut_off_is_not_missed() -> None:
     late = job(start=LENGTH - 43 * MINUTE, end=LENGTH + HOUR)
-    (cut,), _ = judge_job(late, truth(late, condition()), (), (), seed=7, end=LENGTH)
+    (cut,), _ = judged((condition(),), (), late)
     assert cut.expected == "cut"
-    (must,), _ = judge_job(job(start=LENGTH - HOUR, end=LENGTH), truth(late, condition()), (), (), seed=7, end=LENGTH)
+    (must,), _ = judged((condition(),), (), job(start=LENGTH - HOUR, end=LENGTH))
     assert must.expected == "must"
 
 

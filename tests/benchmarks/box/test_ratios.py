@@ -1,0 +1,29 @@
+"""Shares with their intervals, and quantiles."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.box.scoring.ratios import Share, over_seeds, quantile
+
+
+def test_an_interval_over_runs_is_wider_where_runs_differ() -> None:
+    assert over_seeds([Share(9, 10)] * 4) is None
+    assert over_seeds([Share(9, 10)] * 10) == (0.9, 0.9)
+    low, high = over_seeds([Share(10, 10)] * 5 + [Share(0, 10)] * 5) or (0, 0)
+    assert low < 0.3 < 0.7 < high
+
+
+@pytest.mark.parametrize(
+    ("hits", "of", "low", "high"),
+    [(10, 10, 0.7225, 1.0), (0, 10, 0.0, 0.2775), (81, 263, 0.2553, 0.3662), (1, 1, 0.2065, 1.0)],
+)
+def test_wilsons_interval(hits: int, of: int, low: float, high: float) -> None:
+    """81 of 263 is Newcombe's example (Statistics in Medicine 1998)."""
+    assert Share(hits, of).interval == pytest.approx((low, high), abs=1e-4)
+
+
+def test_quantiles_are_values_that_occurred() -> None:
+    assert quantile([3, 1, 2, 4], 0.5) == 2
+    assert quantile([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 0.9) == 9
+    assert quantile([], 0.5) is None
