@@ -57,7 +57,8 @@ class Effects:
     """What a fault does to whom.
 
     `blinds` are nodes of which nobody learns anything meanwhile (EVERY_NODE: of none); `halts` are parts that cannot
-    do their work (`evaluation`, `mail`, `slack`, `slurm`, `kubernetes`, `a`, `b`); `says` is what the site itself must
+    do their work (`evaluation`, `mail`, `slack`, `slurm`, `slurmd-NODE`, `kubernetes`, `a`,
+    `b`); `says` is what the site itself must
     say meanwhile: `source:NAME` (the leading alerter's `source_up` is 0), `watch:NAME` (its count of failures grows),
     `store:REPLICA` (its `store_up` is 0; without a name that of each), `receiver:NAME` (it fails, where a message was
     due to it), `nvml:NODE` (the exporter's collector failed or is old), `kubelet:NODE` (the same of the kubelet's),

@@ -26,6 +26,8 @@ from .record import Condition, JobTruth
 
 _LOOK = 0.1
 """Wall seconds between two looks at the prolog's files."""
+_LATE = 20.0
+"""Wall seconds after which a job that has not begun is asked for."""
 _AGAIN = 3.0
 """Wall seconds until a job is submitted anew where Slurm did not take it."""
 
@@ -72,6 +74,8 @@ class Workload:
             (name, gpu.uuid): slot for name, node in nodes.items() for slot, gpu in enumerate(node.driver.gpus)
         }
         self._waiting: dict[int, str] = {}
+        self._since: dict[int, float] = {}
+        """When each job was submitted."""
         self._tried: dict[str, float] = {}
         self.runs: list[Run] = []
         self._stopping = threading.Event()
@@ -106,6 +110,8 @@ class Workload:
 
     def _submit(self) -> None:
         while not self._stopping.wait(0.5):
+            with suppress(AssertionError, subprocess.SubprocessError):
+                self._give_up()
             for name in self._cases:
                 alive = [run for run in self.runs if run.name == name and not run.over]
                 waits = name in self._waiting.values()
@@ -113,7 +119,18 @@ class Workload:
                     self._tried[name] = time.time()
                     # Whoever submits while the controller is away tries again.
                     with suppress(AssertionError, subprocess.SubprocessError, ValueError):
-                        self._waiting[self._submitted(name)] = name
+                        number = self._submitted(name)
+                        self._since[number] = time.time()
+                        self._waiting[number] = name
+
+    def _give_up(self) -> None:
+        """What Slurm knows no more never began: it was given a node whose slurmd was away."""
+        late = [number for number, since in self._since.items() if time.time() - since > _LATE]
+        late = [number for number in late if number in self._waiting]
+        if late:
+            known = {int(word) for word in self._slurm.run_as("root", "squeue", "-h", "-o", "%A").split()}
+            for number in set(late) - known:
+                self._waiting.pop(number, None)
 
     def _submitted(self, name: str) -> int:
         case = self._cases[name]
@@ -153,7 +170,7 @@ class Workload:
         run.phase, run.changed = 0, now
         run.course.append((now, first))
         self.runs.append(run)
-        del self._waiting[number]
+        self._waiting.pop(number, None)
 
     def _go_on(self, run: Run, now: float) -> None:
         if run.holds and not run.over:

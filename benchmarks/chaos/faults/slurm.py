@@ -7,10 +7,13 @@ import signal
 from dataclasses import replace
 from typing import Self
 
+from tests.slurm.cluster import NODES
+
 from .. import probes
 from ..record import Effects
 from ..site import Site
 from .base import Fault
+from .processes import OnMachine
 
 
 class ControllerKilled(Fault):
@@ -84,4 +87,30 @@ class ControllerRestarted(ControllerKilled):
         """It is back already."""
 
 
-SLURM = (ControllerKilled, RestKilled, ControllerPaused, RestPaused, ControllerRestarted)
+class NodeDaemonKilled(OnMachine):
+    """A node's slurmd is killed (kill -9), and started again: jobs go on, and those that end wait for their epilog."""
+
+    name = "slurmd-killed"
+    lasts = (12.0, 20.0)
+
+    def __init__(self, node: str) -> None:
+        super().__init__(node)
+        # What starts it again asks the controller.
+        self.touches |= {"slurm"}
+        self.effects = Effects(halts=frozenset({f"slurmd-{node}"}))
+
+    @classmethod
+    def draw(cls, chance: random.Random) -> Self:
+        return cls(chance.choice(NODES))
+
+    def begin(self, site: Site) -> None:
+        site.slurm.power_off(self.node)
+
+    def in_force(self, site: Site) -> bool | None:
+        return site.slurm.pid(self.node) is None
+
+    def end(self, site: Site) -> None:
+        site.slurm.power_on(self.node)
+
+
+SLURM = (ControllerKilled, RestKilled, ControllerPaused, RestPaused, ControllerRestarted, NodeDaemonKilled)

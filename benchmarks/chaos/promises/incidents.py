@@ -97,7 +97,7 @@ def no_resolution_is_false(record: Record) -> Iterator[Found]:
             continue
         yield ASKED
         why = str(event.data.get("resolution") or incident.resolution)
-        if why == "ended" and (job.end is None or event.at < job.seen):
+        if why == "ended" and (job.end is None or event.at < job.seen) and not _cleaned_up_late(record, job, event.at):
             text = f"{job.name} runs, and incident {incident.id} was resolved as ended"
             yield Violation("no resolution is false", job.subject, event.at, text)
         elif why == "lost":
@@ -108,6 +108,16 @@ def no_resolution_is_false(record: Record) -> Iterator[Found]:
                 f"{job.name} is {sorted(one.rules)} all the while, and incident {incident.id} was resolved as cleared"
             )
             yield Violation("no resolution is false", job.subject, event.at, text)
+
+
+def _cleaned_up_late(record: Record, job: JobTruth, at: float) -> bool:
+    """Whether it may have been over by then, and only its epilog was yet to run, for want of a slurmd."""
+    daemons = {f"slurmd-{node}" for node in job.nodes}
+    return any(
+        job.end is not None and fault.began <= at <= job.end <= fault.ended + recovery(record)
+        for fault in record.faults
+        if fault.halts & daemons
+    )
 
 
 def _going_on(job: JobTruth, at: float) -> Condition | None:

@@ -275,6 +275,14 @@ def test_an_answer_that_was_lost_may_make_a_message_come_twice() -> None:
     assert not [one for one in violations(record) if one.promise == "no message comes twice"]
 
 
+def test_a_job_that_is_over_may_wait_for_its_epilog_where_slurmd_was_killed() -> None:
+    record = said_to_have_ended(clean())
+    killed = Happened("slurmd-killed", "n1", 1240.0, 1390.0, halts=frozenset({"slurmd-n1"}))
+    for faults, expected in (((*FAULTS, killed), []), ((*FAULTS, replace(killed, began=1260.0)), [IDLE])):
+        found = violations(replace(record, faults=faults))
+        assert [one.subject for one in found if one.promise == "no resolution is false"] == expected
+
+
 def test_where_nvml_was_away_already_there_was_no_child_to_replace() -> None:
     record = a_child_is_not_replaced(clean())
     away = tuple(replace(page, success=0.0) if 1440 < page.at < 1455 else page for page in record.exporters)
