@@ -29,7 +29,7 @@ from .nodes.protocol import Report
 from .nodes.settings import NodeSettings
 from .pace import Pace, paced
 from .played import NOT_ALL
-from .site import Site, cpu_seconds, kinds
+from .site import Site, cpu_seconds, kinds, running
 from .watch import Watch, overdue
 
 PATIENCE = 300.0
@@ -89,10 +89,8 @@ def play(
         progress(-1.0, "starting the nodes")
         fleet = stack.enter_context(Fleet(scenario, courses, directory / "nodes", settings.nodes, settings.processes))
         progress(-1.0, "starting Prometheus, PostgreSQL and the alerters")
-        site = Site(
-            directory, fleet.targets, settings.nodes, _alerter_settings(scenario, settings), settings.owner_hours
-        )
-        stack.enter_context(site)
+        rest = _alerter_settings(scenario, settings)
+        site = stack.enter_context(running(directory, fleet.targets, settings.nodes, rest, settings.owner_hours))
         return _Run(scenario, settings, fleet, site, directory, progress).run()
 
 
@@ -190,6 +188,7 @@ class _Run:
             return last is not None and last > now
 
         wait_for(passed, "the alerter has had a pass", within=PATIENCE)
+        wait_for(self._site.serves, "both alerters serve", within=PATIENCE)
 
     def _wait(self, clock: Clock, until: float, now_and_then: Callable[[], None] = lambda: None) -> None:
         """Until a time of the scenario, as long as everything lives."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import urllib3
 import yaml
@@ -47,60 +47,15 @@ class Alerter(Process):
         }
 
 
+@dataclass(frozen=True)
 class Site:
-    """Runs while it is entered. `targets` are the nodes' pages, "HOST:PORT" by node; `rest` are the alerters' settings
-    that do not depend on where things are. Users are mailed from so many wasted GPU-hours on.
-    """
+    """What runs around the nodes, as long as it is `running`."""
 
-    def __init__(
-        self,
-        directory: Path,
-        targets: Mapping[str, str],
-        nodes: NodeSettings,
-        rest: Mapping[str, Any],
-        owner_hours: float,
-    ) -> None:
-        self._stack = ExitStack()
-        self._directory = directory
-        self._targets = targets
-        self._nodes = nodes
-        self._rest = rest
-        self._owner_hours = owner_hours
-        self.sinks = Sinks()
-        self.alerters: list[Alerter] = []
-
-    def __enter__(self) -> Self:
-        try:
-            self._start()
-        except BaseException:
-            self._stack.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
-
-    def _start(self) -> None:
-        self._stack.enter_context(self.sinks)
-        self.postgres = self._stack.enter_context(PostgresServer())
-        self.database = self.postgres.url(self.postgres.create())
-        interval = f"{round(1000 * self._nodes.interval / self._nodes.time_scale)}ms"
-        self.prometheus = self._stack.enter_context(
-            PrometheusServer(self._directory / "prometheus", targets=self._targets.values(), interval=interval)
-        )
-        settings = {
-            "time_scale": self._nodes.time_scale,
-            "database": self.database,
-            "prometheus": {"url": self.prometheus.url, "scrape_interval": f"{self._nodes.interval:g}s"},
-            "notify": self.sinks.settings(self._owner_hours),
-            **self._rest,
-        }
-        for name in REPLICAS:
-            alerter = Alerter(name, self._directory, settings)
-            self._stack.callback(alerter.stop)
-            self.alerters.append(alerter.start())
+    sinks: Sinks
+    postgres: PostgresServer
+    prometheus: PrometheusServer
+    database: str
+    alerters: Sequence[Alerter]
 
     def check(self) -> None:
         """Raises where one of its processes has died."""
@@ -108,12 +63,50 @@ class Site:
             if not alerter.alive:
                 raise RuntimeError(f"{alerter.name} has died:\n{alerter.log()[-4000:]}")
 
+    def serves(self) -> bool:
+        """Whether all alerters answer; the one that stands by may come up after the first pass of the other."""
+        self.check()
+        try:
+            return all(alerter.metrics() for alerter in self.alerters)
+        except urllib3.exceptions.HTTPError:
+            return False
+
     @property
     def processes(self) -> dict[str, int]:
         """Process ids."""
         postgres = self.postgres._processes()[0]  # noqa: SLF001 - a test's own
         alerters = {alerter.name: alerter.pid for alerter in self.alerters}
         return {"prometheus": self.prometheus.pid, "postgres": postgres, **alerters}
+
+
+@contextmanager
+def running(
+    directory: Path, targets: Mapping[str, str], nodes: NodeSettings, rest: Mapping[str, Any], owner_hours: float
+) -> Iterator[Site]:
+    """`targets` are the nodes' pages, "HOST:PORT" by node; `rest` are the alerters' settings that do not depend on
+    where things are. Users are mailed from so many wasted GPU-hours on.
+    """
+    with ExitStack() as stack:
+        sinks = stack.enter_context(Sinks())
+        postgres = stack.enter_context(PostgresServer())
+        database = postgres.url(postgres.create())
+        interval = f"{round(1000 * nodes.interval / nodes.time_scale)}ms"
+        prometheus = stack.enter_context(
+            PrometheusServer(directory / "prometheus", targets=targets.values(), interval=interval)
+        )
+        settings = {
+            "time_scale": nodes.time_scale,
+            "database": database,
+            "prometheus": {"url": prometheus.url, "scrape_interval": f"{nodes.interval:g}s"},
+            "notify": sinks.settings(owner_hours),
+            **rest,
+        }
+        alerters = []
+        for name in REPLICAS:
+            alerter = Alerter(name, directory, settings)
+            stack.callback(alerter.stop)
+            alerters.append(alerter.start())
+        yield Site(sinks, postgres, prometheus, database, alerters)
 
 
 def kinds(jobs: Sequence[Job]) -> list[dict[str, Any]]:
