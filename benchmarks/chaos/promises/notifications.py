@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -10,7 +10,8 @@ from ..record import Record, Taken
 from .quiet import during, slack
 from .violation import ASKED, Found, Violation
 
-_RECEIVERS = ("mail", "chat")
+_TO_OPERATORS = (("mail", "operators"), ("chat", "operators"))
+_TO_USERS = (("mail", "owner"),)
 _SINKS = {"mail": "mail", "chat": "slack"}
 _NEWS = ("opened", "resolved")
 _NOBODY = "no e-mail address of"
@@ -25,23 +26,25 @@ def _due(record: Record, at: float) -> bool:
 
 
 def every_change_is_planned(record: Record) -> Iterator[Found]:
-    """For each opening and each resolution there is a row of the outbox for the operators of each receiver."""
-    planned: defaultdict[tuple[int, str, str], int] = defaultdict(int)
-    for notice in record.notices:
-        if notice.audience == "operators":
-            planned[notice.incident, notice.receiver, notice.news] += 1
+    """For each opening and each resolution there is a row of the outbox for the operators of each receiver, and for
+    the job's user.
+    """
+    planned = Counter((one.incident, one.receiver, one.audience, one.news) for one in record.notices)
     happened: defaultdict[tuple[int, str], list[float]] = defaultdict(list)
     for event in record.events:
         if event.kind in _NEWS and record.incident[event.incident].kind != "report" and _due(record, event.at):
             happened[event.incident, event.kind].append(event.at)
-    for (incident, news), times in happened.items():
-        for receiver in _RECEIVERS:
-            found = planned[incident, receiver, news]
+    for (number, news), times in happened.items():
+        incident = record.incident[number]
+        users = _TO_USERS if incident.kind == "efficiency" and incident.user else ()
+        for receiver, audience in (*_TO_OPERATORS, *users):
+            found = planned[number, receiver, audience, news]
             yield ASKED
             if found < len(times):
-                subject = record.incident[incident].subject
-                text = f"incident {incident} {news} {len(times)} times, planned for {receiver} {found} times"
-                yield Violation("no notification is lost", subject, times[-1], text)
+                text = (
+                    f"incident {number} {news} {len(times)} times, planned for {audience} by {receiver} {found} times"
+                )
+                yield Violation("no notification is lost", incident.subject, times[-1], text)
 
 
 def every_notice_is_sent(record: Record) -> Iterator[Found]:

@@ -64,13 +64,13 @@ def clean() -> Record:
         1, IDLE, "efficiency", "idle", "resolved", 1030.0, OPENED, RESOLVED, "ended", "ada", nodes
     )
     notices, deliveries, taken = [], [], []
-    for number, (receiver, news, at) in enumerate(
-        (receiver, news, at)
-        for receiver in ("mail", "chat")
+    for number, (receiver, audience, news, at) in enumerate(
+        (receiver, audience, news, at)
+        for receiver, audience in (("mail", "operators"), ("chat", "operators"), ("mail", "owner"))
         for news, at in (("opened", OPENED), ("resolved", RESOLVED))
     ):
-        key = f"{receiver}-{news}"
-        notices.append(StoredNotice(number, 1, receiver, "operators", news, at, number, None))
+        key = f"{receiver}-{news}" if audience == "operators" else f"ada-{receiver}-{news}"
+        notices.append(StoredNotice(number, 1, receiver, audience, news, at, number, None))
         deliveries.append(StoredDelivery(number, key, receiver, at, 1, at + 1, None, "", key))
         taken.append(Taken("slack" if receiver == "chat" else receiver, key, at + 1, (), (1,), (), "idle"))
     return Record(

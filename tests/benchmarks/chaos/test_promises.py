@@ -98,6 +98,10 @@ def a_notice_is_missing(record: Record) -> Record:
     return replace(record, notices=record.notices[1:])
 
 
+def its_user_is_not_told(record: Record) -> Record:
+    return replace(record, notices=tuple(one for one in record.notices if one.audience != "owner"))
+
+
 def a_message_waits(record: Record) -> Record:
     return replace(record, deliveries=(replace(record.deliveries[0], sent_at=None), *record.deliveries[1:]))
 
@@ -217,6 +221,7 @@ def another_rule_for_a_while(record: Record) -> Record:
         (the_epoch_goes_back, "only the leader writes", "lease"),
         (both_lead, "one leads", "alerters"),
         (a_notice_is_missing, "no notification is lost", IDLE),
+        (its_user_is_not_told, "no notification is lost", IDLE),
         (a_message_waits, "no notification is lost", "mail-opened"),
         (a_message_never_came, "no notification is lost", "mail-opened"),
         (a_message_came_twice, "no message comes twice", "mail-opened"),
