@@ -16,12 +16,14 @@ import yaml
 from pydantic import ValidationError
 from yaml.composer import ComposerError
 from yaml.constructor import ConstructorError
+from yaml.scanner import ScannerError
 
 from dutycycle_alerter.errors import ConfigError
 from dutycycle_alerter.settings import Section, Settings
 
 MAX_BYTES = 256 * 1024
 _MAX_ERRORS = 20
+_MAX_NESTED = 20
 _MAX_KEY = 80
 
 
@@ -43,7 +45,9 @@ def load(path: Path) -> Settings:
         raise ConfigError(f"{place}: not YAML: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not YAML: {error}") from error
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except RecursionError as error:
+        raise ConfigError(f"{path}: not YAML: nested too deep: this is not a configuration") from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         # What PyYAML's constructors let through: dates such as 2020-13-45, tags on values that do not fit them.
         raise ConfigError(f"{path}: not YAML: a value does not fit its type ({type(error).__name__})") from error
     return parse({} if data is None else data, origin=str(path))
@@ -68,6 +72,13 @@ def parse(data: object, *, origin: str = "configuration") -> Settings:
 
 class _Loader(yaml.SafeLoader):
     """Refuses what makes a small file mean something huge (aliases) or other than what it shows (a key twice)."""
+
+    def fetch_flow_collection_start(self, TokenClass: Any) -> None:  # noqa: N803 - PyYAML's name
+        # At each bracket PyYAML's scanner looks at all that are open: 3 kB of them take a second.
+        if self.flow_level >= _MAX_NESTED:
+            problem = "nested too deep: this is not a configuration"
+            raise ScannerError(None, None, problem, self.get_mark())
+        super().fetch_flow_collection_start(TokenClass)
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):

@@ -69,8 +69,15 @@ def shown(key: object) -> str:
 def _parse(path: Path, text: str) -> object:
     import yaml  # noqa: PLC0415 - only where a file was given: it costs memory
 
+    class Loader(yaml.SafeLoader):
+        def fetch_flow_collection_start(self, TokenClass: Any) -> None:  # noqa: N803 - PyYAML's name
+            # At each bracket PyYAML's scanner looks at all that are open: 3 kB of them take a second.
+            if self.flow_level > _MOST_NESTED:
+                raise RecursionError
+            super().fetch_flow_collection_start(TokenClass)
+
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml.compose(text, Loader=Loader)
         if node is None:
             return None
         _check(path, node, 0)

@@ -1,5 +1,6 @@
 """Reading the configuration file: errors name the file, the key and the remedy, and no file can do harm."""
 
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -208,6 +209,18 @@ LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 def test_hostile_yaml_is_a_configuration_error(tmp_path: Path, content: str | bytes) -> None:
     message = refusal(file_of(tmp_path, content))
     assert len(message) < 1000
+
+
+@pytest.mark.parametrize("content", ["a: " + "[" * 100 + "]" * 100, "{a: " * 100, "- " * 2000])
+def test_what_is_nested_too_deep_is_told_as_that(tmp_path: Path, content: str) -> None:
+    assert "nested too deep" in refusal(file_of(tmp_path, content))
+
+
+def test_brackets_that_nest_are_refused_before_the_time_that_they_would_take(tmp_path: Path) -> None:
+    path = file_of(tmp_path, "[" * 3000)
+    began = time.process_time()
+    assert "nested too deep" in refusal(path)
+    assert time.process_time() - began < 0.2
 
 
 def test_a_huge_file_is_refused_unread(tmp_path: Path) -> None:
