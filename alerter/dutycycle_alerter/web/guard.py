@@ -21,7 +21,7 @@ API = "/api/"
 OWN_PATHS = frozenset({"/expectations", "/gpus", "/login", "/logout", "/metrics", "/users"})
 """Whole paths of pages, which a site's public path may be as well."""
 
-_HOST = re.compile(r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[^\[\]:/@\s]+))(?::[0-9]{1,5})?")
+_HOST = re.compile(r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(?::[0-9]{1,5})?")
 
 _HEADERS = {
     "Content-Security-Policy": (

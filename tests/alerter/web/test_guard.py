@@ -145,6 +145,9 @@ def test_large_and_endless_bodies_are_refused(serve: Serve) -> None:
         ("a b", ""),
         ("user@a.example", ""),
         ("a.example:80:80", ""),
+        ("<b>a.example</b>", ""),
+        ("a\u0131.example", ""),
+        ("xn--bcher-kva.example", "xn--bcher-kva.example"),
     ],
 )
 def test_host_name(host: str, name: str) -> None:
