@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import find
 from hypothesis import strategies as st
 
 from tests.fuzz.hostile import SCRIPTS, documents, jsons, mutated, packed, values
-from tests.fuzz.running import _run, watched
+from tests.fuzz.running import HANG, _run, watched
 
 SOUND = b'{"a": [1, 2], "b": "x"}'
 
@@ -42,7 +43,38 @@ def test_a_hang_is_cut_off_whatever_the_parser_catches() -> None:
                 continue
 
     with pytest.raises(AssertionError, match=r"no answer within 0\.05 s"):
-        watched(check, hang=0.05)(b"")
+        watched(check, seconds_at_once=0.05 / HANG)(b"")
+
+
+def test_time_out_of_proportion_to_the_input_is_found() -> None:
+    def check(content: bytes) -> None:
+        began = time.process_time()
+        while time.process_time() - began < 0.02 * len(content) ** 2:
+            pass
+
+    run = watched(check, seconds_per_byte=0.03, seconds_at_once=0.03)
+    run(b"a")
+    with pytest.raises(AssertionError, match="of processor time, where the input explains 0"):
+        run(b"abcd")
+
+
+def test_time_and_memory_that_are_spent_once_are_not_the_inputs() -> None:
+    once = [bytearray]
+
+    def check(content: bytes) -> None:
+        began = time.process_time()
+        while once and time.process_time() - began < 0.1:
+            pass
+        for spend in once:
+            spend(2 << 20)
+        once.clear()
+
+    watched(check, at_once=1 << 20, seconds_at_once=0.05)(b"")
+    assert not once
+
+
+def test_waiting_is_no_processor_time() -> None:
+    watched(lambda content: time.sleep(0.2), seconds_at_once=0.1)(b"")
 
 
 def test_memory_out_of_proportion_to_the_input_is_found() -> None:
