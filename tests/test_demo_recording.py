@@ -14,7 +14,8 @@ from dutycycle_exporter.replay.recording import read
 
 EXPECTED = {
     "slurm/48205": ("partially_idle", ["over-request"]),
-    "slurm/48210": ("idle", ["idle notebook"]),
+    # A recording does not say that a job is interactive.
+    "slurm/48210": ("idle", ["hang", "idle notebook"]),
     "slurm/48211": ("idle", ["no process"]),
     "slurm/48214": ("uneven", ["communication or straggler"]),
     "slurm/48216": ("stalled", ["data loading"]),

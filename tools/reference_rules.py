@@ -10,11 +10,19 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from inspect import getdoc
+from types import ModuleType
 
 from dutycycle_alerter.incidents.model import Cause
 from dutycycle_alerter.incidents.reasons import REASONS
 from dutycycle_alerter.model import JobKind
-from dutycycle_alerter.rules import causes, device_diagnosis, report_causes
+from dutycycle_alerter.rules import (
+    causes,
+    device_diagnosis,
+    idle_causes,
+    report_causes,
+    straggling,
+    underused_causes,
+)
 from dutycycle_alerter.rules.advice import ADVICE, SIGNS
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.settings import Judging, Rules
@@ -33,13 +41,17 @@ KINDS: dict[str, tuple[JobKind, ...]] = {
 }
 """Which kinds of jobs each rule on jobs judges."""
 
-DIAGNOSES: dict[str, Iterable[Callable[..., object]]] = {
+DIAGNOSES: dict[str, Iterable[Callable[..., object] | ModuleType]] = {
     **{rule: (why,) for rule, why in (causes.BY_RULE | report_causes.BY_RULE).items()},
+    "idle": (idle_causes,),
+    "stalled": (causes._of_a_stall, straggling),  # noqa: SLF001
+    "uneven": (causes._uneven, straggling),  # noqa: SLF001
+    "underused": (underused_causes, straggling, idle_causes),
     "gpu_fault": (device_diagnosis._fault, device_diagnosis.diagnose_node),  # noqa: SLF001 - read, not called
     "leaked_memory": (device_diagnosis._leaked,),  # noqa: SLF001
     "throttled": (device_diagnosis._throttled,),  # noqa: SLF001
 }
-"""The functions that name a rule's causes."""
+"""The functions, or modules of them, that name a rule's causes."""
 
 
 @dataclass(frozen=True)

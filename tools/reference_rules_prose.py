@@ -9,7 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dutycycle_alerter.incidents.model import Cause
-from dutycycle_alerter.rules.causes import MEMORY_BOUND_DRAM, MEMORY_BOUND_TENSOR, PAUSE_SHARE, WORKING_CORES
+from dutycycle_alerter.rules.causes import MEMORY_BOUND_DRAM, MEMORY_BOUND_TENSOR
+from dutycycle_alerter.rules.idle_causes import PAUSES_OF_PEOPLE, POLLING_CORES, WORKING_CORES
+from dutycycle_alerter.rules.stalled import BEGUN
+from dutycycle_alerter.rules.underused_causes import PAUSE_SHARE
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.settings import Judging
 from dutycycle_exporter.contract import GAP_LENGTHS
@@ -68,7 +71,9 @@ def _jobs(judging: Judging) -> dict[str, Text]:
             fires=f"""{_pct(stalled.at_least)} <= U < {_pct(stalled.below)}, and one of: idle gaps of up to
                 {_longest_short_gap()} s for >= {_pct(stalled.gap_share)} of the measured time; CPU >=
                 {_pct(stalled.cpu_of_limit)} of the job's limit, on the node where it is highest; some task waiting for
-                I/O or a CPU for >= {_pct(stalled.pressure)} of the time (PSI)""",
+                I/O or a CPU for >= {_pct(stalled.pressure)} of the time (PSI); not where U before the window, as far
+                back as {_time(max(idle.critical_window, stalled.window))} ago, is known to be under {_pct(BEGUN)} of
+                that in it: such a job was loading until then""",
             window=_time(stalled.window),
             severity="warning",
             clears=f"""U > {_pct(stalled.clear_above)}; or gaps < {_pct(stalled.clear_gap_share)}, CPU <
@@ -173,21 +178,28 @@ def alone(judging: Judging) -> Mapping[Cause, str]:
     """Where each cause is named without another beside it."""
     rules = judging.rules
     return {
-        Cause.NO_PROCESS: "no process held the GPUs of an idle job",
-        Cause.IDLE_NOTEBOOK: f"a process holds the GPUs of an idle job, which uses under {WORKING_CORES:g} CPU cores",
-        Cause.CPU_ONLY: f"a process holds the GPUs of an idle job, which uses {WORKING_CORES:g} CPU cores or more",
+        Cause.NO_PROCESS: f"""no process held the GPUs of an idle job, or of an underused one that did nothing over its
+            last {_time(rules.idle.clear_window)}""",
+        Cause.IDLE_NOTEBOOK: f"""a process holds the GPUs of an idle job, which uses under {WORKING_CORES:g} CPU
+            cores; of a batch job only where these have not worked since it began, and a process holds one of them""",
+        Cause.CPU_ONLY: f"""a process holds the GPUs of an idle job, which uses {WORKING_CORES:g} CPU cores or more; of
+            a batch job that had worked, more than {POLLING_CORES:g} for each process, as one that polls keeps one""",
         Cause.DATA_LOADING: f"""a stalled job waits for I/O for {_pct(rules.stalled.pressure)} of the time or more; or
             its CPU is at {_pct(rules.stalled.cpu_of_limit)} of its limit or more and idle gaps of up to
             {_longest_short_gap()} s take {_pct(rules.stalled.gap_share)} of the time or more""",
         Cause.SMALL_WORK: f"""multiprocessors hardly work ({_pct(rules.hung.active_below)} of the busy time or less), or
             little on a single GPU or over quiet links; an underused job has idle gaps for under
-            {_pct(rules.stalled.clear_gap_share)} of the time; GPU memory was full and its bandwidth not the limit""",
+            {_pct(rules.stalled.clear_gap_share)} of the time, or works in what reads as one idle gap; GPU memory was
+            full and its bandwidth not the limit""",
         Cause.MEMORY_BOUND: f"""memory bandwidth is at {_pct(MEMORY_BOUND_DRAM)} of the busy time or more and tensor
             cores at {_pct(MEMORY_BOUND_TENSOR)} or less""",
-        Cause.COMMUNICATION: "GPUs or nodes of an uneven job differ, and no clock was held down",
+        Cause.COMMUNICATION: """GPUs or nodes of an uneven job differ, and no clock was held down; so do those of a
+            stalled job, of which the busiest has hardly any gaps and draws as much for its work as the slowest""",
         Cause.CHECKPOINT: f"""pauses of {_longest_short_gap()} s to 10 min take {_pct(PAUSE_SHARE)} of the time or more,
             and without them the job would not be underused""",
-        Cause.HANG: "counters confirm a hang on several GPUs, and multiprocessors are not at the floor as well",
+        Cause.HANG: f"""counters confirm a hang on several GPUs, and multiprocessors are not at the floor as well; an
+            idle batch job, of which processes hold the GPUs and use under {WORKING_CORES:g} CPU cores, worked before
+            with pauses of {_longest_short_gap()} s to 10 min for under {_pct(PAUSES_OF_PEOPLE)} of that time""",
         Cause.THROTTLING: """the GPUs whose clocks were held down are exactly those that lag, or all the others; and of
             the rule `throttled`""",
         Cause.OVER_REQUEST: "no process used the idle ones of several GPUs; or more was asked for than used",

@@ -14,7 +14,10 @@ ADVICE: dict[Cause, tuple[str, ...]] = {
         "Chain steps with job dependencies (sbatch --dependency=afterok:ID) instead of holding GPUs between them.",
     ),
     Cause.IDLE_NOTEBOOK: (
-        "Save your work and shut the kernel down: an open notebook holds its GPUs until its kernel stops.",
+        (
+            "Save your work and end the process: an open notebook holds its GPUs until its kernel stops, "
+            "a batch job until what its script started has ended."
+        ),
         "For exploration ask for a MIG slice or a smaller GPU with a time limit; keep whole GPUs for batch runs.",
         "Let the server cull idle kernels (Jupyter: MappingKernelManager.cull_idle_timeout).",
     ),
@@ -74,6 +77,10 @@ ADVICE: dict[Cause, tuple[str, ...]] = {
     Cause.HANG: (
         "Dump the stacks of every rank before you cancel; the rank that differs from the others is the one to look at.",
         "Set a collective time-out (init_process_group timeout=) so that a hang ends the job.",
+        (
+            "For the next time let NCCL's flight recorder keep what each rank was in: "
+            "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1 (PyTorch 2.5 and later)."
+        ),
         "Cancel it once the stacks are saved: it does not recover, and it holds its GPUs until its time limit.",
     ),
     Cause.THROTTLING: ("The hardware slows the GPU down; nothing in the job causes it. Tell the operators.",),
@@ -90,7 +97,10 @@ ADVICE: dict[Cause, tuple[str, ...]] = {
 
 SIGNS: dict[Cause, str] = {
     Cause.NO_PROCESS: "no process: nvidia-smi inside the job lists none",
-    Cause.IDLE_NOTEBOOK: "idle notebook: the process waits for input and uses no CPU",
+    Cause.IDLE_NOTEBOOK: (
+        "idle notebook or process holding memory: its stack waits for input or for requests, "
+        "or the log says that its work is done"
+    ),
     Cause.CPU_ONLY: "CPU-only code: the process uses CPU all the time",
     Cause.DATA_LOADING: "data loading: with one cached batch fed again and again, utilization rises",
     Cause.COMMUNICATION: "communication or straggler: alone on one GPU, utilization rises",
@@ -98,7 +108,10 @@ SIGNS: dict[Cause, str] = {
     Cause.CHECKPOINT: "checkpoint or evaluation: the pauses come at a fixed period, and the log names them",
     Cause.OVER_REQUEST: "over-request: the idle GPUs have no process, or one that never launches a kernel",
     Cause.MEMORY_BOUND: "memory-bound: in a kernel profile memory throughput is high and tensor cores wait for it",
-    Cause.HANG: "hang: the log stands still, and the stack of one rank differs from all others",
+    Cause.HANG: (
+        "hang: the log stands still in the middle of its work, two stack dumps a minute apart are the same, "
+        "and the stack of one rank differs from all others"
+    ),
     Cause.THROTTLING: "throttling: nvidia-smi -q -d PERFORMANCE names heat or a brake as the reason for its clocks",
     Cause.FAULT: "fault: the kernel log of the node has an XID for the GPU",
 }

@@ -12,25 +12,22 @@ from collections.abc import Callable
 from dutycycle_alerter.figures import percent
 from dutycycle_alerter.incidents.model import Cause
 from dutycycle_alerter.model import WindowEvidence
-from dutycycle_alerter.rules import sentences
-from dutycycle_alerter.rules.case import Case, gap_share, pause_share, utilizations
+from dutycycle_alerter.rules import sentences, straggling
+from dutycycle_alerter.rules.case import Case, gap_share, utilizations
 from dutycycle_alerter.rules.hung import confirms
-from dutycycle_alerter.rules.units import activity_while_busy, link_rate, memory_ratio, thermal_share
-from dutycycle_alerter.rules.verdict import Verdict
+from dutycycle_alerter.rules.idle_causes import why_idle
+from dutycycle_alerter.rules.straggling import apart, throttled_gpus, why_apart
+from dutycycle_alerter.rules.underused_causes import why_underused
+from dutycycle_alerter.rules.units import activity_while_busy, link_rate
+from dutycycle_alerter.rules.verdict import Reasons, Verdict
 
-# A process that keeps at least half a core busy computes; less is a kernel or shell that waits for a person.
-WORKING_CORES = 0.5
-# Pauses that take at least a tenth of the time are worth naming: 60 s in 10 min.
-PAUSE_SHARE = 0.10
 # The memory bus is the limit from 60 % of the busy time on, where tensor cores work for a tenth of it at most.
 MEMORY_BOUND_DRAM, MEMORY_BOUND_TENSOR = 0.60, 0.10
-
-Reasons = tuple[tuple[Cause, ...], list[str]]
 
 
 def _hung(case: Case, verdict: Verdict, window: WindowEvidence, span: str) -> Reasons:
     settings = case.settings.rules.hung
-    evidence = sentences.all_spin(window, verdict, settings, span)
+    evidence = sentences.all_spin(window, verdict, settings, span) + sentences.without_process(case.job, window)
     confirmed, several = confirms(dict(verdict.figures), settings), len(window.gpus) > 1
     moving = Cause.COMMUNICATION if several else Cause.SMALL_WORK
     if confirmed:
@@ -47,19 +44,7 @@ def _hung(case: Case, verdict: Verdict, window: WindowEvidence, span: str) -> Re
 
 
 def _idle(case: Case, _verdict: Verdict, window: WindowEvidence, span: str) -> Reasons:
-    evidence = [f"{sentences.all_gpus(case.job)} at {sentences.at_most(utilizations(window))} over {span}"]
-    processes = sentences.total(window.gpus, "processes")
-    if processes == 0:
-        return (Cause.NO_PROCESS,), [*evidence, "no process held a GPU of the job in that time"]
-    if processes is None:
-        evidence.append("it is not known whether a process holds the GPUs")
-        return (Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY), evidence
-    evidence.append(sentences.held(window, processes))
-    cores = window.host.cpu_cores
-    if cores is None:
-        return (Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY), [*evidence, "the CPU use of the job is not measured"]
-    evidence.append(f"the job kept {cores:.1f} CPU cores busy")
-    return ((Cause.CPU_ONLY,) if cores >= WORKING_CORES else (Cause.IDLE_NOTEBOOK,)), evidence
+    return why_idle(case, window, span)
 
 
 def _partially_idle(case: Case, verdict: Verdict, window: WindowEvidence, span: str) -> Reasons:
@@ -94,9 +79,21 @@ def _stalled(case: Case, verdict: Verdict, window: WindowEvidence, span: str) ->
     pressure, cpu = window.host.io_pressure, window.host.cpu_of_limit
     starved_by_io = pressure is not None and pressure >= bounds.pressure
     starved_by_cpu = cpu is not None and cpu >= bounds.cpu_of_limit and gaps is not None and gaps >= bounds.gap_share
-    if starved_by_io or starved_by_cpu:
-        return (Cause.DATA_LOADING,), evidence
-    return (Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.SMALL_WORK), evidence
+    found, more = _of_a_stall(case, window, starved=starved_by_io or starved_by_cpu)
+    return found, [*evidence, *more]
+
+
+def _of_a_stall(case: Case, window: WindowEvidence, *, starved: bool) -> Reasons:
+    """By what shows that loaders cannot keep up, and by whether ranks are apart."""
+    ranks = apart(case, window)
+    if ranks is None or ranks.busiest < case.settings.rules.uneven.busiest_at_least:
+        return ((Cause.DATA_LOADING,) if starved else (Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.SMALL_WORK)), []
+    waits, evidence = why_apart(case, window, ranks.behind), straggling.said(case, window, ranks)
+    if ranks.at_work:
+        # What reads ahead uses CPUs and waits for storage also while its GPU has enough to do.
+        return ((Cause.DATA_LOADING, *waits) if starved else waits), evidence
+    # The busiest waits as well, and not for the others.
+    return ((Cause.DATA_LOADING,) if starved else (*waits, Cause.DATA_LOADING)), evidence
 
 
 def _uneven(case: Case, verdict: Verdict, window: WindowEvidence, span: str) -> Reasons:
@@ -107,14 +104,25 @@ def _uneven(case: Case, verdict: Verdict, window: WindowEvidence, span: str) -> 
         *sentences.waiting(window, case.settings.rules.hung),
         *sentences.host(window.host),
     ]
-    slowed = throttled_gpus(case, window)
-    if not slowed:
-        return (Cause.COMMUNICATION,), evidence
     lagging = set(verdict.gpus)
-    behind = {place for place, gpu in enumerate(case.job.gpus) if gpu in lagging}
-    # A throttled GPU either lags itself, or is busy for longer while the others wait: both draw the same line.
-    apart = slowed in (behind, set(range(len(window.gpus))) - behind)
-    return ((Cause.THROTTLING,) if apart else (Cause.THROTTLING, Cause.COMMUNICATION)), evidence
+    behind = frozenset(place for place, gpu in enumerate(case.job.gpus) if gpu in lagging)
+    found = why_apart(case, window, behind)
+    if found == (Cause.COMMUNICATION,) and _alike_but_for_long_idling(case, window):
+        evidence.append(
+            "the GPUs behind did nothing for over 10 min in one piece, and worked as much as others beside it"
+        )
+        return (Cause.OVER_REQUEST, Cause.COMMUNICATION), evidence
+    return found, evidence
+
+
+def _alike_but_for_long_idling(case: Case, window: WindowEvidence) -> bool:
+    """Whether the GPUs are apart only because some did nothing for a part of the window."""
+    values = []
+    for usage in window.gpus:
+        if usage.gap_ge600 is None or usage.gap_ge600 >= usage.observed:
+            return False
+        values.append(min(1.0, usage.busy / (usage.observed - usage.gap_ge600)))
+    return 1 - min(values) / max(values) < case.settings.rules.uneven.clear_spread
 
 
 def _low_sm_activity(case: Case, verdict: Verdict, window: WindowEvidence, span: str) -> Reasons:
@@ -141,40 +149,7 @@ def _low_sm_activity(case: Case, verdict: Verdict, window: WindowEvidence, span:
 
 
 def _underused(case: Case, verdict: Verdict, window: WindowEvidence, span: str) -> Reasons:
-    mean, bound = verdict.figures["utilization"], case.settings.rules.underused.below
-    evidence = [f"mean utilization {percent(mean)} over {span}"]
-    gaps, pauses = gap_share(window), pause_share(window)
-    memory = memory_ratio(window.gpus)
-    if memory is not None:
-        evidence.append(f"at most {percent(memory)} of GPU memory in use")
-    evidence += sentences.host(window.host)
-    if gaps is None or pauses is None:
-        return (Cause.SMALL_WORK, Cause.DATA_LOADING), [*evidence, "the lengths of its idle gaps are not measured"]
-    evidence.append(
-        f"{percent(gaps)} of the time in idle gaps of up to 30 s, {percent(pauses)} in pauses of up to 10 min"
-    )
-    if pauses >= PAUSE_SHARE:
-        evidence.append(f"utilization without the pauses: about {sentences.fed(mean, pauses)}")
-        # The pauses are the cause where the job would not be underused without them, and part of it where it would.
-        explained = mean >= bound * (1 - pauses)
-        return ((Cause.CHECKPOINT,) if explained else (Cause.SMALL_WORK, Cause.CHECKPOINT)), evidence
-    long_idle = sentences.share_of_long_gaps(window)
-    if long_idle >= PAUSE_SHARE:
-        evidence.append(f"{percent(long_idle)} of the time in one piece of idling of over 10 min")
-        explained = mean >= bound * (1 - long_idle)
-        phases = (Cause.OVER_REQUEST, Cause.CHECKPOINT)
-        return (phases if explained else (Cause.SMALL_WORK, *phases)), evidence
-    if gaps < case.settings.rules.stalled.clear_gap_share:
-        return (Cause.SMALL_WORK,), [*evidence, "kernels run all the time, but each is short"]
-    evidence.append(f"utilization without the short gaps: about {sentences.fed(mean, gaps)}")
-    return (Cause.SMALL_WORK, Cause.DATA_LOADING), evidence
-
-
-def throttled_gpus(case: Case, window: WindowEvidence) -> set[int]:
-    """Which of the GPUs heat or the power brake held down for as much of the time as the rule `throttled` asks for."""
-    bound = case.settings.rules.throttled.thermal
-    shares = [thermal_share(usage) for usage in window.gpus]
-    return {place for place, share in enumerate(shares) if share is not None and share >= bound}
+    return why_underused(case, verdict, window, span)
 
 
 BY_RULE: dict[str, Callable[[Case, Verdict, WindowEvidence, str], Reasons]] = {

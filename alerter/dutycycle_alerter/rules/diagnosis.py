@@ -10,6 +10,7 @@ from dutycycle_alerter.rules import causes, report_causes, sentences
 from dutycycle_alerter.rules.advice import ADVICE, tell_apart
 from dutycycle_alerter.rules.case import Case
 from dutycycle_alerter.rules.commands import confirm
+from dutycycle_alerter.rules.straggling import throttled_gpus
 from dutycycle_alerter.rules.tailored import Facts, held_for_nothing, left_undone, tailored
 from dutycycle_alerter.rules.units import thermal_share
 from dutycycle_alerter.rules.verdict import Judgement, Verdict
@@ -35,7 +36,7 @@ def diagnose(judgement: Judgement, rule: str, settings: Judging, *, time_scale: 
     steps = [*tailored(found, facts)]
     if rule != "overallocated":  # it is about CPUs, memory and time as well: its own figures say all of it
         steps += [step for cause in found for step in ADVICE[cause]]
-    slowed = () if rule in _REGARDLESS_OF_CLOCKS else causes.throttled_gpus(case, window)
+    slowed = () if rule in _REGARDLESS_OF_CLOCKS else throttled_gpus(case, window)
     if slowed:
         # Beside any cause: it contributes, and the owner cannot change it.
         shares = [share for place in slowed if (share := thermal_share(window.gpus[place])) is not None]

@@ -8,9 +8,9 @@ from dutycycle_alerter.figures import gibibytes, percent
 from dutycycle_alerter.incidents.model import Cause
 from dutycycle_alerter.model import WindowEvidence
 from dutycycle_alerter.rules.case import Case
-from dutycycle_alerter.rules.causes import MEMORY_BOUND_DRAM, MEMORY_BOUND_TENSOR, Reasons
+from dutycycle_alerter.rules.causes import MEMORY_BOUND_DRAM, MEMORY_BOUND_TENSOR
 from dutycycle_alerter.rules.units import activity_while_busy
-from dutycycle_alerter.rules.verdict import Verdict
+from dutycycle_alerter.rules.verdict import Reasons, Verdict
 
 
 def _memory_underused(_case: Case, verdict: Verdict, _window: WindowEvidence, span: str) -> Reasons:

@@ -90,6 +90,15 @@ def held(window: WindowEvidence, processes: float) -> str:
     return f"{processes:.0f} {plural} the GPUs{holding}"
 
 
+def without_process(job: Job, window: WindowEvidence) -> list[str]:
+    """Which GPUs no process holds while one holds others: a rank may have ended there."""
+    known = [(gpu.label, usage.processes) for gpu, usage in zip(job.gpus, window.gpus, strict=True)]
+    empty = [label for label, processes in known if processes == 0]
+    if not empty or not any(processes for _, processes in known):
+        return []
+    return [f"no process holds {_some(empty)}: the others wait for ever for a rank that ended there"]
+
+
 def total(usages: Sequence[Usage], name: str) -> float | None:
     """Sum of a gauge over GPUs; None where any GPU does not know it."""
     values = [getattr(usage, name) for usage in usages]
@@ -135,5 +144,8 @@ def each_gpu(job: Job, utilizations: Sequence[float]) -> str:
 
 def labels(verdict: Verdict) -> str:
     """The GPUs concerned by name, eight at most."""
-    names = [gpu.label for gpu in verdict.gpus]
+    return _some([gpu.label for gpu in verdict.gpus])
+
+
+def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from dutycycle_alerter.incidents.expectations import Expectation
-from dutycycle_alerter.incidents.model import Severity
+from dutycycle_alerter.incidents.model import Cause, Severity
 from dutycycle_alerter.model import Gpu, JobEvidence
 from dutycycle_alerter.settings.policies import Attention
+
+Reasons = tuple[tuple[Cause, ...], list[str]]
+"""The causes that the evidence leaves, the likeliest first, and the sentences with the figures that picked them."""
 
 
 class Outcome(StrEnum):

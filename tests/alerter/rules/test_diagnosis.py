@@ -7,7 +7,7 @@ import pytest
 
 from dutycycle_alerter.incidents.model import Cause, Diagnosis
 from dutycycle_alerter.incidents.reasons import REASONS, Reason, reasons
-from dutycycle_alerter.model import HostUsage, JobEvidence, WindowEvidence
+from dutycycle_alerter.model import HostUsage, JobEvidence, JobKind, WindowEvidence
 from dutycycle_alerter.rules import Outcome, judge, sentences
 from dutycycle_alerter.rules.advice import ADVICE, tell_apart
 from dutycycle_alerter.rules.commands import confirm
@@ -29,6 +29,15 @@ def diagnosis(rule: str, item: JobEvidence, time_scale: float = 1.0) -> Diagnosi
     return diagnose(judgement, rule, SETTINGS, time_scale=time_scale)
 
 
+def gaps_but(unknown: str) -> dict[str, object]:
+    return {name: share for name, share in NO_GAPS.items() if name != unknown}
+
+
+def notebook(fields: dict[str, object], host: HostUsage) -> JobEvidence:
+    """One that nobody uses."""
+    return evidence([0.0], gpu_fields=fields, host=host, kind=JobKind.INTERACTIVE)
+
+
 CASES: list[tuple[str, JobEvidence, list[Cause]]] = [
     ("hung", evidence([1.0, 1.0], gpu_fields=SPINS | QUIET), [Cause.HANG]),
     # A collective has peers; a tiny model on one GPU may live in its cache.
@@ -45,10 +54,12 @@ CASES: list[tuple[str, JobEvidence, list[Cause]]] = [
     ("hung", evidence([1.0, 1.0], gpu_fields=SPINS | HOT), [Cause.THROTTLING, Cause.HANG]),
     ("hung", evidence([1.0, 1.0], gpu_fields=SPINS | HOT | QUIET), [Cause.HANG]),
     ("idle", evidence([0.0], gpu_fields={"processes": 0.0}), [Cause.NO_PROCESS]),
-    ("idle", evidence([0.0], gpu_fields=HELD, host=HostUsage(cpu_cores=0.02)), [Cause.IDLE_NOTEBOOK]),
-    ("idle", evidence([0.0], gpu_fields=HELD, host=HostUsage(cpu_cores=0.5)), [Cause.CPU_ONLY]),
-    ("idle", evidence([0.0], gpu_fields=HELD), [Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY]),
-    ("idle", evidence([0.0]), [Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY]),
+    # What a batch job did before, and so whether it hangs, is in test_idle_causes.
+    ("idle", notebook(HELD, HostUsage(cpu_cores=0.02)), [Cause.IDLE_NOTEBOOK]),
+    ("idle", notebook(HELD, HostUsage(cpu_cores=0.49)), [Cause.IDLE_NOTEBOOK]),
+    ("idle", notebook(HELD, HostUsage(cpu_cores=0.5)), [Cause.CPU_ONLY]),
+    ("idle", notebook(HELD, HostUsage()), [Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY]),
+    ("idle", notebook({}, HostUsage()), [Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY]),
     ("partially_idle", evidence([0.9, 0.0], gpu_fields={"processes": 0.0}), [Cause.OVER_REQUEST]),
     ("partially_idle", evidence([0.9, 0.0], gpu_fields=HELD), [Cause.OVER_REQUEST, Cause.COMMUNICATION]),
     ("partially_idle", evidence([0.9, 0.0]), [Cause.OVER_REQUEST, Cause.COMMUNICATION]),
@@ -112,6 +123,22 @@ CASES: list[tuple[str, JobEvidence, list[Cause]]] = [
         [Cause.OVER_REQUEST, Cause.CHECKPOINT],
     ),
     ("underused", evidence([0.12]), [Cause.SMALL_WORK, Cause.DATA_LOADING]),
+    # Samples of up to 5 %, whole percents, read as idle: all of the time is one gap, and its GPU works in it.
+    ("underused", evidence([0.0549], gpu_fields=NO_GAPS | {"gap_ge600_share": 1.0}), [Cause.SMALL_WORK]),
+    ("underused", evidence([0.0251], gpu_fields=NO_GAPS | {"gap_ge600_share": 0.98}), [Cause.SMALL_WORK]),
+    # The rest of the time has room for all that was worked, or nobody knows how long the gaps are.
+    (
+        "underused",
+        evidence([0.0249], gpu_fields=NO_GAPS | {"gap_ge600_share": 0.98}),
+        [Cause.OVER_REQUEST, Cause.CHECKPOINT],
+    ),
+    # More than what such samples can hold: the gaps began before the window, and are counted whole.
+    (
+        "underused",
+        evidence([0.24], gpu_fields=NO_GAPS | {"gap_ge600_share": 0.8}),
+        [Cause.OVER_REQUEST, Cause.CHECKPOINT],
+    ),
+    ("underused", evidence([0.03], gpu_fields=gaps_but("gap_ge600_share")), [Cause.SMALL_WORK]),
 ]
 
 
@@ -201,6 +228,29 @@ def test_a_hang_is_told_with_its_watts_and_counters() -> None:
     assert "drawing at most 75 W, where idle is 70 W and the limit 670 W" in said
     assert "tensor cores at most 0 % active" in said
     assert "the links of a GPU carried under 1 MB/s" in said
+
+
+@pytest.mark.parametrize(
+    ("processes", "said"),
+    [
+        ([1.0, 0.0], ["no process holds node0:1: the others wait for ever for a rank that ended there"]),
+        ([1.0, 1.0], []),
+        # Unknown is not none.
+        ([1.0, None], []),
+        ([None, 0.0], []),
+        ([0.0, 0.0], []),
+    ],
+)
+def test_a_rank_that_ended_is_told_with_those_that_spin(processes: list[float | None], said: list[str]) -> None:
+    item = evidence([1.0, 0.0], gpu_fields=SPINS | QUIET)
+
+    def window(length: float) -> WindowEvidence:
+        found = item.window(length)
+        gpus = (replace(usage, processes=count) for usage, count in zip(found.gpus, processes, strict=True))
+        return replace(found, gpus=tuple(gpus))
+
+    found = diagnosis("hung", replace(item, window=window))
+    assert [line for line in found.evidence if "no process holds" in line] == said
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from benchmarks.box.distributions import Choices, Uniform, parse
 from benchmarks.box.mechanisms import registry
 from benchmarks.box.parameters import DEFAULT, HELD_OUT, ParametersError, load
-from dutycycle_alerter.rules.causes import MEMORY_BOUND_DRAM, MEMORY_BOUND_TENSOR, PAUSE_SHARE, WORKING_CORES
+from dutycycle_alerter.rules.causes import MEMORY_BOUND_DRAM, MEMORY_BOUND_TENSOR
+from dutycycle_alerter.rules.idle_causes import WORKING_CORES
+from dutycycle_alerter.rules.underused_causes import PAUSE_SHARE
 from dutycycle_alerter.settings.job_rules import Hung
 
 

@@ -1,0 +1,141 @@
+"""Ranks that are apart: what a stalled or underused job waits for is then told by which of them work."""
+
+from dataclasses import replace
+
+import pytest
+
+from dutycycle_alerter.incidents.model import Cause
+from dutycycle_alerter.model import HostUsage, JobEvidence, WindowEvidence
+from tests.alerter.cases import NO_HOST, evidence, usage
+from tests.alerter.rules.spinning import at_power
+from tests.alerter.rules.test_diagnosis import diagnosis
+from tests.alerter.rules.verdicts import NO_GAPS, gaps
+
+STRAGGLER, LOADING, SMALL, HOT = Cause.COMMUNICATION, Cause.DATA_LOADING, Cause.SMALL_WORK, Cause.THROTTLING
+THREE = [LOADING, STRAGGLER, SMALL]
+STARVED = HostUsage(io_pressure=0.2)
+Fields = dict[str, object]
+
+FED, WAITS, UNMEASURED = NO_GAPS, gaps(0.5), {"gap_30to600_share": 0.0}
+
+
+def ranks(utilizations: list[float], parts: list[Fields], host: HostUsage = NO_HOST, **fields: object) -> JobEvidence:
+    """Each GPU with fields of its own, as `cases.usage` takes them; None is not measured."""
+
+    def window(length: float) -> WindowEvidence:
+        found = [
+            usage(value, length, **{name: given for name, given in part.items() if given is not None})  # type: ignore[arg-type]
+            for value, part in zip(utilizations, parts, strict=True)
+        ]
+        return WindowEvidence(length, tuple(found), host)
+
+    return replace(evidence(utilizations, **fields), window=window)  # type: ignore[arg-type]
+
+
+def powered(fields: Fields, utilization: float, while_busy: float) -> Fields:
+    """With kernels that draw so much of the way from idle power to the limit."""
+    return fields | at_power(70 + 600 * while_busy * utilization)
+
+
+def case(
+    utilizations: list[float] = [0.8, 0.4],  # noqa: B006 - not changed
+    busiest: Fields = FED,
+    *,
+    draws: tuple[float, ...] = (0.6, 0.6),
+    host: HostUsage = NO_HOST,
+    hot: tuple[int, ...] = (),
+    **fields: object,
+) -> JobEvidence:
+    """The first GPU as `busiest`, the others with gaps of half of the time; of those in `hot` clocks are held down."""
+    parts = []
+    for place, utilization in enumerate(utilizations):
+        found = dict(busiest if place == 0 else WAITS)
+        if draws:
+            found = powered(found, utilization, draws[min(place, len(draws) - 1)])
+        parts.append(found | {"throttle_thermal_share": 0.05 if place in hot else 0.0})
+    return ranks(utilizations, parts, host, **fields)
+
+
+STALLED = [
+    ("the busiest is at work, and the others wait for it", case(), [STRAGGLER]),
+    ("as alike as uneven asks for", case([0.8, 0.4801]), THREE),
+    ("just apart", case([0.8, 0.48]), [STRAGGLER]),
+    ("all wait, some more", case(busiest=gaps(0.12)), [STRAGGLER, LOADING]),
+    ("hardly waits", case(busiest=gaps(0.1199)), [STRAGGLER]),
+    ("nobody knows whether it waits", case(busiest=UNMEASURED), [STRAGGLER, LOADING]),
+    # It spins while the other one waits for its own data.
+    ("the busiest draws less", case(draws=(0.47, 0.6)), [STRAGGLER, LOADING]),
+    ("hardly less", case(draws=(0.49, 0.6)), [STRAGGLER]),
+    ("nobody knows what it draws", case(draws=()), [STRAGGLER, LOADING]),
+    ("loaders cannot keep up, and ranks are apart", case(busiest=gaps(0.3), host=STARVED), [LOADING]),
+    ("what is read ahead waits for storage, too", case(host=STARVED), [LOADING, STRAGGLER]),
+    ("loaders cannot keep up, and it spins", case(draws=(0.2, 0.6), host=STARVED), [LOADING]),
+    ("a hot one is waited for", case(hot=(0,)), [HOT]),
+    # Clocks that are held down draw little: no sign of spinning.
+    ("a hot one draws less", case(draws=(0.2, 0.6), hot=(0,)), [HOT]),
+    ("all others are hot", case([0.8, 0.4, 0.4], hot=(1, 2)), [HOT]),
+    ("one of the others is hot", case([0.8, 0.4, 0.4], hot=(1,)), [HOT, STRAGGLER]),
+    ("a hot one waits as well", case(busiest=gaps(0.3), hot=(0,)), [HOT, LOADING]),
+    ("all are hot", case(hot=(0, 1)), [HOT, STRAGGLER]),
+    # Who does nothing is waited for by nobody, and ranks that differ by design do not straggle.
+    ("one GPU is not used", case([0.8, 0.005]), THREE),
+    ("one is hardly used", case([0.8, 0.0051]), [STRAGGLER]),
+    ("declared", case(expect_uneven=True), THREE),
+    ("the busiest does little", case([0.29, 0.1]), THREE),
+    ("one GPU", case([0.4], busiest=WAITS), THREE),
+]
+
+
+@pytest.mark.parametrize(("item", "causes"), [one[1:] for one in STALLED], ids=[one[0] for one in STALLED])
+def test_stalled(item: JobEvidence, causes: list[Cause]) -> None:
+    assert list(diagnosis("stalled", item).causes) == causes
+
+
+def without_gaps(utilizations: list[float], **fields: object) -> JobEvidence:
+    parts = [powered(FED, value, 0.3) for value in utilizations]
+    return ranks(utilizations, parts, **fields)
+
+
+@pytest.mark.parametrize(
+    ("item", "causes"),
+    [
+        (without_gaps([0.2, 0.2]), [SMALL]),
+        (without_gaps([0.29, 0.17]), [STRAGGLER, SMALL]),
+        (without_gaps([0.29, 0.18]), [SMALL]),
+        (without_gaps([0.29, 0.17], expect_uneven=True), [SMALL]),
+        (evidence([0.29, 0.17], gpu_fields=gaps(0.15)), [STRAGGLER, SMALL, LOADING]),
+        (evidence([0.29, 0.17], gpu_fields=gaps(0.15) | {"throttle_thermal_share": 0.05}), [HOT, STRAGGLER, SMALL]),
+        # The gaps are those of the ranks that wait.
+        (
+            ranks([0.28, 0.16], [powered(FED, 0.28, 0.3), powered(gaps(0.38), 0.16, 0.3)]),
+            [STRAGGLER, SMALL],
+        ),
+    ],
+)
+def test_underused(item: JobEvidence, causes: list[Cause]) -> None:
+    assert list(diagnosis("underused", item).causes) == causes
+
+
+def test_the_evidence_says_who_waits_for_whom() -> None:
+    found = diagnosis("stalled", case())
+    assert (
+        "the slowest GPU worked 50 % less than the busiest, which was at work all the time: ranks wait for each other"
+        in (found.evidence)
+    )
+    assert "node0:0 80 %, node0:1 40 %" in found.evidence
+    assert not any("at work" in line for line in diagnosis("stalled", case(draws=())).evidence)
+
+
+@pytest.mark.parametrize(
+    ("long", "causes"),
+    [
+        # Without its long idling it worked as much as the other.
+        (0.6, [Cause.OVER_REQUEST, STRAGGLER]),
+        (0.2, [STRAGGLER]),
+        (None, [STRAGGLER]),
+        (1.0, [STRAGGLER]),
+    ],
+)
+def test_uneven_only_because_a_gpu_did_nothing_for_a_while(long: float | None, causes: list[Cause]) -> None:
+    item = ranks([0.9, 0.36], [{"gap_ge600_share": 0.0}, {"gap_ge600_share": long}])
+    assert list(diagnosis("uneven", item).causes) == causes
