@@ -96,6 +96,13 @@ def test_what_is_well_has_no_condition(one: Job) -> None:
     assert conditions(one) == ()
 
 
+@pytest.mark.parametrize(("minutes", "told"), [(48, {}), (51, {"stalled": {LOADING}})])
+def test_what_loaded_for_25_min_must_be_told_as_stalled_only_once_a_window_has_nothing_of_that(
+    minutes: float, told: dict[str, set[str]]
+) -> None:
+    assert must(job(minutes=minutes, start_up=1500.0, read_load=3.0)) == told
+
+
 SILENT = [
     (
         "two workers, steps of 0.2 s",

@@ -57,6 +57,8 @@ def _held(rule: Rule, life: Life) -> list[_Held]:
     whole = _merged(runs(near, ends), rule.window)
     near &= life.ready(ends, rule.window, surely=False)
     clear = rule.holds(life.figures, CLEAR, rule.window) & life.ready(ends, rule.window, surely=True)
+    if rule.name == "stalled":
+        clear &= life.at_work(ends, rule.window)
     if rule.name == "uneven":
         # Partially idle says it better.
         clear &= ~RULES["partially_idle"].holds(life.figures, NEAR, rule.window)

@@ -10,10 +10,16 @@ import numpy as np
 from benchmarks.box.mechanisms.scene import Stretch
 from benchmarks.box.mechanisms.track import Floats
 from benchmarks.box.model import Job
-from benchmarks.box.rules import GRACE, LOADING_GRACE
+from benchmarks.box.rules import GRACE, LOADING_GRACE, MINUTE
 
 from .figures import Figures
 from .table import Flags
+
+LOOKS_BACK = 120 * MINUTE
+"""So far before now is looked for work: the longest window that a batch job is asked about."""
+
+CLEARLY_BEGUN = 0.15
+"""Work before a window as a share of that in it: a tenth is asked for, and this is clear."""
 
 
 @dataclass(frozen=True)
@@ -57,3 +63,12 @@ class Life:
             grace = max(grace, LOADING_GRACE)
         began = np.zeros_like(ends) if first is None else np.where(ends >= first, first, 0.0)
         return ends - window >= began + grace
+
+    def at_work(self, ends: Floats, window: float) -> Flags:
+        """Before which windows the GPUs had clearly begun to work: what loads until then is stalled by no one."""
+        busy = self.figures.busy.mean(axis=0)
+        at = self.figures.at
+        begins, back = ends - window, np.maximum(0.0, ends - LOOKS_BACK)
+        before = np.interp(begins, at, busy) - np.interp(back, at, busy)
+        within = np.interp(ends, at, busy) - np.interp(begins, at, busy)
+        return before * window >= CLEARLY_BEGUN * within * (begins - back)
