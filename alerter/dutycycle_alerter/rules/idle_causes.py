@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dutycycle_alerter.figures import percent
 from dutycycle_alerter.incidents.model import Cause
-from dutycycle_alerter.model import JobKind, WindowEvidence
+from dutycycle_alerter.model import HostUsage, JobKind, WindowEvidence
 from dutycycle_alerter.rules import sentences
 from dutycycle_alerter.rules.before import Before, before
 from dutycycle_alerter.rules.case import Case, utilizations
@@ -43,13 +43,9 @@ def why_idle(case: Case, window: WindowEvidence, span: str) -> Reasons:
         evidence.append("the CPU use of the job is not measured")
         return ((Cause.HANG,) if stands_still else ()) + (Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY), evidence
     evidence.append(f"the job kept {cores:.1f} CPU cores busy")
-    if cores >= WORKING_CORES:
-        # What waits for another rank may poll for it, and then keeps a core for each process.
-        polls = worked and cores <= POLLING_CORES * processes
-        return ((Cause.CPU_ONLY, Cause.HANG) if polls else (Cause.CPU_ONLY,)), evidence
     if case.job.kind is not JobKind.BATCH:
-        return (Cause.IDLE_NOTEBOOK,), evidence
-    return _waits(case, window, earlier, evidence)
+        return ((Cause.CPU_ONLY,) if cores >= WORKING_CORES else (Cause.IDLE_NOTEBOOK,)), evidence
+    return _at_a_stand(case, window, earlier, evidence)
 
 
 def _worked(case: Case, earlier: Before | None) -> bool | None:
@@ -61,12 +57,25 @@ def _worked(case: Case, earlier: Before | None) -> bool | None:
     return False if earlier.whole else None
 
 
-def _waits(case: Case, window: WindowEvidence, earlier: Before | None, evidence: list[str]) -> Reasons:
-    """A batch job whose processes hold its GPUs and use neither these nor CPUs."""
-    pressure = window.host.io_pressure
-    if pressure is not None and pressure >= case.settings.rules.stalled.pressure:
-        return (Cause.DATA_LOADING, Cause.HANG), [*evidence, *sentences.host(window.host)]
-    worked = _worked(case, earlier)
+def _at_a_stand(case: Case, window: WindowEvidence, earlier: Before | None, evidence: list[str]) -> Reasons:
+    """Of a batch job whose processes hold its GPUs, by what these and its CPUs do; both are known."""
+    worked, pressure = _worked(case, earlier), window.host.io_pressure
+    reads = pressure is not None and pressure >= case.settings.rules.stalled.pressure
+    if reads:
+        evidence += sentences.host(HostUsage(io_pressure=pressure))
+    cores, processes = window.host.cpu_cores or 0.0, sentences.total(window.gpus, "processes") or 0.0
+    if cores >= WORKING_CORES:
+        # What waits for another rank may poll for it, and then keeps a core for each process.
+        polls = worked and cores <= POLLING_CORES * processes
+        others = ((Cause.DATA_LOADING,) if reads else ()) + ((Cause.HANG,) if polls else ())
+        return (Cause.CPU_ONLY, *others), evidence
+    if reads:
+        return (Cause.DATA_LOADING, Cause.HANG), evidence
+    return _waits(window, earlier, worked, evidence)
+
+
+def _waits(window: WindowEvidence, earlier: Before | None, worked: bool | None, evidence: list[str]) -> Reasons:
+    """A batch job whose processes hold its GPUs and use neither these nor CPUs, nor wait for storage."""
     if worked and earlier is not None and earlier.pauses is not None and earlier.pauses < PAUSES_OF_PEOPLE:
         return (Cause.HANG,), [*evidence, "it worked without long pauses until it stopped"]
     if worked is not False:

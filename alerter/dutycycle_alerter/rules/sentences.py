@@ -96,7 +96,7 @@ def without_process(job: Job, window: WindowEvidence) -> list[str]:
     empty = [label for label, processes in known if processes == 0]
     if not empty or not any(processes for _, processes in known):
         return []
-    return [f"no process holds {_some(empty)}: the others wait for ever for a rank that ended there"]
+    return [f"no process holds {_some(empty)}: a rank that ended there would keep the others waiting"]
 
 
 def total(usages: Sequence[Usage], name: str) -> float | None:

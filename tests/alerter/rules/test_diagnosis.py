@@ -233,7 +233,7 @@ def test_a_hang_is_told_with_its_watts_and_counters() -> None:
 @pytest.mark.parametrize(
     ("processes", "said"),
     [
-        ([1.0, 0.0], ["no process holds node0:1: the others wait for ever for a rank that ended there"]),
+        ([1.0, 0.0], ["no process holds node0:1: a rank that ended there would keep the others waiting"]),
         ([1.0, 1.0], []),
         # Unknown is not none.
         ([1.0, None], []),

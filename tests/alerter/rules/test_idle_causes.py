@@ -46,6 +46,12 @@ BATCH = [
     ("has always computed on the CPU", life(NOTHING, host=HostUsage(cpu_cores=1.0)), [CPU_ONLY]),
     ("waits for storage", life(WORKS, host=HostUsage(cpu_cores=0.1, io_pressure=0.2)), [LOADING, HANG]),
     ("hardly waits for storage", life(WORKS, host=HostUsage(cpu_cores=0.1, io_pressure=0.19)), [HANG]),
+    ("loads, and computes on it", life(NOTHING, host=HostUsage(cpu_cores=2.0, io_pressure=0.2)), [CPU_ONLY, LOADING]),
+    (
+        "worked, and now reads and polls",
+        life(WORKS, host=HostUsage(cpu_cores=1.0, io_pressure=0.2)),
+        [CPU_ONLY, LOADING, HANG],
+    ),
     ("CPU use not measured", life(WORKS, host=HostUsage()), [HANG, NOTEBOOK, CPU_ONLY]),
     ("never worked, CPU use not measured", life(NOTHING, host=HostUsage()), [NOTEBOOK, CPU_ONLY]),
     ("its processes have ended", life(WORKS, EMPTY), [NO_PROCESS]),
@@ -131,7 +137,7 @@ def test_it_says_that_it_had_worked_and_who_is_gone() -> None:
     found = diagnosis(item)
     assert list(found.causes) == [HANG]
     assert "before that its GPUs worked, for 58 % of the time" in found.evidence
-    assert "no process holds node0:1: the others wait for ever for a rank that ended there" in found.evidence
+    assert "no process holds node0:1: a rank that ended there would keep the others waiting" in found.evidence
     assert any("py-spy dump" in command for command in found.commands)
 
 
