@@ -50,10 +50,10 @@ class PostgresServer:
     """A server with data of its own; a context manager. What it says is in `log`.
 
     It does not wait for the disk: what a process has written outlives a kill -9 of it, only not a power cut. `settings`
-    are for postgresql.conf, as NAME=VALUE.
+    are for postgresql.conf, as NAME=VALUE; its data are below `place`, or where temporary files are.
     """
 
-    def __init__(self, *, settings: Sequence[str] = ()) -> None:
+    def __init__(self, *, settings: Sequence[str] = (), place: Path | None = None) -> None:
         self._programs = {name: program(name) for name in ("initdb", "postgres")}
         self._settings = [
             "fsync=off",
@@ -65,11 +65,12 @@ class PostgresServer:
             *settings,
         ]
         # Short, because sockets have paths of a hundred characters, and not pytest's, which only its user may enter.
-        self.directory = Path(tempfile.mkdtemp(prefix="pg"))
+        self.directory = Path(tempfile.mkdtemp(prefix="pg", dir=place))
         self._log = self.directory / "log"
         self._data = self.directory / "data"
         self._numbers = count(1)
         self._process: subprocess.Popen[bytes] | None = None
+        self._version = 0
         self.port = 0
 
     @property
@@ -91,7 +92,9 @@ class PostgresServer:
     def create(self, *, template: str = "template1", more: str = "") -> str:
         """A new database of the user's own; returns its name."""
         name = f"store{next(self._numbers)}"
-        self.execute(f"CREATE DATABASE {name} OWNER {USER} TEMPLATE {template} {more}")
+        # Its files are copied: from version 15 on the default is to write all of them to the log, too.
+        how = "STRATEGY file_copy" if self._version >= 15 else ""
+        self.execute(f"CREATE DATABASE {name} OWNER {USER} TEMPLATE {template} {how} {more}")
         return name
 
     def drop(self, database: str) -> None:
@@ -185,6 +188,7 @@ class PostgresServer:
             _unprivileged(command), cwd=self.directory, capture_output=True, text=True, check=False, timeout=PATIENCE
         )
         assert done.returncode == 0, done.stderr
+        self._version = int((self._data / "PG_VERSION").read_text())
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.port = int(listener.getsockname()[1])
         self.start()
