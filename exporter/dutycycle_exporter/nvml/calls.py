@@ -73,7 +73,10 @@ class Calls:
             # How pynvml says that this library lacks the newest form of a function; it is no NVMLError.
             unsupported.add(slot)
         except UnicodeDecodeError:
-            self._failures[call.__name__, "not_text"] += 1
+            self.note(call.__name__, "not_text")
+        except (IndexError, MemoryError, OverflowError, ValueError):
+            # pynvml makes room for as many as it is told that there are, and takes that many out of it.
+            self.note(call.__name__, "wrong_count")
         return None
 
     def read(self, call: Callable[..., _T], *arguments: Any) -> _T | None:

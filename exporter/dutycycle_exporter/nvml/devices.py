@@ -17,6 +17,9 @@ from dutycycle_exporter.nvml.calls import Calls, LostError
 _REVIEW = 12
 """Turns after which all GPUs are asked who they are, whatever happened."""
 
+_MOST = 1024
+"""GPUs of a machine, and more than any has: what NVML says beyond that is no count, and asking for each has no end."""
+
 _MIG_MODES = {pynvml.NVML_DEVICE_MIG_DISABLE: "disabled", pynvml.NVML_DEVICE_MIG_ENABLE: "enabled"}
 
 
@@ -52,7 +55,11 @@ class Device:
             self.minor = calls.ask(self.unsupported, pynvml.nvmlDeviceGetMinorNumber, self.handle)
         if not self.pci_bus_id:
             pci = calls.ask(self.unsupported, pynvml.nvmlDeviceGetPciInfo, self.handle)
-            self.pci_bus_id = "" if pci is None else str(pci.busId).lower()
+            try:
+                self.pci_bus_id = "" if pci is None else str(pci.busId).lower()
+            except UnicodeDecodeError:
+                # pynvml decodes it where it is looked at.
+                calls.note(pynvml.nvmlDeviceGetPciInfo.__name__, "not_text")
         if self.mode_due:
             self._ask_mode(calls)
 
@@ -85,6 +92,9 @@ class Devices:
         Where NVML does not tell how many there are, those that it showed last are asked.
         """
         self.count = self._calls.read(pynvml.nvmlDeviceGetCount)
+        if self.count is not None and self.count > _MOST:
+            self._calls.note("nvmlDeviceGetCount", "wrong_count")
+            self.count = None
         if self.count is None:
             self.visible = None
             self._doubt = True

@@ -10,6 +10,7 @@ for only from the driver on that has them. A field that a GPU does not have is f
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -201,6 +202,10 @@ class Batch:
             self._known.pop(field, None)
             if result == pynvml.NVML_SUCCESS and part is not None:
                 number = (value if part is _WHOLE else part.unpack(_WHOLE.pack(value))[0]) * field.unit
+                if not (math.isfinite(number) and (number >= 0 or field.collected == "temperature")):
+                    calls.note("nvmlDeviceGetFieldValues", "out_of_range")
+                    incomplete.append(field.name)
+                    continue
                 (values.add if field.part else values.put)(field.name, number)
                 if field.every > 1:
                     self._known[field] = number

@@ -21,6 +21,9 @@ from dutycycle_exporter.nvml.gauges import read_memory
 from dutycycle_exporter.nvml.gpm import Metrics, Sampler
 from dutycycle_exporter.nvml.processes import of_instance
 
+_MOST = 64
+"""MIG instances of a GPU, and more than any has: what NVML says beyond that is no count."""
+
 # As in "NVIDIA H100 80GB HBM3 MIG 1g.10gb", or 1c.3g.40gb for a compute instance that is a part of its GPU instance.
 _PROFILE = re.compile(r"\bMIG ((?:(\d+)c\.)?(\d+)g\.\S+)$")
 
@@ -69,6 +72,9 @@ class MigInstances:
         Raises LostError.
         """
         whole = calls.ask(device.unsupported, pynvml.nvmlDeviceGetMaxMigDeviceCount, device.handle)
+        if whole is not None and whole > _MOST:
+            calls.note("nvmlDeviceGetMaxMigDeviceCount", "wrong_count")
+            whole = None
         self._find(device, calls, whole or 0)
         activities = {} if metrics is None else self._activities(device, calls, metrics, now)
         for instance in self._known.values():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pynvml
 import pytest
 
@@ -187,14 +189,18 @@ def test_a_field_that_fails_is_missing_and_counted_and_the_others_are_there(make
         (pynvml.NVML_VALUE_TYPE_DOUBLE, "dVal", 2.5, 2.5),
         (pynvml.NVML_VALUE_TYPE_UNSIGNED_INT, "uiVal", 2**32 - 2, 2**32 - 2),
         (pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG, "ulVal", 7, 7),
-        (pynvml.NVML_VALUE_TYPE_SIGNED_LONG_LONG, "sllVal", -7, -7),
-        (pynvml.NVML_VALUE_TYPE_SIGNED_INT, "siVal", -3, -3),
+        (pynvml.NVML_VALUE_TYPE_SIGNED_LONG_LONG, "sllVal", 7, 7),
+        (pynvml.NVML_VALUE_TYPE_SIGNED_INT, "siVal", 3, 3),
         (pynvml.NVML_VALUE_TYPE_UNSIGNED_SHORT, "usVal", 65535, 65535),
         (99, "ullVal", 1, None),
+        (pynvml.NVML_VALUE_TYPE_SIGNED_LONG_LONG, "sllVal", -7, None),
+        (pynvml.NVML_VALUE_TYPE_SIGNED_INT, "siVal", -3, None),
+        (pynvml.NVML_VALUE_TYPE_DOUBLE, "dVal", math.nan, None),
+        (pynvml.NVML_VALUE_TYPE_DOUBLE, "dVal", math.inf, None),
     ],
 )
 def test_a_value_is_of_the_type_that_it_says(make_rack, monkeypatch, kind, member, raw, value):
-    """Whatever lies in the rest of its eight bytes; of a type that nobody knows nothing is known."""
+    """Whatever lies in the rest of its eight bytes; of a type that nobody knows, and of no count, nothing is known."""
     real = pynvml.nvmlDeviceGetFieldValues
 
     def typed(handle, fields):
