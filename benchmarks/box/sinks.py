@@ -19,6 +19,8 @@ from .model import Message
 OPERATORS = "gpus@example.org"
 DOMAIN = "example.org"
 CHANNEL = "gpus"
+LOOKS = 60.0
+"""Seconds between two looks of an alerter at what is to be sent."""
 
 
 _What = TypeVar("_What")
@@ -72,6 +74,8 @@ class Sinks:
         }
         slack = {"token": self.slack.token, "channel": f"#{CHANNEL}", "url": self.slack.url}
         return {
+            # The usual 10 s are many looks at the store in a second of the wall, more work than the passes are.
+            "interval": f"{LOOKS:g}s",
             "people": {"address": f"{{user}}@{DOMAIN}"},
             "owners": {"wasted_gpu_hours": owner_hours},
             "receivers": [
