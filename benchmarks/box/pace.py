@@ -13,6 +13,10 @@ LOST = 0.05
 """Share of the passes that may not be made at all: a pass that takes longer than its interval is overdue by less than
 another one for ever, and yet every second one is missing.
 """
+JOB_LATE = 60.0
+"""Seconds of the scenario by which a job may come late. Truth leaves five minutes for what does
+(mechanisms.truth.conditions.CERTAIN), and at 60 times a process that stands still for a second has lost one.
+"""
 
 
 @dataclass(frozen=True)
@@ -27,8 +31,6 @@ class Pace:
     readings_late: float = 0.0
     job_late: float = 0.0
     """Seconds of the scenario by which a job, or a change of one, came late at most."""
-    interval: float = 30.0
-    """Seconds of the scenario between two scrapes."""
 
     @property
     def late(self) -> float:
@@ -41,14 +43,12 @@ class Pace:
             f"scrapes were overdue for {self.scrapes_overdue:.1%} of the time": self.scrapes_overdue > LATE,
             f"{self.passes_made:.0%} of the passes were made": self.passes_made < 1 - LOST,
             f"{self.readings_late:.0%} of the readings of NVML came late": self.readings_late > LATE,
-            f"a job was late by {self.job_late:.0f} s": self.job_late > self.interval,
+            f"a job was late by {self.job_late:.0f} s": self.job_late > JOB_LATE,
         }
         return tuple(reason for reason, true in found.items() if true)
 
 
-def paced(
-    *, passes: float, scrapes: Mapping[str, float], made: float, due: float, reports: Iterable[Report], interval: float
-) -> Pace:
+def paced(*, passes: float, scrapes: Mapping[str, float], made: float, due: float, reports: Iterable[Report]) -> Pace:
     """`passes` and `scrapes`, by node, are the shares of time in which one was overdue."""
     told = list(reports)
     return Pace(
@@ -57,5 +57,4 @@ def paced(
         passes_made=made / due if due else 1.0,
         readings_late=max((one.late_reads / one.reads for one in told if one.reads), default=0.0),
         job_late=max((by for one in told for by in one.late_jobs.values()), default=0.0),
-        interval=interval,
     )

@@ -155,7 +155,6 @@ class _Run:
             made=made,
             due=wall * scale / self._settings.pass_interval,
             reports=reports.values(),
-            interval=self._settings.interval,
         )
         costs_file = {"wall": wall, "cores": cores, "pace": asdict(pace)}
         (self._directory / "costs.json").write_text(json.dumps(costs_file, indent=1))
