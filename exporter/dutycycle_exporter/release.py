@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -48,13 +49,15 @@ def _is_exporter(pid: int) -> bool:
         if not any(os.fsdecode(one).rpartition("/")[2] == _NAME for one in arguments[:_PROGRAM_WITHIN]):
             return False
         same = (process / "ns" / "mnt").stat() == (_PROC / "self" / "ns" / "mnt").stat()
-        return same and _catches((process / "status").read_text(), signal.SIGUSR1)
+        return same and _catches((process / "status").read_bytes(), signal.SIGUSR1)
     except OSError:
         # It has ended, or is another user's, whose we may not look at.
         return False
 
 
-def _catches(status: str, number: int) -> bool:
-    """Whether a process with this /proc/PID/status has a handler of its own for a signal."""
-    caught = next((line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")), "0")
-    return bool(int(caught, 16) >> (number - 1) & 1)
+def _catches(status: bytes, number: int) -> bool:
+    """Whether a process with this /proc/PID/status has a handler of its own for a signal. Its name is among it, which
+    is any bytes that it likes.
+    """
+    caught = re.search(rb"^SigCgt:\t([0-9a-f]{1,32})$", status, re.MULTILINE)
+    return caught is not None and bool(int(caught[1], 16) >> (number - 1) & 1)

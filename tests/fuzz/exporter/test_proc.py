@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from dutycycle_exporter.attribution.processes import ProcessReader, parse_comman
 from dutycycle_exporter.attribution.prolog_directory import read_boot_id
 from dutycycle_exporter.attribution.text import is_name
 from dutycycle_exporter.model import Workload
+from dutycycle_exporter.release import _catches
 from dutycycle_exporter.sysfs import expected_gpus
 from tests.fuzz.hostile import documents, texts
 from tests.fuzz.running import fuzz
@@ -88,6 +90,17 @@ def test_a_process_is_read_or_malformed(stat: bytes, status: bytes) -> None:
         assert 0 <= parse_uid(status) < 10**10
     except UnusableError as error:
         assert error.reason == "malformed"
+
+
+CAUGHT = b"Name:\tdutycycle-expor\nSigIgn:\t0000000001001000\nSigCgt:\t0000000000004a02\nCapInh:\t0\n"
+
+
+@fuzz(status=documents([CAUGHT]), name=st.binary(max_size=15).filter(lambda name: b"\n" not in name))
+def test_a_signal_is_caught_only_where_a_process_says_so(status: bytes, name: bytes) -> None:
+    if b"SigCgt:\t" not in status:
+        assert not _catches(status, signal.SIGUSR1)
+    _catches(status, signal.SIGUSR1)
+    assert _catches(CAUGHT.replace(b"dutycycle-expor", name), signal.SIGUSR1), "whatever it is called"
 
 
 @fuzz(command=st.binary(max_size=15), pgid=st.integers(0, 2**22), ticks=st.integers(0, 2**64 - 1))
