@@ -124,7 +124,7 @@ def _finding(number: int, finding: Incident, scale: float, zone: tzinfo | None) 
         ("GPUs", places(finding)),
         ("Since", Text(f"{precise.minute(finding.started_at, zone)}, for {lasted}")),
         ("Wasted", Text(f"{figures.hours(finding.wasted * scale)} GPU-hours")),
-        (cause, Text(" / ".join(finding.diagnosis.causes), "cyan")),
+        (cause, Text(" / ".join(cause.label for cause in finding.diagnosis.causes), "cyan")),
         ("Seen", outside("; ".join(finding.diagnosis.evidence), limit=_TEXT_LIMIT)),
     ):
         grid.add_row(Text(name, QUIET), value)
@@ -141,7 +141,7 @@ def _advice(findings: Sequence[Incident]) -> Iterator[RenderableType]:
         return
     yield _title("What to do", "by likely cause")
     for cause, count in sorted(causes.items(), key=lambda item: -item[1]):
-        yield Text(cause.value[0].upper() + cause.value[1:], "bold cyan") + Text(
+        yield Text(cause.label[0].upper() + cause.label[1:], "bold cyan") + Text(
             f"  {figures.count(count, 'finding')}", QUIET
         )
         grid = Table.grid(padding=(0, 1, 0, 0))

@@ -43,9 +43,9 @@ def _parts(
     diagnosis = incident.diagnosis
     yield Text()
     if len(diagnosis.causes) == 1:
-        yield Text("Likely cause: ", "bold") + Text(diagnosis.causes[0], "bold cyan")
+        yield Text("Likely cause: ", "bold") + Text(diagnosis.causes[0].label, "bold cyan")
     else:
-        yield Text("Likely one of: ", "bold") + Text(" / ".join(diagnosis.causes), "bold cyan")
+        yield Text("Likely one of: ", "bold") + Text(" / ".join(cause.label for cause in diagnosis.causes), "bold cyan")
     if incident.about == "job":
         yield Text(f"In guides on GPU utilization: {reasons(diagnosis.causes)}", QUIET)
     yield from _items(diagnosis.evidence)

@@ -117,7 +117,11 @@ def incidents(
 def _what(incident: Incident) -> Text:
     """What is wrong, how badly and where it stands, and why."""
     how = Text(incident.severity, SEVERITY_STYLE[incident.severity]) + Text(f", {incident.state}", QUIET)
-    return lines(Text(headline(incident), "bold"), how, outside(" / ".join(incident.diagnosis.causes), QUIET))
+    return lines(
+        Text(headline(incident), "bold"),
+        how,
+        outside(" / ".join(cause.label for cause in incident.diagnosis.causes), QUIET),
+    )
 
 
 def _narrowed(wanted: IncidentFilter) -> bool:

@@ -64,6 +64,11 @@ class Cause(StrEnum):
     OVER_REQUEST = "over-request"
     FAULT = "fault"
 
+    @property
+    def label(self) -> str:
+        """Its name where people read it; the value is what the API, metrics and the store have."""
+        return "idle notebook or process holding memory" if self is Cause.IDLE_NOTEBOOK else self.value
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
@@ -82,7 +87,7 @@ class Diagnosis:
     @property
     def summary(self) -> str:
         """The cause, or the causes between which the evidence does not decide."""
-        names = [str(cause) for cause in self.causes]
+        names = [cause.label for cause in self.causes]
         return names[0] if len(names) == 1 else ", ".join(names[:-1]) + f" or {names[-1]}"
 
 

@@ -430,3 +430,15 @@ def test_a_job_that_has_ended_is_asked_of_accounting_only() -> None:
     (command,) = confirm(job(job_id="7; rm"), (Cause.OVER_REQUEST,), ended=True)
     assert command.startswith("sacct --jobs='7; rm' ")
     assert confirm(job(scheduler="k8s"), (Cause.OVER_REQUEST,), ended=True) == ()
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_a_cause_is_called_by_its_name_but_for_what_is_not_only_a_notebook(cause: Cause) -> None:
+    other = cause is Cause.IDLE_NOTEBOOK
+    assert cause.label == ("idle notebook or process holding memory" if other else cause.value)
+    assert Diagnosis((cause,), (), ()).summary == cause.label
+
+
+def test_a_hesitation_names_its_causes_as_people_read_them() -> None:
+    found = Diagnosis((Cause.HANG, Cause.IDLE_NOTEBOOK), (), ())
+    assert found.summary == "hang or idle notebook or process holding memory"

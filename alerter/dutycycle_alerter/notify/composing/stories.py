@@ -88,7 +88,7 @@ class Teller:
             job_gpus=max(incident.job_gpus, len(incident.gpus)),
             places=tuple(self._place(node, gpus, workloads.get(node, ())) for node, gpus in places[:_NODES]),
             more_nodes=max(0, len(places) - _NODES),
-            causes=tuple(voice.name(cause.value) for cause in diagnosis.causes),
+            causes=tuple(voice.name(cause.label) for cause in diagnosis.causes),
             evidence=tuple(voice.sentence(text) for text in diagnosis.evidence[:_EVIDENCE]),
             tell_apart=tuple(voice.sentence(text) for text in diagnosis.tell_apart.rstrip(".").split("; ") if text),
             also=tuple(voice.name(rule_name(rule.rule)) for rule in incident.rules if rule.rule != incident.rule),
@@ -233,7 +233,7 @@ def _steps(diagnosis: Diagnosis) -> Iterable[str]:
             own = [step for step in diagnosis.advice if step in ADVICE[cause] and step not in found.values()]
             if own:
                 found[cause] = own[0]
-    return [f"if it is {cause}: {step}" for cause, step in found.items()] or diagnosis.advice[:_ADVICE]
+    return [f"if it is {cause.label}: {step}" for cause, step in found.items()] or diagnosis.advice[:_ADVICE]
 
 
 def _says_more(telling: Told) -> bool:
