@@ -97,9 +97,9 @@ class Alerter:
         evaluator = self._leadership.evaluator
         return evaluator.deliveries() if evaluator is not None and self.standing().leads else {}
 
-    def tally(self) -> Tally:
-        """What became of incidents while it evaluated."""
-        return self._counting.tally()
+    def tally(self, answers: bool) -> Tally:
+        """What became of incidents while it evaluated; `answers`: whether the store does."""
+        return self._counting.tally(answers)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

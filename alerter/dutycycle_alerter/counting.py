@@ -55,10 +55,10 @@ class Counting:
                 after = newest(connection)
             self._term, self._after, self._tally = term, after, self._tally.forgetful()
 
-    def tally(self) -> Tally:
-        """The sums until now, or until the store last answered."""
+    def tally(self, answers: bool = True) -> Tally:
+        """The sums until now, or until the store last answered. Where it is known not to answer it is not asked."""
         # Whoever comes while another counts has what that one began with.
-        if self._monotonic() >= self._from and self._lock.acquire(blocking=False):
+        if answers and self._monotonic() >= self._from and self._lock.acquire(blocking=False):
             try:
                 self._count()
             except StoreError as error:

@@ -50,7 +50,7 @@ def create_app(
     watches: Callable[[], Mapping[str, WatchCounts]] = dict,
     outbox: Callable[[], Mapping[str, OutboxDepth]] = dict,
     deliveries: Callable[[], Mapping[str, DeliveryCounts]] = dict,
-    tally: Callable[[], Tally] = Tally,
+    tally: Callable[[bool], Tally] = lambda _: Tally(),
     unresolved: Callable[[int], tuple[Sequence[Listed], int]] = lambda _limit: ((), 0),
     clock: Callable[[], float] = time.time,
     auth: Auth | None = None,

@@ -39,8 +39,9 @@ class Site:
     last pass may be before a page warns. `origins` are those of the site's own pages.
     `tasks` tells how the alerter's periodic work fares, by its name, `standing` whether it evaluates, and `watches`
     what it hears of schedulers; `outbox` what waits to be told, `deliveries` what became of messages, both by
-    receiver; `tally` what became of incidents, `unresolved` the newest that are not resolved and how many there are in
-    all (`outbox` and `unresolved` may raise AlerterError). `scraped` is what scrapes share.
+    receiver; `tally` what became of incidents, given whether the store answers, `unresolved` the newest that are not
+    resolved and how many there are in all (`outbox` and `unresolved` may raise AlerterError). `scraped` is what scrapes
+    share.
     `base` is the path of the site's public address, before every path of its own; `limits`
     is what may be said to be intended. `visitor` is who asks; `reader` shows what they may see, `unchecked` does what
     anybody may: routes come to it by `acting` and its like.
@@ -63,7 +64,7 @@ class Site:
     watches: Callable[[], Mapping[str, WatchCounts]] = dict
     outbox: Callable[[], Mapping[str, OutboxDepth]] = dict
     deliveries: Callable[[], Mapping[str, DeliveryCounts]] = dict
-    tally: Callable[[], Tally] = Tally
+    tally: Callable[[bool], Tally] = lambda _: Tally()
     unresolved: Callable[[int], tuple[Sequence[Listed], int]] = lambda _limit: ((), 0)
     scraped: Shared = field(default_factory=Shared)
     templates: Environment = field(default_factory=environment)

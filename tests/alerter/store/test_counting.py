@@ -77,6 +77,14 @@ def test_what_happened_before_its_term_is_not_counted(database: Database) -> Non
     assert alerter.opened == 2, "asking twice counts once"
 
 
+def test_a_store_that_is_known_not_to_answer_is_not_asked(database: Database) -> None:
+    alerter = Alerter(database)
+    alerter.lead()
+    add(database, incident("a"))
+    assert sum(alerter.counting.tally(False).opened.values()) == 0
+    assert alerter.opened == 1
+
+
 def test_what_people_do_elsewhere_is_counted(database: Database) -> None:
     (number,) = add(database, incident("a"))
     alerter = Alerter(database)

@@ -33,7 +33,7 @@ EVERYTHING: dict[str, object] = {
     "outbox": lambda: {"mail": OutboxDepth(1, NOW)},
     "deliveries": lambda: {"mail": DeliveryCounts(sent=1)},
     "costs": Costs(gpu_hour=2.5, currency="EUR"),
-    "tally": lambda: Tally().with_([happened(EventKind.OPENED), happened(EventKind.RESOLVED, resolution="ended")]),
+    "tally": lambda _: Tally().with_([happened(EventKind.OPENED), happened(EventKind.RESOLVED, resolution="ended")]),
 }
 
 
@@ -179,7 +179,7 @@ def test_times_to_resolve_are_a_histogram_that_adds_up(serve: Serve) -> None:
     tally = Tally().with_(
         [happened(EventKind.RESOLVED, resolution="cleared", opened_at=NOW - one, resolved_at=NOW) for one in took]
     )
-    page = serve(FixedReader(), tally=lambda: tally).page("/metrics")
+    page = serve(FixedReader(), tally=lambda _: tally).page("/metrics")
     buckets = {
         sample.labels["le"]: sample.value
         for sample in families(page)["dutycycle_incident_resolution_seconds"].samples

@@ -7,6 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dutycycle_alerter.incidents.model import Severity, State
+from dutycycle_alerter.incidents.tally import Tally
 from dutycycle_alerter.scheduler import TaskRuns
 from dutycycle_alerter.views import DeliveryCounts, NotEvaluable, OutboxDepth, TargetStatus, WatchCounts
 from tests.alerter.conftest import Simulated
@@ -99,6 +100,19 @@ def test_a_store_that_does_not_answer_is_said_and_hides_no_task(serve: Serve) ->
     assert values(page, "dutycycle_alerter_task_failures_total")["pass",] == 2
     assert not values(page, "dutycycle_incidents")
     assert sum(values(page, "dutycycle_incidents_opened_total").values()) == 0, "what was counted needs no store"
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_store_that_does_not_answer_is_waited_for_once(serve: Serve, broken: bool) -> None:
+    """Who waits twice waits for longer than a scraper does."""
+    asked: list[bool] = []
+
+    def tally(answers: bool) -> Tally:
+        asked.append(answers)
+        return Tally()
+
+    serve(FixedReader(broken=broken), tally=tally).page("/metrics")
+    assert asked == [not broken]
 
 
 def test_of_a_real_store_promtool_finds_nothing_to_complain(live: Live, simulated: Simulated) -> None:

@@ -36,9 +36,9 @@ def unresolved(site: Site, *, named: bool) -> Iterator[Metric]:
     yield from (opened, wasted, left_out)
 
 
-def outcomes(site: Site) -> Iterator[Metric]:
-    """What became of incidents, as far as this alerter counted it; needs no store."""
-    tally = site.tally()
+def outcomes(site: Site, *, store: bool) -> Iterator[Metric]:
+    """What became of incidents, as far as this alerter counted it; where there is no `store`, until it went away."""
+    tally = site.tally(store)
     opened = counter("dutycycle_incidents_opened_total")
     for (rule, severity), number in sorted(tally.opened.items()):
         opened.add_metric([rule, severity], number)
