@@ -30,7 +30,7 @@ _OPEN_BUT_NONE = "there is no such incident"
 
 CAUSES = {
     "no process": "No process on the GPUs",
-    "idle notebook": "Idle notebook or shell",
+    "idle notebook": "Idle notebook or process holding memory",
     "CPU-only code": "Computes on the CPU alone",
     "data loading": "Waits for data",
     "small work per step": "Too little work per step",
