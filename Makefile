@@ -39,7 +39,7 @@ image-arguments: # what they are told of the commit
 	@printf '%s\n' $(IMAGE_ARGUMENTS)
 
 test: $(VENV)/.test ## every test (ARGS="-k word" for some)
-	$(BIN)/pytest -n 3 $(ARGS)
+	$(BIN)/pytest -n 4 $(ARGS)
 
 test-gpu: $(VENV)/.dev ## tests that need a real NVIDIA GPU
 	$(BIN)/pytest -m gpu $(ARGS)

@@ -40,8 +40,13 @@ settings.load_profile("dutycycle")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-WHOLE_STACKS = ("tests/cluster/", "tests/e2e/", "tests/manifests/compose/test_stack.py", "tests/slurm/")
-"""Tests of many processes in scaled time: they wait more than they compute, and two at once would slow each other."""
+WITH_SLURM = ("tests/cluster/", "tests/slurm/", "tests/e2e/test_kubernetes.py")
+WHOLE_STACKS = (*WITH_SLURM, "tests/e2e/", "tests/manifests/compose/test_stack.py")
+"""Tests of many processes in scaled time: they wait more than they compute, and many at once would slow each other."""
+
+IMAGES = {"exporter_image", "alerter_image"}
+MAKERS = ("tests/images/test_running_images.py", "tests/dashboards/answers/test_boards.py")
+"""Their first tests make what other files want, too: images, and the data of a day of a fleet."""
 
 _MAKES_WAY = 10
 
@@ -54,9 +59,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first, or the others would wait for them at the end."""
+    """The longest first, or the others would wait for them at the end; what another worker makes is wanted late."""
     root = Path(__file__).parent.parent
-    items.sort(key=lambda item: not item.path.relative_to(root).as_posix().startswith(WHOLE_STACKS))
+
+    def turn(item: pytest.Item) -> int:
+        path = item.path.relative_to(root).as_posix()
+        if path.startswith(WHOLE_STACKS):
+            return 1 if IMAGES & set(getattr(item, "fixturenames", ())) else 0
+        return 2 if path in MAKERS else 3
+
+    items.sort(key=turn)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -67,10 +79,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """A file is one worker's, and so are all whole stacks."""
+    """A file is one worker's. So are all whole stacks with a Slurm, and so are all without."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "whole stacks" if nodeid.startswith(WHOLE_STACKS) else str(nodeid.split("::", 1)[0])
+        if nodeid.startswith(WITH_SLURM):
+            return "whole stacks with a Slurm"
+        return "other whole stacks" if nodeid.startswith(WHOLE_STACKS) else str(nodeid.split("::", 1)[0])
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
