@@ -1,5 +1,6 @@
 """Integrates snapshots into counters: per device, and per workload on a device. No I/O and no clock: time is the
-snapshots'. A device is a GPU, or a MIG instance of one.
+snapshots', by the clock that nobody sets. The time of day comes in with the starts of allocations, and goes out with
+what is shown as a time. A device is a GPU, or a MIG instance of one.
 
 A device's duty cycle comes as spans of measured time. Each span is credited to whoever held the device at that time, so
 that busy / observed over any range is the utilization over that range, with nothing lost between scrapes, and time that
@@ -22,12 +23,10 @@ from dutycycle_exporter.shares import memory_of, parts, processes_of, work_of
 from dutycycle_exporter.tenures import LATEST, Tenure, Tenures
 from dutycycle_exporter.views import DeviceView, View, XidView
 
-_CLOCK_STEP = 1.0
-"""Seconds by which time may seem to go back, or to have passed though it did not, before it counts as a clock that was
-set.
+_STEP = 0.1
+"""Seconds by which the time of day is at least set: what is less may lie between the readings of two clocks, and would
+have every time that is shown change with every snapshot.
 """
-_SLEW = 0.001
-"""Share by which a clock that is put right little by little may run fast: twice the kernel's most."""
 
 _MOST_XIDS = 1024
 """Pairs of GPU and code that are counted: more there are not, unless something is wrong."""
@@ -79,16 +78,15 @@ class Accounts:
         self._devices: dict[str, _Device] = {}
         self._xids: dict[tuple[str, int], _Errors] = {}
         self._previous: float | None = None
-        self._elapsed: float | None = None
+        self._day = 0.0
+        """Seconds by which the time of day is ahead of the clock that nobody sets."""
 
     def update(self, snapshot: Snapshot, ownership: Ownership) -> View:
-        """Take a snapshot and whose the GPUs are at its instant. One that is not newer changes nothing, unless the
-        clock was set: then time counts from there, and what was counted stays.
-        """
-        now = snapshot.t
-        if self._previous is not None and (now < self._previous - _CLOCK_STEP or self._ahead(snapshot) > _CLOCK_STEP):
-            self._set_clock(self._previous, now)
-        self._elapsed = snapshot.elapsed
+        """Take a snapshot and whose the GPUs are at its instant. One that is not newer changes nothing."""
+        now = snapshot.at
+        day = self._day
+        if abs(snapshot.t - now - day) > _STEP:
+            self._day = snapshot.t - now
         if self._previous is None or now > self._previous:
             by_device: defaultdict[str, list[Allocation]] = defaultdict(list)
             for allocation in ownership.allocations:
@@ -101,7 +99,7 @@ class Accounts:
                 if key not in self._devices:
                     self._devices[key] = _Device(reading, DepartedProcesses(self._time_scale))
             for key, device in self._devices.items():
-                self._hand_over(device, by_device[key], displaced[key], now)
+                self._hand_over(device, by_device[key], displaced[key], now, day)
                 self._measure(device, readings.get(key), ownership, now)
                 self._settle(device, displaced[key], now)
             self._forget_instances(readings)
@@ -109,31 +107,12 @@ class Accounts:
         self._count(snapshot.xids, now)
         return self._view(snapshot, ownership)
 
-    def _ahead(self, snapshot: Snapshot) -> float:
-        """Seconds by which the clock was set forward since the previous snapshot; 0 where nothing tells."""
-        if self._previous is None or self._elapsed is None or snapshot.elapsed is None:
-            return 0.0
-        passed = snapshot.elapsed - self._elapsed
-        return snapshot.t - self._previous - passed * (1 + _SLEW)
-
-    def _set_clock(self, before: float, now: float) -> None:
-        """Series stay as old as they are: one that began anew would be shown at 0 once more, and PromQL's increase()
-        would count all that it holds again.
+    def _hand_over(
+        self, device: _Device, allocations: list[Allocation], displaced: set[str], now: float, day: float
+    ) -> None:
+        """Begin and end ownership, and count the time for which it was held since the previous snapshot; `day` is by
+        how much the time of day was ahead then.
         """
-        self._previous = now
-        for errors in self._xids.values():
-            errors.created += now - before
-        for device in self._devices.values():
-            device.measured_until = device.active_until = now
-            device.energy.forget()
-            device.throttle.clear()
-            device.tenures.clear()
-            for owned in device.owned.values():
-                owned.created += now - before
-                owned.ended = None if owned.ended is None else owned.ended + now - before
-
-    def _hand_over(self, device: _Device, allocations: list[Allocation], displaced: set[str], now: float) -> None:
-        """Begin and end ownership, and count the time for which it was held since the previous snapshot."""
         present = {allocation.workload.id: allocation for allocation in allocations}
         for workload, owned in device.owned.items():
             if owned.ended is None and workload not in present:
@@ -143,11 +122,19 @@ class Accounts:
             owned.ended = None
             owned.share = device.reading.slices / len(present)
             owned.remember(allocation)
-        starts = {workload: allocation.start for workload, allocation in present.items()}
         before = now if self._previous is None else self._previous
+        starts = {
+            workload: None if allocation.start is None else self._began(allocation.start, before, now, day)
+            for workload, allocation in present.items()
+        }
         for tenure in device.tenures.hand_over(starts, before, now, displaced):
             for owned in device.holders(tenure):
                 owned.allocated += device.share(tenure) * tenure.length
+
+    def _began(self, start: float, before: float, now: float, day: float) -> float:
+        """When an allocation began that says so by the time of day, which was set since `before`, it may be."""
+        old, new = start - day, start - self._day
+        return old if before < old <= now and not before < new <= now else new
 
     def _measure(self, device: _Device, reading: GpuReading | None, ownership: Ownership, now: float) -> None:
         """Credit what was measured. `reading` is None for a device that NVML does not show: its allocations go on."""
@@ -156,7 +143,7 @@ class Accounts:
                 owned.memory = owned.processes = None
             return
         device.reading = reading
-        device.departed.update(reading, ownership, now)
+        device.departed.update(reading, ownership, now, self._day)
         _credit_energy(device, now)
         _credit_throttle(device, now)
         work = work_of(reading.processes, ownership, device.owned)
@@ -200,7 +187,7 @@ class Accounts:
             if key in self._xids or len(self._xids) < _MOST_XIDS:
                 errors = self._xids.setdefault(key, _Errors(created=now))
                 errors.count += 1
-                errors.last = xid.t
+                errors.last = xid.t - self._day
 
     def _view(self, snapshot: Snapshot, ownership: Ownership) -> View:
         shown = {reading.key for reading in snapshot.gpus}
@@ -212,7 +199,7 @@ class Accounts:
                     reading=device.reading,
                     busy=device.busy if device.observed else None,
                     observed=device.observed or None,
-                    last_busy=device.last_busy,
+                    last_busy=None if device.last_busy is None else device.last_busy + self._day,
                     power=device.power,
                     departed=device.departed.shown(),
                 )
@@ -220,13 +207,18 @@ class Accounts:
                 if key in shown
             ),
             owned=tuple(
-                owned.view(device.reading, snapshot.t, self.hold)
+                owned.view(device.reading, snapshot.at, self.hold)
                 for device in self._devices.values()
                 for owned in device.owned.values()
             ),
             xids=tuple(
                 # As a workload's new series this one is at 0 at first, or PromQL's increase() would miss the first XID.
-                XidView(gpu_uuid, code, 0 if snapshot.t - errors.created < self.hold else errors.count, errors.last)
+                XidView(
+                    gpu_uuid,
+                    code,
+                    0 if snapshot.at - errors.created < self.hold else errors.count,
+                    errors.last + self._day,
+                )
                 for (gpu_uuid, code), errors in self._xids.items()
             ),
         )

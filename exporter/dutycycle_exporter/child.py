@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -28,8 +27,8 @@ _PR_SET_PDEATHSIG = 1
 class Reader(Protocol):
     """What gives snapshots: NVML, or a recording."""
 
-    def read(self, now: float) -> Snapshot:
-        """Everything since the previous call, at `now`."""
+    def read(self, now: float, elapsed: float | None = None) -> Snapshot:
+        """Everything since the previous call, at `now` (Unix seconds), when `elapsed()` was `elapsed`."""
         ...
 
     def close(self) -> None:
@@ -52,8 +51,7 @@ def run(reader: Reader, pipe: int, interval: float) -> None:
     memory = Memory()
     try:
         while True:
-            now, since = time.time(), elapsed()
-            send(pipe, replace(reader.read(now), elapsed=since))
+            send(pipe, reader.read(time.time(), elapsed()))
             memory.turn()
             # Turns that were missed (a slow call, a paused machine) are not made up for.
             due = max(due + interval, time.monotonic())

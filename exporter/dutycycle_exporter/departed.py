@@ -36,17 +36,20 @@ class DepartedProcesses:
         self._people: dict[int, Person] = {}
         self._departed: list[_Departed] = []
 
-    def update(self, reading: GpuReading, ownership: Ownership, now: float) -> None:
-        """Take those that ended since the device was seen first. Names are those that a process had while it ran."""
-        self._since = now if self._since is None else min(self._since, now)
+    def update(self, reading: GpuReading, ownership: Ownership, now: float, day: float) -> None:
+        """Take those that ended since the device was seen first. Names are those that a process had while it ran.
+
+        `day` is by how many seconds the time of day, by which processes begin, is ahead of the clock of `now`.
+        """
+        self._since = now if self._since is None else self._since
         oldest = max(self._since, now - self._shown_for)
         known = {(one.process.pid, one.process.start) for one in self._departed}
         for process in reading.finished:
             new = _Departed(now, process, self._people.get(process.pid, Person()))
-            if new.end > oldest and (process.pid, process.start) not in known:
+            if new.end - day > oldest and (process.pid, process.start) not in known:
                 known.add((process.pid, process.start))
                 self._departed.append(new)
-        self._departed = [one for one in self._departed if 0 <= now - one.told < self._shown_for]
+        self._departed = [one for one in self._departed if now - one.told < self._shown_for]
         self._departed.sort(key=lambda one: one.end)
         del self._departed[:-MOST]
         if ownership.people:

@@ -28,7 +28,3 @@ class Meter:
         if last is None or value is None or value < last[1] or t <= last[0]:
             return None
         return Rate(last[0], t, (value - last[1]) / (t - last[0]))
-
-    def forget(self) -> None:
-        """The clock was set back: the last reading's time means nothing any more."""
-        self._last = None

@@ -1,6 +1,7 @@
 """What the NVML child tells the exporter, and what attribution adds to it: immutable, in base units, free of I/O.
 
-Times are Unix seconds, durations wall seconds, ratios 0..1. None is "not known", which is never zero.
+Times are Unix seconds, durations wall seconds, ratios 0..1. None is "not known", which is never zero. What was measured
+between two instants has those of `elapsed()`: a clock that nobody sets.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of time for which a GPU's duty cycle is known: (start, end]."""
+    """A stretch of time for which a GPU's duty cycle is known: (start, end], by the clock of `Snapshot.at`."""
 
     start: float
     end: float
@@ -53,7 +54,8 @@ Counts = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What GPM measured between two samples: means over (start, end], as ratios by unit (`contract.ACTIVITY`).
+    """What GPM measured between two samples: means over (start, end], by the clock of `Snapshot.at`, as ratios by unit
+    (`contract.ACTIVITY`).
 
     `pcie` and `nvlink` are bytes per second by direction (rx, tx).
     """
@@ -215,7 +217,7 @@ class Snapshot:
     `gpus` are in NVML's order, a GPU's MIG instances right after it. `visible` is how many GPUs NVML shows, also those
     of which nothing could be read; None where it does not tell.
     `ownership` is set only by a replay, whose recording says whose the GPUs were.
-    `elapsed` is what `elapsed()` was at `t`, where it is known: between two snapshots it tells a clock that was set.
+    `elapsed` is what `elapsed()` was at `t`; None where the time of day is never set.
     """
 
     t: float
@@ -231,6 +233,11 @@ class Snapshot:
     xids: tuple[Xid, ...] = ()
     ownership: Ownership | None = None
     elapsed: float | None = None
+
+    @property
+    def at(self) -> float:
+        """Its instant, in seconds by a clock that nobody sets."""
+        return self.t if self.elapsed is None else self.elapsed
 
 
 @dataclass(frozen=True, slots=True)

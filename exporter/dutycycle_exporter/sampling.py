@@ -3,6 +3,11 @@
 NVML stamps each sample with the end of its sample period. A sample stands for the time since the one before it; where
 that is too long ago (the buffer was overrun, or this is the first), it stands for one period and the rest is a hole.
 
+The stamps are of no clock that NVML names: mostly the time of day, which somebody may set, on some drivers the time
+since the machine was started. Spans are on the clock of `elapsed()`, which nobody sets. So a new sample is known by its
+place in the buffer, not by its stamp. Samples that follow each other stay on the clock that they were on; where they do
+not, each clock that is known is tried.
+
 Some drivers write no samples while a GPU idles. Their rate, which then is 0, stands for that time; and once a GPU was
 seen to be silent in this way, a hole that no overrun can explain is idle time, too. Without this a GPU that works every
 other second would seem to work all the time.
@@ -36,6 +41,12 @@ _REACH = 1.5
 _CLOCK_TOLERANCE = 1.0
 """Seconds by which a timestamp may lie ahead of our own clock."""
 
+_OLDEST = 120.0
+"""Seconds for which a new sample may lie back; one that lies further back is not on the clock that it seemed to be."""
+
+_RUN = 3
+"""New samples of which none is on a known clock, from which another one is learned."""
+
 
 _Stretch = list[float]
 """A span that can still grow: its start, its end, percent. Most of a GPU's samples are like the one before."""
@@ -51,31 +62,36 @@ class SampleBuffer:
         self.dropped: Counter[str] = Counter()
         self._reach = _REACH * interval
         self._period = NOMINAL_PERIOD / time_scale
-        self._last: float | None = None  # timestamp of the newest sample
+        self._last: float | None = None  # when the newest sample was taken
         self._covered: float | None = None  # end of the newest span
         self._silent_when_idle = False
+        self._stamp: int | None = None  # of the newest sample, as NVML wrote it
+        self._ahead: float | None = None  # seconds by which stamps are
+        self._day: float | None = None  # and the time of day was, at the last poll
+        self._polled = -math.inf  # when that was
 
-    def since(self, now: float) -> int:
-        """What to ask NVML for at `now`: samples newer than this, in microseconds; 0 for all that it has.
+    def stamp(self, t: float, ahead: float = 0.0) -> float:
+        """What NVML writes for an instant, in microseconds, as far as is known; `ahead` as in `take`."""
+        return (t + (ahead if self._ahead is None else self._ahead)) * 1e6
 
-        After our own clock was set back all starts afresh: nothing would be newer until the old time is reached.
-        """
-        if self._last is not None and self._last > now + _CLOCK_TOLERANCE:
-            self._last = self._covered = None
-        return 0 if self._last is None else round(self._last * 1e6)
-
-    def take(self, samples: Sequence[tuple[int, int]], now: float) -> list[Span]:
+    def take(self, samples: Sequence[tuple[int, int]], now: float, ahead: float = 0.0) -> list[Span]:
         """Samples as (microseconds, percent), in NVML's order; those that were taken before are passed over.
 
-        A value over 100 (values up to 10^8 were seen) is dropped, and its time is not measured. A timestamp that goes
-        back, or lies in the future, is dropped as well.
+        `ahead` is by how many seconds the time of day is ahead of the clock of `now`, at this poll. A value over 100
+        (values up to 10^8 were seen) is dropped, and its time is not measured. A timestamp that goes back, or lies in
+        the future, on every clock that is known, is dropped as well.
         """
         self._learn_period(samples)
+        fresh, before = self._fresh(samples), self._stamp
+        self._follow_day(ahead)
         stretches: list[_Stretch] = []
-        taken = last = -math.inf if self._last is None else self._last
+        taken = last = max(-math.inf if self._last is None else self._last, now - _OLDEST)
         latest, longest = now + _CLOCK_TOLERANCE, _JITTER * self._period
-        for stamp, value in samples:
-            t = stamp / 1e6
+        for stamp, value in fresh:
+            if before is None or not 0 < (stamp - before) / 1e6 <= longest:
+                self._choose_clock(stamp, max(last, self._polled - _LATE), latest)
+            before = stamp
+            t = stamp / 1e6 - (self._ahead or 0.0)
             if t <= taken:
                 continue
             if t > latest:
@@ -84,18 +100,21 @@ class SampleBuffer:
             if t <= last:
                 self.dropped["backwards"] += 1
                 continue
-            before, last = last, t
+            previous, last = last, t
             if not 0 <= value <= 100:
                 self.dropped["out_of_range"] += 1
                 continue
-            if t - before <= longest:
-                start = before
+            if t - previous <= longest:
+                start = previous
             else:
                 start = t - self._period
                 self._bridge(stretches, start)
             self._add(stretches, start, t, value)
         if last > taken:
             self._last = last
+        elif len(fresh) >= _RUN:
+            self._ahead = fresh[-1][0] / 1e6 - now
+        self._stamp, self._polled = before, now
         return _spans(stretches)
 
     def take_rate(self, percent: int, now: float, *, only_source: bool) -> list[Span]:
@@ -114,6 +133,30 @@ class SampleBuffer:
         stretches: list[_Stretch] = []
         self._add(stretches, now - self._reach, now, percent)
         return _spans(stretches)
+
+    def _fresh(self, samples: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+        """Those after the newest that was taken before; all of them where that is not there any more."""
+        for place in range(len(samples) - 1, -1, -1):
+            if samples[place][0] == self._stamp:
+                return samples[place + 1 :]
+        return samples
+
+    def _follow_day(self, ahead: float) -> None:
+        """Stamps that are of the time of day go with it: with a step that is too short to be seen in them at once."""
+        if self._ahead is None or (self._ahead == self._day and abs(ahead - self._ahead) <= _JITTER * self._period):
+            self._ahead = ahead
+        self._day = ahead
+
+    def _choose_clock(self, stamp: int, first: float, last: float) -> None:
+        """Of a sample that does not follow the one before: on which of the clocks it lies where it may, as early as it
+        can. The one that it was on, the time of day, that of `now`; where none fits it stays on its own.
+        """
+        fitting = [
+            ahead
+            for ahead in (self._ahead, self._day, 0.0)
+            if ahead is not None and first < stamp / 1e6 - ahead <= last
+        ]
+        self._ahead = max(fitting, default=self._ahead)
 
     def _bridge(self, stretches: list[_Stretch], end: float) -> None:
         """The time up to `end`, without samples, was idle: where the device is known to be silent then."""

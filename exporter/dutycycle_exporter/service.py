@@ -100,7 +100,7 @@ class Service:
         sources: Callable[[], Mapping[str, CollectorRun]] = dict,
         apart: bool = False,
         clock: Callable[[], float] = time.time,
-        elapsed: Callable[[], float | None] = lambda: None,
+        elapsed: Callable[[], float] | None = None,
     ) -> None:
         self._resolver = resolver
         self._sources = sources
@@ -109,7 +109,8 @@ class Service:
         self._restart_after = _RESTART_AFTER / time_scale
         self._sysfs = sysfs
         self._clock = clock
-        self._elapsed = elapsed
+        # For ages and lengths of time: a clock that nobody sets.
+        self._elapsed = elapsed or clock
         self._accounts = Accounts(hold=hold, time_scale=time_scale)
         self._memory = Memory()
         self._lock = threading.Lock()
@@ -131,22 +132,21 @@ class Service:
     def on_snapshot(self, snapshot: Snapshot) -> None:
         """Account for a snapshot and show it from now on. Raises what the resolver raises.
 
-        A snapshot that was held up in a call is older than what was counted while NVML was silent. It tells of now: its
-        own instant, taken for a clock that was set back, would have that time counted twice.
+        A snapshot that was held up in a call is older than what was counted while NVML was silent. It tells of now.
         """
-        if self._view is not None and snapshot.t <= self._view.snapshot.t <= self._clock():
+        if self._view is not None and snapshot.at <= self._view.snapshot.at:
             snapshot = replace(snapshot, t=self._clock(), elapsed=self._elapsed())
         if self._apart:
             snapshot = replace(snapshot, gpus=tuple(map(_unseen, snapshot.gpus)))
         view = self._accounts.update(snapshot, snapshot.ownership or self._resolve(snapshot.gpus, snapshot.t))
-        now = self._clock()
+        now = self._elapsed()
         expected = self._expect(now)
         with self._lock:
             if self._loss is not None:
                 log.info("NVML is read again after %.0f s", now - self._loss.since)
             self._view, self._expected, self._seen_at, self._loss = view, expected, now, None
             self._visible = snapshot.visible
-            self._collectors["nvml"] = CollectorRun(True, now, snapshot.duration)
+            self._collectors["nvml"] = CollectorRun(True, self._clock(), snapshot.duration)
             self._counts.read_failures.update(snapshot.failures)
             self._counts.dropped.update(snapshot.dropped)
             self._counts.clamped.update(snapshot.clamped)
@@ -154,7 +154,7 @@ class Service:
 
     def on_loss(self, reason: str, text: str) -> None:
         """The child is gone or cannot read NVML: why."""
-        now = self._clock()
+        now = self._elapsed()
         expected = self._expect(now)
         with self._lock:
             self._expected = expected
@@ -167,9 +167,9 @@ class Service:
 
     def on_silence(self) -> None:
         """No snapshot has come for some time. Jobs begin and end all the same, whatever is known of the GPUs."""
-        now = self._clock()
-        if not self._stale(now):
+        if not self._stale():
             return
+        now = self._clock()
         # A recording tells whose the GPUs are with its snapshots only.
         recorded = None if self._view is None else self._view.snapshot.ownership
         ownership = recorded or self._resolve((), now)
@@ -193,7 +193,7 @@ class Service:
 
     def _expect(self, now: float) -> int | None:
         """GPUs on the PCI bus, looked for now and then."""
-        if abs(now - self._expected_at) < _PCI_EVERY:
+        if now - self._expected_at < _PCI_EVERY:
             return self._expected
         self._expected_at = now
         return expected_gpus(self._sysfs)
@@ -205,7 +205,7 @@ class Service:
             return State(
                 now=now,
                 view=self._view,
-                stale=self._stale(now),
+                stale=self._stale(),
                 expected=self._expected,
                 started=self._started,
                 collectors={**self._collectors, **self._sources()},
@@ -229,13 +229,12 @@ class Service:
         """Why only a restart of the container or unit can help; empty while that is not so."""
         with self._lock:
             loss = self._loss
-            if loss is None or loss.reason not in _NEEDS_RESTART or self._clock() - loss.since < self._restart_after:
+            if loss is None or loss.reason not in _NEEDS_RESTART or self._elapsed() - loss.since < self._restart_after:
                 return ""
             return loss.text
 
-    def _stale(self, now: float) -> bool:
-        # A clock that was set back makes it stale, too, until the next snapshot.
-        return self._seen_at is None or abs(now - self._seen_at) > self._stale_after
+    def _stale(self) -> bool:
+        return self._seen_at is None or self._elapsed() - self._seen_at > self._stale_after
 
 
 def _unseen(gpu: GpuReading) -> GpuReading:

@@ -83,10 +83,6 @@ class Tenures:
         """Nothing more is told of the time up to then."""
         self._tenures = [tenure for tenure in self._tenures if tenure.end > until or tenure is self._tenures[-1]]
 
-    def clear(self) -> None:
-        """The clock was set back: times before and after it are not comparable. Those who hold the GPU still do."""
-        self._tenures.clear()
-
     def _append(self, tenure: Tenure) -> None:
         last = self._tenures[-1] if self._tenures else None
         if last is not None and last.end == tenure.start and last.holders == tenure.holders:

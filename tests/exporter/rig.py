@@ -35,6 +35,8 @@ class Rig:
         self.prolog = prolog
         self.interval = interval
         self.started = clock.now
+        self.step = 0.0
+        """By how many seconds the time of day has been set."""
         attribution = Attribution(
             slurm_prolog_dir=prolog,
             procfs=node.paths["procfs"],
@@ -43,7 +45,14 @@ class Rig:
             people="processes" in collect,
             users={1000: "ada", 1001: "bob"}.__getitem__,
         )
-        self.service = Service(attribution, interval=interval, hold=hold, sysfs=node.paths["sysfs"], clock=clock)
+        self.service = Service(
+            attribution,
+            interval=interval,
+            hold=hold,
+            sysfs=node.paths["sysfs"],
+            clock=lambda: clock.now + self.step,
+            elapsed=clock,
+        )
         self.collector = ExporterCollector(
             self.service,
             node=node.name,
@@ -69,7 +78,7 @@ class Rig:
         self.reader.close()
 
     def snapshot(self) -> None:
-        self.service.on_snapshot(self.reader.read(self.clock.now))
+        self.service.on_snapshot(self.reader.read(self.clock.now + self.step, self.clock.now))
 
     def text(self) -> str:
         return self.collector.text()

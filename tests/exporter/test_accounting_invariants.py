@@ -122,3 +122,46 @@ def test_polling_more_rarely_and_telling_the_past_again_gives_the_same_totals(ut
     for workload, owned in found.items():
         for name in EVERYTHING:
             assert getattr(owned, name) == pytest.approx(getattr(expected[workload], name)), name
+
+
+STEPS = st.lists(
+    st.tuples(st.floats(0.1, 60), st.just(0.0) | st.floats(-10, 10) | st.floats(-1e7, 1e7)), min_size=1, max_size=20
+)
+"""Snapshots: the seconds that passed since the one before, and by how much the clock was set meanwhile."""
+
+
+@given(STEPS, st.floats(0, 1), st.sampled_from([0.0, 30.0]), st.booleans())
+def test_however_the_clock_is_set_time_counts_as_it_passes_and_no_counter_falls(steps, utilization, hold, known):
+    run, passed, day = Run(hold=hold), 50.0, T - 50
+    run.at(passed + day, held_by(A, start=T - 100 if known else None), elapsed=passed, energy=0.0)
+    shown = (0.0,) * 6
+    for seconds, step in steps:
+        before, passed, day = passed, passed + seconds, day + step
+        spans = [Span(before, passed, utilization)]
+        run.at(passed + day, held_by(A), spans, elapsed=passed, energy=100 * (passed - 50))
+        owned = run.owned(A)
+        now = owned.allocated, owned.observed, owned.busy, owned.energy, sum(owned.gaps), sum(owned.buckets)
+        assert all(x <= y for x, y in zip(shown, now, strict=True))
+        shown = now
+        assert run.device.observed == pytest.approx(passed - 50)
+        assert run.device.power == pytest.approx(100)
+        assert owned.share == 1.0
+        if passed - 50 >= hold:
+            assert now[:4] == pytest.approx(
+                (passed - 50, passed - 50, utilization * (passed - 50), 100 * (passed - 50))
+            )
+        assert run.device.last_busy in (None, pytest.approx(passed + day, abs=0.11))
+
+
+@given(STEPS, st.lists(st.floats(-1e7, 1e7) | st.floats(0, 600), min_size=1, max_size=20))
+def test_whatever_starts_say_by_a_clock_that_is_set_together_they_have_no_more_than_the_time_that_passed(steps, starts):
+    run, passed, day = Run(), 50.0, T - 50
+    run.at(passed + day, elapsed=passed)
+    for number, (seconds, step) in enumerate(steps):
+        passed, day = passed + seconds, day + step
+        workload, start = (A, B, C)[number // 2 % 3], T + starts[number % len(starts)]
+        run.at(passed + day, held_by(workload, start=start), [Span(passed - seconds, passed, 1.0)], elapsed=passed)
+        assert all(owned.allocated >= 0 for owned in run.view.owned)
+        assert sum(owned.observed for owned in run.view.owned) <= run.device.observed + 1e-6
+    assert run.device.observed <= passed - 50 + 1e-6
+    assert sum(one.allocated for one in settled(run).values()) <= passed - 50 + 1e-6

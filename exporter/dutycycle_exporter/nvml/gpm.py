@@ -139,8 +139,8 @@ class Sampler:
     def read(self, now: float) -> Activity | None:
         """What happened since the previous call; None where that is not known. Raises LostError."""
         self.cycles = ()
-        resting = self._resume is not None and self._resume - self._longest_pause <= now < self._resume
-        too_soon = self._taken is not None and 0 <= now - self._taken < _SHORTEST
+        resting = self._resume is not None and now < self._resume
+        too_soon = self._taken is not None and now - self._taken < _SHORTEST
         if resting or too_soon:
             return None
         start = self._taken

@@ -50,8 +50,10 @@ class Gpu:
         self._instances = MigInstances()
         self._mode = device.mig_mode
 
-    def read(self, now: float) -> list[GpuReading]:
-        """The GPU's reading, and after it those of its instances. Raises LostError, NvmlUnavailableError."""
+    def read(self, now: float, ahead: float) -> list[GpuReading]:
+        """The GPU's reading at `now`, and after it those of its instances; `ahead` is by how many seconds the time of
+        day is ahead of the clock of `now`. Raises LostError, NvmlUnavailableError.
+        """
         device, calls = self.device, self._calls
         device.identify(calls)
         refused = len(device.unsupported)
@@ -61,7 +63,7 @@ class Gpu:
             self._has_gpm = supported(device, calls)
         metrics = self._metrics if self._has_gpm else None
         activity, cycles = (None, ()) if metrics is None else self._activity(metrics, now)
-        readings = [self._whole(now, activity, cycles)]
+        readings = [self._whole(now, ahead, activity, cycles)]
         if device.partitioned:
             memory = "memory" in self._collect
             readings += self._instances.read(device, calls, now, metrics=metrics, memory=memory)
@@ -91,13 +93,14 @@ class Gpu:
         self._has_gpm = None
         self.close()
 
-    def _whole(self, now: float, activity: Activity | None, cycles: Counts) -> GpuReading:
+    def _whole(self, now: float, ahead: float, activity: Activity | None, cycles: Counts) -> GpuReading:
         device, calls, collect = self.device, self._calls, self._collect
         # Under MIG it is the instances that work, and have processes.
         rates = None if device.partitioned else read_rates(device, calls)
         rate = None if rates is None else int(rates.gpu)
-        spans = () if device.partitioned else self._samples.read(device, calls, rate, now)
-        processes = None if device.partitioned else self._processes.of_gpu(device, calls, now)
+        spans = () if device.partitioned else self._samples.read(device, calls, rate, now, ahead)
+        stamp = self._buffer.stamp(now, ahead)
+        processes = None if device.partitioned else self._processes.of_gpu(device, calls, stamp)
         memory = gauges.read_memory(device.unsupported, calls, device.handle) if "memory" in collect else None
         values = self._fields.read(device, calls)
         temperatures = values.each("temperatures")

@@ -26,8 +26,8 @@ class MissingGpus:
 
     def watch(self, now: float, count: int | None, visible: int | None) -> None:
         """What NVML said at `now`. Raises NvmlUnavailableError when a fresh child should look."""
-        if self._began is None or now < self._began:
-            self._began, self._since = now, None
+        if self._began is None:
+            self._began = now
         if count is None or visible is None:
             return
         self._most = max(self._most, visible)

@@ -33,27 +33,27 @@ class ProcessReader:
         self._answers = Answers("nvmlDeviceGetProcessUtilization", pynvml.c_nvmlProcessUtilizationSample_t, 128)
         self._stamp = 0  # microseconds: of the newest utilization that was seen
 
-    def of_gpu(self, device: Device, calls: Calls, now: float) -> tuple[Process, ...] | None:
-        """Of a whole GPU; None where not known. Raises LostError.
+    def of_gpu(self, device: Device, calls: Calls, stamp: float) -> tuple[Process, ...] | None:
+        """Of a whole GPU; None where not known. `stamp` is what NVML would write for now. Raises LostError.
 
         Of a single process it is known what it does: all that the GPU does.
         """
         found = running(device.unsupported, calls, device.handle)
         if found is None:
             return None
-        work = self._work(device, calls, now) if found and (self._detail or len(found) > 1) else None
+        work = self._work(device, calls, stamp) if found and (self._detail or len(found) > 1) else None
         return tuple(
             _process(process, work.get(process.pid, (0.0, 0.0)) if work is not None else (None, None))
             for process in found
         )
 
-    def _work(self, device: Device, calls: Calls, now: float) -> _Work | None:
+    def _work(self, device: Device, calls: Calls, stamp: float) -> _Work | None:
         """Since the last call; pids that did nothing are left out; None where not known."""
         name = self._answers.function
         if name in device.unsupported:
             return None
         # From 0 NVML would answer with a long stale mean, and from a time ahead with nothing.
-        since = self._stamp if 0 < self._stamp <= now * 1e6 else round((now - self._interval) * 1e6)
+        since = self._stamp if 0 < self._stamp <= stamp else max(1, round(stamp - self._interval * 1e6))
         try:
             samples = self._samples(device, since)
         except pynvml.NVMLError as error:
@@ -63,11 +63,11 @@ class ProcessReader:
             return None
         work: _Work = {}
         latest: dict[int, int] = {}
-        for pid, stamp, sm, memory in samples:
+        for pid, last, sm, memory in samples:
             if sm > 100:
                 self.dropped["out_of_range"] += 1
-            if stamp >= latest.get(pid, 0):
-                latest[pid] = stamp
+            if last >= latest.get(pid, 0):
+                latest[pid] = last
                 work[pid] = ratio(sm), ratio(memory)
         self._stamp = max([since, *latest.values()])
         return work

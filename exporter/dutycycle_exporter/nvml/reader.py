@@ -68,41 +68,48 @@ class NvmlReader:
         except pynvml.NVMLError:
             return
 
-    def read(self, now: float) -> Snapshot:
-        """Read every GPU at `now` (Unix seconds). Raises NvmlUnavailableError where NVML as a whole is gone, or where a
-        GPU is missing that a fresh process may see; the error has what this turn found.
+    def read(self, now: float, elapsed: float | None = None) -> Snapshot:
+        """Read every GPU at `now` (Unix seconds), when `elapsed()` was `elapsed`; None where nobody sets the clock.
+
+        Raises NvmlUnavailableError where NVML as a whole is gone, or where a GPU is missing that a fresh process may
+        see; the error has what this turn found.
         """
         began = self._timer()
         readings: list[GpuReading] = []
         dropped: Counter[str] = Counter()
         try:
-            self._read_gpus(now, began, readings, dropped)
-            self._missing.watch(now, self._devices.count, self._devices.visible)
+            self._read_gpus(now, elapsed, began, readings, dropped)
+            self._missing.watch(now if elapsed is None else elapsed, self._devices.count, self._devices.visible)
         except NvmlUnavailableError as error:
-            found = self._snapshot(now, began, readings, dropped)
+            found = self._snapshot(now, elapsed, began, readings, dropped)
             # A child that never worked has nothing to tell but that.
             if self._worked and (found.gpus or found.xids or found.failures):
                 error.last = found
             raise
         self._worked = True
-        return self._snapshot(now, began, readings, dropped)
+        return self._snapshot(now, elapsed, began, readings, dropped)
 
-    def _read_gpus(self, now: float, began: float, readings: list[GpuReading], dropped: Counter[str]) -> None:
+    def _read_gpus(
+        self, now: float, elapsed: float | None, began: float, readings: list[GpuReading], dropped: Counter[str]
+    ) -> None:
         """Add to `readings` and `dropped` what each GPU gives. Raises NvmlUnavailableError."""
+        at = now if elapsed is None else elapsed
         self._devices.find()
         for uuid in self._gpus.keys() - {device.uuid for device in self._devices.shown}:
             self._gpus.pop(uuid).close()
         for device in list(self._devices.shown):
             gpu = self._gpu(device)
             try:
-                readings += gpu.read(now + self._timer() - began)
+                readings += gpu.read(at + self._timer() - began, now - at)
             except LostError:
                 self._devices.lose(device)
                 self._gpus.pop(device.uuid).close()
             for reasons in gpu.take_dropped():
                 dropped.update(reasons)
 
-    def _snapshot(self, now: float, began: float, readings: list[GpuReading], dropped: Counter[str]) -> Snapshot:
+    def _snapshot(
+        self, now: float, elapsed: float | None, began: float, readings: list[GpuReading], dropped: Counter[str]
+    ) -> Snapshot:
         clamped: dict[str, int] = {}
         if self._metrics is not None:
             clamped = dict(self._metrics.clamped)
@@ -127,6 +134,7 @@ class NvmlReader:
             dropped=dict(dropped),
             clamped=clamped,
             xids=() if self._xids is None else self._xids.take(now),
+            elapsed=elapsed,
         )
 
     def _gpu(self, device: Device) -> Gpu:

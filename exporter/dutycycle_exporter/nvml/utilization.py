@@ -31,27 +31,29 @@ class SampleReader:
         # More than twice what the drivers hold that were seen (72 to 120).
         self._answers = Answers("nvmlDeviceGetSamples", pynvml.c_nvmlSample_t, 256)
 
-    def read(self, device: Device, calls: Calls, rate: int | None, now: float) -> tuple[Span, ...]:
-        """New measured time; `rate` is the newest rate in percent, None where it is not known. Raises LostError."""
+    def read(self, device: Device, calls: Calls, rate: int | None, now: float, ahead: float) -> tuple[Span, ...]:
+        """New measured time; `rate` is the newest rate in percent, None where it is not known; `ahead` as in
+        `SampleBuffer.take`. Raises LostError.
+        """
         name, buffer = self._answers.function, self._buffer
         samples: list[tuple[int, int]] = []
         if name not in device.unsupported:
             try:
-                samples = self._samples(device, buffer.since(now))
+                samples = self._samples(device)
             except pynvml.NVMLError as error:
                 # NOT_FOUND is how an idle GPU answers.
                 if error.value != pynvml.NVML_ERROR_NOT_FOUND:
                     calls.failed_with(device.unsupported, name, error.value, name)
                     if error.value not in ABSENT:
                         return ()
-        spans = buffer.take(samples, now)
+        spans = buffer.take(samples, now, ahead)
         if rate is not None:
             spans += buffer.take_rate(rate, now, only_source=name in device.unsupported)
         return tuple(spans)
 
-    def _samples(self, device: Device, since: int) -> list[tuple[int, int]]:
-        """(microseconds, percent) of those later than `since`. Raises NVMLError."""
-        kind, last_seen = ctypes.c_uint(), ctypes.c_ulonglong(since)
+    def _samples(self, device: Device) -> list[tuple[int, int]]:
+        """(microseconds, percent) of all that there are: stamps do not tell which are new. Raises NVMLError."""
+        kind, last_seen = ctypes.c_uint(), ctypes.c_ulonglong(0)
 
         def ask(function: Any, count: Any, array: Any) -> int:
             wanted = pynvml.NVML_GPU_UTILIZATION_SAMPLES

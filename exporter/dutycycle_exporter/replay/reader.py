@@ -55,8 +55,10 @@ class ReplayReader:
         self._hosts = [_Host(list(group)) for _, group in groupby(owned, _workload)]
         self._previous: float | None = None
 
-    def read(self, now: float) -> Snapshot:
-        """What lies between the previous call and `now`; the first call, and one at an earlier time, begins there."""
+    def read(self, now: float, elapsed: float | None = None) -> Snapshot:
+        """What lies between the previous call and `now`; the first call, and one at an earlier time, begins there.
+        `elapsed` is what `elapsed()` is at `now`.
+        """
         began = time.perf_counter()
         since = now if self._previous is None else min(self._previous, now)
         self._previous = now
@@ -66,9 +68,9 @@ class ReplayReader:
             pids={pid: track.workload.id for _, track in present for pid in track.pids(now) or ()},
             hosts=tuple(reading for host in self._hosts if (reading := host.reading(now)) is not None),
         )
-        gpus = tuple(gpu.reading(since, now) for gpu in self._gpus)
+        gpus = tuple(gpu.reading(since, now, 0.0 if elapsed is None else elapsed - now) for gpu in self._gpus)
         duration = time.perf_counter() - began
-        return Snapshot(t=now, gpus=gpus, visible=len(gpus), duration=duration, ownership=ownership)
+        return Snapshot(t=now, gpus=gpus, visible=len(gpus), duration=duration, ownership=ownership, elapsed=elapsed)
 
     def close(self) -> None:
         """Nothing is held: the file was read when this was made."""
@@ -165,7 +167,8 @@ class _Gpu:
         self._model = first.model
         self._energy = [Integral(track.stretches("power_watts")) for track in tracks]
 
-    def reading(self, since: float, now: float) -> GpuReading:
+    def reading(self, since: float, now: float, shift: float) -> GpuReading:
+        """`shift` takes a time of day to the clock of spans."""
         shown = [track for track in self.tracks if track.shown_at(now)]
         courses = [(track, spans) for track in self.tracks if (spans := track.spans(since, now))]
         spans = courses[0][1] if len(courses) == 1 else _together([spans for _, spans in courses])
@@ -175,7 +178,7 @@ class _Gpu:
             uuid=self.uuid,
             index=self.index,
             model=self._model,
-            spans=tuple(spans),
+            spans=tuple(Span(span.start + shift, span.end + shift, span.utilization) for span in spans),
             utilization=spans[-1].utilization if spans and shown else None,
             memory_used=_sum(track.value("memory_used_bytes", now) for track in shown),
             memory_total=_highest(shown, "memory_total_bytes", now),

@@ -25,6 +25,8 @@ class Rack:
         self.driver = driver
         self.clock = clock
         self.interval = interval
+        self.step = 0.0
+        """By how many seconds the time of day has been set."""
         self.reader = NvmlReader(interval=interval, time_scale=time_scale, collect=collect)
         self.snapshot = Snapshot(0.0, ())
 
@@ -33,7 +35,7 @@ class Rack:
         for _ in range(turns):
             self.clock.advance(self.interval if seconds is None else seconds)
             self.driver.step()
-            self.snapshot = self.reader.read(self.clock.now)
+            self.snapshot = self.reader.read(self.clock.now + self.step, self.clock.now)
         return self
 
     @property

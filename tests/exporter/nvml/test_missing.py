@@ -42,12 +42,6 @@ def test_times_are_divided_by_the_time_scale():
     assert gives_up(MissingGpus(time_scale=10), [(2, 1)] * 100, step=0.5) == 30
 
 
-def test_a_clock_that_was_set_back_begins_the_wait_anew():
-    watch = MissingGpus(time_scale=1)
-    assert gives_up(watch, [(2, 2), *[(2, 1)] * 10], start=10_000) is None
-    assert gives_up(watch, [(2, 1)] * 50, start=5_000) == 60
-
-
 def test_the_reader_ends_when_a_gpu_stays_lost_and_says_why(make_rack):
     rack = make_rack(gpus=2).turn(2)
     rack.driver.lose(1)

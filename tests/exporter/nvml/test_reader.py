@@ -303,14 +303,24 @@ def test_nvml_that_is_gone_while_it_is_read_ends_the_reading(make_rig, code):
         rig.turn()
 
 
-def test_after_the_clock_of_the_machine_was_set_back_samples_and_processes_are_read_at_once(make_rig):
-    rig = make_rig(gpus=1)
+@pytest.mark.parametrize("stamps_too", [True, False], ids=["stamps of the time of day", "stamps of another clock"])
+@pytest.mark.parametrize("step", [-3600, -3.03, 3, 3600])
+def test_a_clock_that_is_set_costs_nothing(make_rig, step, stamps_too):
+    """Of the GPU's time, of what each process did in it, of energy and of who held it."""
+    rig = make_rig(gpus=1, hold=0.0)
+    rig.allocate(0, 7)
     rig.node.driver.run("pair", {0: Load(Level(0.5), [GpuProcess(10), GpuProcess(11)])})
-    rig.turn(3)
-    rig.node.driver.shift_clock(0, -3600)
-    for _ in range(3):
-        rig.clock.advance(5)
-        rig.node.driver.step()
-        [gpu] = rig.reader.read(rig.clock.now - 3600).gpus
-        assert sum(span.end - span.start for span in gpu.spans) == pytest.approx(5, abs=0.2)
-        assert [process.utilization for process in gpu.processes] == [0.25, 0.25]
+    names = [f"workload_gpu_{what}_total" for what in ("allocated_seconds", "observed_seconds", "energy_joules")]
+    shown = [[rig.value(name) for name in names] for _ in range(7) if rig.turn()]
+    rig.step = step
+    if stamps_too:
+        rig.node.driver.shift_clock(0, step)
+    shown += [[rig.value(name) for name in names] for _ in range(6) if rig.turn()]
+    joules = shown[6][2] - shown[4][2]
+    assert shown[12][0] - shown[6][0] == 30
+    assert shown[12][1] - shown[6][1] == pytest.approx(30, abs=0.2)
+    assert shown[12][2] - shown[6][2] == pytest.approx(3 * joules)
+    assert rig.value("gpu_last_busy_timestamp_seconds") == pytest.approx(rig.clock.now + step, abs=0.5)
+    assert rig.values("dutycycle_exporter_samples_dropped_total") == []
+    [device] = rig.service.state().view.devices
+    assert {process.utilization for process in device.reading.processes} == {0.25}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import fields
+from itertools import pairwise
 
 import pynvml
 import pytest
 
 from dutycycle_exporter.collected import COLLECTED
+from dutycycle_exporter.elapsed import elapsed
 from dutycycle_exporter.model import GpuReading
 from dutycycle_exporter.nvml import NvmlReader
 
@@ -26,7 +28,7 @@ def snapshots():
     reader = NvmlReader(interval=0.5, collect=frozenset(COLLECTED))
     found = []
     for _ in range(3):
-        found.append(reader.read(time.time()))
+        found.append(reader.read(time.time(), elapsed()))
         time.sleep(0.5)
     reader.close()
     return found
@@ -52,6 +54,16 @@ def test_what_is_known_is_plausible(snapshots):
         assert all(0 < degrees < 130 for _, degrees in reading.temperatures)
         assert all(value >= 0 for _, value in reading.throttle)
         assert reading.activity is None or all(0 <= value <= 1 for _, value in reading.activity.units)
+
+
+def test_time_is_measured_once_and_by_the_clock_that_nobody_sets(snapshots):
+    """Whichever clock this driver stamps its samples with, and in whatever order it has them in its buffer."""
+    for key in {reading.key for reading in snapshots[-1].gpus if not reading.mig and reading.mig_mode != "enabled"}:
+        of_gpu = [(snapshot.at, gpu) for snapshot in snapshots for gpu in snapshot.gpus if gpu.key == key]
+        spans = [span for _, gpu in of_gpu for span in gpu.spans]
+        assert all(a.end <= b.start for a, b in pairwise(spans))
+        assert all(at - 120 < span.start < span.end < at + 1 for at, gpu in of_gpu for span in gpu.spans)
+    assert [snapshot.dropped for snapshot in snapshots] == [{}, {}, {}]
 
 
 def test_counters_do_not_fall(snapshots):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dutycycle_exporter.accounting import Accounts
 from dutycycle_exporter.model import Allocation, Ownership, Snapshot, Workload
+from dutycycle_exporter.replay import ReplayReader
 from tests.exporter.replay.playing import EPOCH, final, gpu, play, row, write
 
 
@@ -155,6 +156,15 @@ def test_where_the_recording_says_nothing_of_power_none_is_shown_and_never_0(tmp
     assert power == {t: 300 if t in known else None for t in power}
     assert energy == sorted(energy)
     assert energy[-1] == pytest.approx(300 * (25 + 15 + 5)), "between two instants at which it is known"
+
+
+def test_what_is_played_is_measured_by_the_clock_that_nobody_sets(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.csv", [row(t, 0.5) for t in range(10, 61, 10)])
+    reader = ReplayReader(path, node="n", epoch=EPOCH, time_scale=1)
+    reader.read(EPOCH, 100.0)
+    snapshot = reader.read(EPOCH + 20, 120.0)
+    assert (snapshot.t, snapshot.elapsed) == (EPOCH + 20, 120)
+    assert (gpu(snapshot).spans[0].start, gpu(snapshot).spans[-1].end) == (pytest.approx(100), pytest.approx(120))
 
 
 def test_workloads_that_share_a_gpu_get_their_own_back(tmp_path: Path) -> None:
