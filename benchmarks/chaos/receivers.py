@@ -35,8 +35,8 @@ class Receivers:
         self.mail.users = dict([MAILER])
         self.slack = SlackServer()
         self.channel: Channel = self.slack.workspace.add_channel("gpus")
-        # It says at each login that an attribute of its own is deprecated.
-        logging.getLogger("mail.log").setLevel(logging.ERROR)
+        # It says at each login that an attribute of its own is deprecated, and traces every session that is damaged.
+        logging.getLogger("mail.log").setLevel(logging.CRITICAL)
         self._taken: list[float] = []
         self._stack = ExitStack()
 

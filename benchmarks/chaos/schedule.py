@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .cases import GRACE, LOOKS
 from .faults import FAULTS, Fault
 from .promises.quiet import recovery_at
 from .record import EVERY_NODE
@@ -17,6 +18,8 @@ _GAP = (4.0, 10.0)
 _MOST_AT_ONCE = 3
 _EXPORTERS = ("nvml:", "kubelet:", "restart:")
 """What exporters say."""
+_TOLD = frozenset({"mail", "slack"})
+"""Parts to which nothing is done before there is anything to tell."""
 _TOGETHER = (0.5, 0.35, 0.15)
 """Chances that a round has one fault, two, three."""
 
@@ -59,6 +62,7 @@ def plan(
     planned: list[Planned] = []
     at, rounds = _FIRST, 0
     recovery = recovery_at(time_scale)
+    first_told = (GRACE + LOOKS["idle"]) / time_scale
     while True:
         together = 1 if only else chance.choices(range(1, _MOST_AT_ONCE + 1), _TOGETHER)[0]
         drawn: list[Planned] = []
@@ -67,6 +71,8 @@ def plan(
                 deck = chance.sample(names, len(names))
             fault = kinds[deck.pop()].draw(chance)
             begin = at + (chance.uniform(0, 5) if drawn else 0.0)
+            if fault.touches & _TOLD:
+                begin = max(begin, first_told)
             begin = max([begin, *(one.until + recovery for one in planned if _in_the_way(one.fault, fault))])
             if any(_exclude(fault, other.fault) for other in drawn):
                 deck.insert(0, fault.name)

@@ -49,6 +49,12 @@ def test_it_leaves_calm_times_and_the_last_one_is_at_the_end() -> None:
     assert gaps > 5
 
 
+def test_receivers_are_left_alone_until_there_is_something_to_tell() -> None:
+    for seed in range(1, 30):
+        begun = [one.at for one in plan(seed, HOUR, CALM, SCALE).faults if one.fault.touches & {"mail", "slack"}]
+        assert min(begun) >= 40 * 60 / SCALE
+
+
 def test_one_kind_alone_can_be_had() -> None:
     made = plan(1, 600, CALM, SCALE, only=frozenset({"leader-paused"}))
     assert {one.fault.name for one in made.faults} == {"leader-paused"}
