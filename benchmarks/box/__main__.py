@@ -34,6 +34,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from rich.console import Console
+from rich.progress import track
 
 from benchmarks import results
 from tests.fakes.nvml import find_gcc
@@ -185,7 +186,11 @@ def _score(found: Sequence[tuple[Scenario, Played]], options: argparse.Namespace
         print("there is nothing to score", file=sys.stderr)
         return NOTHING
     whole = scoring.Score()
-    for scenario, played in counting:
+    # What is true of a run is computed anew, which takes a while.
+    console = Console(stderr=True)
+    for scenario, played in track(
+        counting, "scoring", console=console, transient=True, disable=not console.is_terminal
+    ):
         processes = round(played.settings["processes"])
         whole += scoring.score(scenario, truths(scenario.jobs), played.observed, processes)
     scoring.show(scoring.tables(whole))
