@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 from dutycycle_alerter.figures import percent
 from dutycycle_alerter.incidents.model import Cause
-from dutycycle_alerter.model import WindowEvidence
+from dutycycle_alerter.model import JobKind, WindowEvidence
 from dutycycle_alerter.rules import sentences, straggling
+from dutycycle_alerter.rules.before import before
 from dutycycle_alerter.rules.case import Case, gap_share, utilizations
 from dutycycle_alerter.rules.hung import confirms
 from dutycycle_alerter.rules.idle_causes import why_idle
@@ -49,7 +50,8 @@ def _idle(case: Case, _verdict: Verdict, window: WindowEvidence, span: str) -> R
 
 def _partially_idle(case: Case, verdict: Verdict, window: WindowEvidence, span: str) -> Reasons:
     concerned = set(verdict.gpus)
-    idle = [usage for gpu, usage in zip(case.job.gpus, window.gpus, strict=True) if gpu in concerned]
+    places = [place for place, gpu in enumerate(case.job.gpus) if gpu in concerned]
+    idle = [window.gpus[place] for place in places]
     most = sentences.at_most([usage.utilization or 0.0 for usage in idle])
     evidence = [
         (f"{len(idle)} of {len(window.gpus)} GPUs at {most} over {span}: {sentences.labels(verdict)}"),
@@ -57,7 +59,12 @@ def _partially_idle(case: Case, verdict: Verdict, window: WindowEvidence, span: 
     ]
     processes = sentences.total(idle, "processes")
     if processes == 0:
-        return (Cause.OVER_REQUEST,), [*evidence, "no process used the idle ones"]
+        evidence.append("no process used the idle ones")
+        earlier = before(case, window.length, places) if case.job.kind is JobKind.BATCH else None
+        if earlier is None or earlier.utilization <= case.settings.rules.partially_idle.below:
+            return (Cause.OVER_REQUEST,), evidence
+        evidence.append("before that they worked: what ran there has ended, and others may wait for it")
+        return (Cause.OVER_REQUEST, Cause.HANG), evidence
     if processes is None:
         evidence.append("it is not known whether a process holds the idle ones")
     elif processes == 1:

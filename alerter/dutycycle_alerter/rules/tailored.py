@@ -12,7 +12,8 @@ from math import ceil, floor
 from dutycycle_alerter.figures import count, gibibytes, hours, percent
 from dutycycle_alerter.incidents.model import Cause
 from dutycycle_alerter.model import WindowEvidence
-from dutycycle_alerter.rules.case import Case, mean_utilization
+from dutycycle_alerter.rules.case import Case, mean_utilization, utilizations
+from dutycycle_alerter.rules.straggling import apart
 from dutycycle_alerter.rules.units import memory_ratio
 from dutycycle_alerter.rules.verdict import Verdict
 from dutycycle_alerter.scale import format_duration
@@ -164,19 +165,23 @@ def _more_work(facts: Facts) -> Iterator[str]:
         yield f"At {percent(mean)} utilization about {fitting} such jobs fit on one GPU, where their memory does."
 
 
-def _slowest(facts: Facts) -> Iterator[str]:
-    figures = facts.verdict.figures
-    if facts.verdict.rule != "uneven":
+def _ranks(facts: Facts) -> Iterator[str]:
+    """With which rank to begin: the one that the others wait for, where that is known."""
+    if facts.verdict.rule not in ("uneven", "stalled"):
         return
-    yield (
-        f"Begin with the slowest GPU: it is at {percent(figures['slowest_utilization'])}, "
-        f"the busiest at {percent(figures['busiest_utilization'])}."
-    )
+    found = apart(facts.case, facts.window)
+    if found is None:
+        return
+    if found.at_work:
+        yield f"Begin with the busiest GPU, at {percent(found.busiest)}: the others wait for it."
+        return
+    slowest = percent(min(utilizations(facts.window)))
+    yield f"Begin with the slowest GPU: it is at {slowest}, the busiest at {percent(found.busiest)}."
 
 
 _STEPS: dict[Cause, Callable[[Facts], Iterator[str]]] = {
     Cause.OVER_REQUEST: _fewer_gpus,
     Cause.DATA_LOADING: _feed,
     Cause.SMALL_WORK: _more_work,
-    Cause.COMMUNICATION: _slowest,
+    Cause.COMMUNICATION: _ranks,
 }

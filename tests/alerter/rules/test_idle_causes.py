@@ -170,3 +170,20 @@ def test_underused_because_it_stopped(after: Does, host: HostUsage, causes: list
 def test_a_job_that_was_underused_before_it_stopped_is_both() -> None:
     item = Life([(60, [Does(0.1)]), (16, [EMPTY])], 1, QUIET).evidence()
     assert list(diagnosis(item, "underused").causes) == [Cause.SMALL_WORK, NO_PROCESS]
+
+
+@pytest.mark.parametrize(
+    ("before", "kind", "causes"),
+    [
+        ([WORKS, WORKS], JobKind.BATCH, [Cause.OVER_REQUEST, HANG]),
+        ([WORKS, EMPTY], JobKind.BATCH, [Cause.OVER_REQUEST]),
+        ([WORKS, Does(0.005, gap_ge600=0.9)], JobKind.BATCH, [Cause.OVER_REQUEST]),
+        # Who tries things uses now one GPU and now two.
+        ([WORKS, WORKS], JobKind.INTERACTIVE, [Cause.OVER_REQUEST]),
+    ],
+)
+def test_an_idle_gpu_without_a_process_was_asked_for_too_much_or_lost_its_rank(
+    before: list[Does], kind: JobKind, causes: list[Cause]
+) -> None:
+    item = Life([(70, before), (40, [WORKS, EMPTY])], 2, QUIET).evidence(kind=kind)
+    assert list(diagnosis(item, "partially_idle").causes) == causes

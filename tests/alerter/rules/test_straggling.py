@@ -139,3 +139,20 @@ def test_the_evidence_says_who_waits_for_whom() -> None:
 def test_uneven_only_because_a_gpu_did_nothing_for_a_while(long: float | None, causes: list[Cause]) -> None:
     item = ranks([0.9, 0.36], [{"gap_ge600_share": 0.0}, {"gap_ge600_share": long}])
     assert list(diagnosis("uneven", item).causes) == causes
+
+
+@pytest.mark.parametrize(
+    ("item", "step"),
+    [
+        (case(), "Begin with the busiest GPU, at 80 %: the others wait for it."),
+        (case(draws=(0.2, 0.6)), "Begin with the slowest GPU: it is at 40 %, the busiest at 80 %."),
+        (case(draws=()), "Begin with the slowest GPU: it is at 40 %, the busiest at 80 %."),
+    ],
+)
+@pytest.mark.parametrize("rule", ["stalled", "uneven"])
+def test_where_to_begin(item: JobEvidence, step: str, rule: str) -> None:
+    assert [line for line in diagnosis(rule, item).advice if line.startswith("Begin")] == [step]
+
+
+def test_ranks_that_are_alike_have_none_to_begin_with() -> None:
+    assert not any(line.startswith("Begin") for line in diagnosis("stalled", case([0.8, 0.4801])).advice)
