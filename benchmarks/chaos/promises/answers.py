@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..record import Happened, Record
+from ..record import AlerterPage, Happened, Record
 from .bounds import PATIENCE
 from .quiet import during, recovery, slack
 from .telling import shown
@@ -12,6 +12,8 @@ from .violation import ASKED, Found, Occasion, Violation
 
 _BEGINNING = frozenset({"database", "evaluation", "a", "b"})
 """What is in the way of a beginning alerter."""
+_READ = 1.0
+"""Wall seconds that an alerter's page takes at most where nothing is wrong."""
 _STARTS = 30.0
 """Wall seconds that a program may need on a machine that does much else until it answers once it was started."""
 
@@ -30,6 +32,14 @@ def _excused(record: Record, program: str, at: float, took: float) -> bool:
     return _silenced(record, program, at) or _stalled(record, at, took)
 
 
+def _read_was_under_way(record: Record, reply: AlerterPage) -> bool:
+    """Whether its database went away while it read: one statement is waited for as long as statements may take."""
+    return any(
+        reply.at <= fault.began <= reply.at + _READ and fault.halts & {"database", reply.replica}
+        for fault in record.faults
+    )
+
+
 def metrics_answer(record: Record) -> Iterator[Found]:
     """/metrics answers within its time, whatever NVML, the kubelet, the network or the database do."""
     for page in record.exporters:
@@ -42,7 +52,7 @@ def metrics_answer(record: Record) -> Iterator[Found]:
             yield Violation("/metrics answers", name, page.at, text)
     for reply in record.alerters:
         name = f"alerter-{reply.replica}"
-        if _excused(record, name, reply.at, reply.took):
+        if _excused(record, name, reply.at, reply.took) or _read_was_under_way(record, reply):
             continue
         yield ASKED
         if reply.status != 200:

@@ -280,6 +280,18 @@ def test_an_answer_that_was_lost_may_make_a_message_come_twice() -> None:
     assert not [one for one in violations(record) if one.promise == "no message comes twice"]
 
 
+def test_only_the_page_that_was_being_made_when_the_database_went_away_may_hang() -> None:
+    record = clean()
+    page = record.alerters[200]
+    hung = replace(
+        record, alerters=(*record.alerters[:200], replace(page, status=0, took=10.0), *record.alerters[201:])
+    )
+    for began, expected in ((page.at + 0.5, []), (page.at - 1.5, ["alerter-a"]), (page.at + 1.5, ["alerter-a"])):
+        paused = Happened("database-paused", "database", began, began + 12, halts=frozenset({"database", "evaluation"}))
+        found = violations(replace(hung, faults=(*FAULTS, paused)))
+        assert [one.subject for one in found if one.promise == "/metrics answers"] == expected
+
+
 def test_a_job_that_is_over_may_wait_for_its_epilog_where_slurmd_was_killed() -> None:
     record = said_to_have_ended(clean())
     killed = Happened("slurmd-killed", "n1", 1240.0, 1390.0, halts=frozenset({"slurmd-n1"}))
