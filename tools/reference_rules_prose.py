@@ -202,8 +202,8 @@ def alone(judging: Judging) -> Mapping[Cause, str]:
             with pauses of {_longest_short_gap()} s to 10 min for under {_pct(PAUSES_OF_PEOPLE)} of that time""",
         Cause.THROTTLING: """the GPUs whose clocks were held down are exactly those that lag, or all the others; and of
             the rule `throttled`""",
-        Cause.OVER_REQUEST: """no process used the idle ones of several GPUs, which are not known to have worked before; or
-            more was asked for than used""",
+        Cause.OVER_REQUEST: """no process used the idle ones of several GPUs, which are not known to have worked before;
+            or more was asked for than used""",
         Cause.FAULT: "the driver says so, a GPU is lost, or its memory is held by nobody",
     }
 
