@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from hypothesis import example
 from hypothesis import strategies as st
 
 from dutycycle_dashboards.errors import AlerterError, GrafanaError, UsageError
@@ -144,6 +145,10 @@ URLS = ("https://grafana.example/path/", "http://localhost:3000", "http://[::1]:
 
 
 @fuzz(text=texts(URLS, tokens=["//", "[", ":99999", "@", "?", "#", "http:"]), secret=st.booleans())
+@example(text="Http://localhost:3000/", secret=True)
+@example(text="http://local\nhost:3000/", secret=True)
+@example(text=f"http://{'{' * 3000}", secret=True)
+@example(text=f"http://localhost:{'{' * 3000}", secret=True)
 def test_an_address_is_one_to_which_a_token_may_go_or_refused(text: str, secret: bool) -> None:
     try:
         url = base_url(text, "--url", secret=secret)
@@ -151,7 +156,9 @@ def test_an_address_is_one_to_which_a_token_may_go_or_refused(text: str, secret:
         assert str(error).startswith("--url: "), "names the option"
         assert len(str(error)) < 2000
         return
-    assert url.startswith(("http", "HTTP"))
+    assert url.startswith(("http://", "https://"))
+    assert url.isprintable()
+    assert " " not in url
     assert not url.endswith("/")
 
 
