@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import time
@@ -92,6 +93,34 @@ def test_memory_without_bounds_is_not_to_be_had() -> None:
 
     with pytest.raises(MemoryError):
         watched(check)(b"")
+
+
+def test_nothing_of_others_runs_where_a_parser_is_at_its_limits() -> None:
+    """A collection of garbage may come at the depth of a recursion: what fails in it is told of the test, too late."""
+    called = []
+
+    def callback(phase: str, _: dict[str, int]) -> None:
+        called.append(phase)
+
+    def check(content: bytes) -> None:
+        kept = [[] for _ in range(100_000)]
+        with pytest.raises(RecursionError):
+            check_deeper(kept)
+
+    def check_deeper(kept: list[list[object]]) -> None:
+        kept.append([])
+        check_deeper(kept)
+
+    gc.callbacks.append(callback)
+    try:
+        check(b"")
+        assert called
+        called.clear()
+        watched(check)(b"")
+        assert "start" not in called
+    finally:
+        gc.callbacks.remove(callback)
+    assert gc.isenabled()
 
 
 def test_a_script_of_zeros_changes_nothing() -> None:
