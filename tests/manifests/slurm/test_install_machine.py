@@ -180,8 +180,9 @@ def test_a_version_that_does_not_accept_the_configuration_never_runs(machine: Ma
     assert machine.run("readlink", "/opt/dutycycle/bin/dutycycle") == program
     assert machine.run("ls", "/opt/dutycycle/venvs") == f"{program.split('/')[2]}\n"
     # What runs is not asked, and never taken away.
-    machine.run("mv", "/opt", "/srv/opt")
-    machine.run("ln", "-s", "/srv/opt", "/opt")
+    # Elsewhere than its path says; alone, as there is no telling what else the machine has below /opt.
+    machine.run("mv", "/opt/dutycycle", "/srv/dutycycle")
+    machine.run("ln", "-s", "/srv/dutycycle", "/opt/dutycycle")
     machine.write(f"/opt/dutycycle/{program.strip()[3:]}", "#!/bin/sh\nexit 2\n", 0o755)
     (wheels / "alerter.txt").write_text(first)
     assert install(machine, wheels, "alerter").startswith("Nothing to do")
