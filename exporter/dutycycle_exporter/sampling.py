@@ -45,7 +45,7 @@ _OLDEST = 120.0
 """Seconds for which a new sample may lie back; one that lies further back is not on the clock that it seemed to be."""
 
 _RUN = 3
-"""New samples of which none is on a known clock, from which another one is learned."""
+"""New samples that are on no known clock, from the newest of which another one is learned."""
 
 
 _Stretch = list[float]
@@ -87,6 +87,7 @@ class SampleBuffer:
         stretches: list[_Stretch] = []
         taken = last = max(-math.inf if self._last is None else self._last, now - _OLDEST)
         latest, longest = now + _CLOCK_TOLERANCE, _JITTER * self._period
+        early = 0
         for stamp, value in fresh:
             if before is None or not 0 < (stamp - before) / 1e6 <= longest:
                 self._choose_clock(stamp, max(last, self._polled - _LATE), latest)
@@ -96,7 +97,9 @@ class SampleBuffer:
                 continue
             if t > latest:
                 self.dropped["future"] += 1
+                early += 1
                 continue
+            early = 0
             if t <= last:
                 self.dropped["backwards"] += 1
                 continue
@@ -112,7 +115,10 @@ class SampleBuffer:
             self._add(stretches, start, t, value)
         if last > taken:
             self._last = last
-        elif len(fresh) >= _RUN:
+        # What is new was not there at the poll before: where it seems older than that, or not to be there yet, it is on
+        # another clock.
+        late = len(fresh) >= _RUN and last <= max(taken, self._polled - _LATE)
+        if late or early >= _RUN:
             self._ahead = fresh[-1][0] / 1e6 - now
         self._stamp, self._polled = before, now
         return _spans(stretches)

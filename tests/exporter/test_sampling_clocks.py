@@ -35,7 +35,8 @@ class Machine:
         self.spans = []
 
     def stamp(self, t):
-        return {"day": t + self.day, "boot": t, "own": t + DAY, "other": t + 1e6}[self.clock]
+        clocks = {"day": t + self.day, "boot": t, "own": t + DAY, "other": t + 1e6}
+        return clocks[self.clock] if isinstance(self.clock, str) else t + DAY + self.clock
 
     def run(self, seconds):
         """Lets time pass."""
@@ -97,6 +98,16 @@ def test_on_whichever_clock_samples_are_they_are_of_the_time_that_passed(clock):
             assert machine.t - 5.3 - RING * PERIOD <= span.start < span.end <= machine.t + PERIOD
     lost = 2 * 5.05 if clock == "other" else 1
     assert 20 * 5.05 - lost <= machine.observed <= 20 * 5.05
+
+
+@pytest.mark.parametrize("off", [-1000, -100, -30, -3, 0.5, 3, 30, 1000])
+def test_a_clock_of_stamps_that_was_never_that_of_the_day_is_found_out(off):
+    machine = Machine(off)
+    for _ in range(20):
+        machine.run(5.05)
+        machine.poll()
+    assert machine.spans[-1].end == pytest.approx(machine.t, abs=abs(off) + PERIOD if abs(off) < 5 else PERIOD)
+    assert 20 * 5.05 - abs(off if abs(off) < 5 else 0) - 3 * 5.05 <= machine.observed <= 20 * 5.05
 
 
 @pytest.mark.parametrize("step", [-1e7, -3600, -20, -7.01, -4.02, -3.03, -0.71, 0.7, 3, 4, 7, 20, 3600, 1e7])
