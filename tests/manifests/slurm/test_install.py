@@ -57,14 +57,10 @@ def image(tmp_path: Path, wheels: Path) -> Image:
 
 
 @pytest.fixture
-def node(tmp_path: Path, installed: Image, wheels: Path) -> Image:
+def node(tmp_path: Path, installed: Image) -> Image:
     """A node, installed from a tree of the test's own."""
     shutil.copytree(SLURM, tmp_path / "slurm")
-    shutil.copytree(installed.root, tmp_path / "copy", symlinks=True)
-    image = Image(tmp_path / "root", wheels, tmp_path / "slurm")
-    image.root.rmdir()
-    (tmp_path / "copy").rename(image.root)
-    return image
+    return installed.copy(tmp_path / "root", tmp_path / "slurm")
 
 
 def files(image: Image) -> set[str]:

@@ -23,14 +23,19 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_wheels(tmp_path_factory.mktemp("wheels"))
 
 
-@pytest.fixture
-def node(tmp_path: Path, wheels: Path) -> Image:
-    """Installed into directories of the site's, by a slurm.conf that is where nobody looks."""
-    image = Image(tmp_path / "root", wheels)
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Image:
+    """Into directories of the site's, by a slurm.conf that is where nobody looks; nobody changes it."""
+    image = Image(tmp_path_factory.mktemp("image") / "root", wheels)
     image.write(CONF, ALL)
     said = image.install("node", *OWN, "--slurm-conf", CONF)
     assert "slurm.conf" not in said
     return image
+
+
+@pytest.fixture
+def node(tmp_path: Path, installed: Image) -> Image:
+    return installed.copy(tmp_path / "root")
 
 
 def scripts(node: Image) -> set[str]:
