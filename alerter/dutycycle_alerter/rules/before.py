@@ -47,11 +47,12 @@ def _only(window: WindowEvidence, places: Collection[int] | None) -> Sequence[Us
 
 
 def _whole(case: Case, longer: float, length: float, measured: float, gpus: float) -> bool:
-    job, at = case.job, case.evidence.at
+    job, at, watched = case.job, case.evidence.at, case.evidence.watched_from
     # A source sees a job a little after it began; what a job does within its grace is of no account.
-    watched = case.evidence.watched_from <= job.start + case.settings.grace.batch
-    enough = measured >= case.settings.coverage * (at - length - job.start) * gpus * (1 - 1e-9)
-    return job.start_told and watched and at - longer <= job.start and enough
+    soon = watched <= job.start + case.settings.grace.batch
+    lived = at - length - max(job.start, watched)
+    enough = measured >= case.settings.coverage * lived * gpus * (1 - 1e-9)
+    return job.start_told and soon and at - longer <= job.start and enough
 
 
 def _pauses(case: Case, usages: Sequence[Usage]) -> float | None:

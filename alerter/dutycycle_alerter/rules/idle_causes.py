@@ -80,7 +80,7 @@ def _waits(window: WindowEvidence, earlier: Before | None, worked: bool | None, 
         return (Cause.HANG,), [*evidence, "it worked without long pauses until it stopped"]
     if worked is not False:
         return (Cause.HANG, Cause.IDLE_NOTEBOOK), evidence
-    evidence.append("its GPUs have not worked since it began")
+    evidence.append("its GPUs have not worked since it was first seen")
     ranks = sum(usage.processes is not None and usage.processes >= 1 for usage in window.gpus)
     if ranks > 1:
         return (Cause.HANG, Cause.IDLE_NOTEBOOK), [*evidence, f"a process holds each of {ranks} GPUs: ranks may wait"]
