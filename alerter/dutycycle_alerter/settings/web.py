@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
+import idna
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from dutycycle_alerter.settings.types import RealDuration, Section
@@ -19,6 +20,9 @@ _TAKEN = ("-", "act", "api", "expectations", "incidents", "static", "unsubscribe
 """First parts of the page's own addresses that have others below them."""
 
 
+_AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*)(:[0-9]{1,5})?")
+
+
 def _public(url: str) -> str:
     parts = urlsplit(url)
     if url and (not re.fullmatch(r"https?://[^\s/?#\\@]+(/[^\s?#\\]*)?", url) or not parts.hostname):
@@ -28,7 +32,7 @@ def _public(url: str) -> str:
         raise ValueError("a path is made of letters, digits, '.', '_', '~' and '-', such as /dutycycle")
     if path and path.split("/")[1] in _TAKEN:
         raise ValueError(f"the path {path} would hide pages of its own: choose another, such as /dutycycle")
-    return url.rstrip("/")
+    return url and f"{parts.scheme}://{_host(parts.netloc)}{path}"
 
 
 def _header(name: str) -> str:
@@ -51,9 +55,26 @@ def _network(text: str) -> str:
 
 
 def _host(name: str) -> str:
-    if not re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*)(:[0-9]{1,5})?", name):
+    """As a browser sends it: in ASCII. What is compared with a Host header must have no other form."""
+    known = name
+    if not name.isascii():
+        host, colon, port = name.partition(":")
+        known = f"{_in_ascii(host)}{colon}{port}"
+    if not _AUTHORITY.fullmatch(known):
         raise ValueError("expected a host name as in the browser's address, such as gpus.example.org")
-    return name
+    return known
+
+
+def _in_ascii(host: str) -> str:
+    """By UTS #46, as browsers do: Python's own codec is of 2003, and makes "strasse" of "straße"."""
+    try:
+        labels = idna.uts46_remap(host, std3_rules=False).split(".")
+        return ".".join(label if label.isascii() else idna.alabel(label).decode() for label in labels)
+    except idna.IDNAError as error:
+        raise ValueError(
+            f"the host name {host!r} has no form in ASCII ({error}): "
+            "write it as browsers send it, such as xn--bcher-kva.example"
+        ) from None
 
 
 def _secret_token(value: SecretStr) -> SecretStr:
@@ -155,7 +176,9 @@ class Web(Section):
     listen_address: str = "127.0.0.1:9837"
     """[HOST]:PORT of the page and its API."""
     allowed_hosts: tuple[_Host, ...] = ()
-    """Host names under which a proxy serves the page, beside localhost and the listen address."""
+    """Host names under which a proxy serves the page, beside localhost and the listen address. Names that are not ASCII
+    are compared as browsers send them (`xn--...`).
+    """
     public_url: Annotated[str, AfterValidator(_public)] = ""
     """Where people reach the page; messages link to it. Its host is allowed. It may have a path, which a proxy may
     strip or leave. Empty: messages have no links.

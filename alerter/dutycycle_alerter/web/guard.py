@@ -50,7 +50,8 @@ class Guard:
         self, app: ASGIApp, *, hosts: Iterable[str], base: str = "", encrypted: str = "", peers: Peers | None = None
     ) -> None:
         self._app = app
-        self._hosts = frozenset(host_name(host) for host in hosts)
+        # What is no name is known to nobody: a Host header that is none would be, else.
+        self._hosts = frozenset(filter(None, map(host_name, hosts)))
         self._base = base
         self._encrypted = encrypted
         self._peers = peers or Peers()

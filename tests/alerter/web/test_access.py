@@ -408,6 +408,43 @@ def test_a_host_that_is_none_is_an_error(name: str) -> None:
         Web(allowed_hosts=(name,))
 
 
+@pytest.mark.parametrize(
+    ("given", "ascii_name"),
+    [
+        ("gpus.example.org:8443", "gpus.example.org:8443"),
+        ("GPU_1.example.org", "GPU_1.example.org"),
+        ("[::1]:80", "[::1]:80"),
+        ("bücher.example:80", "xn--bcher-kva.example:80"),
+        # As browsers write them: not "strasse", and with a dot.
+        ("straße.example", "xn--strae-oqa.example"),
+        ("ＧＰＵ。bücher.example", "gpu.xn--bcher-kva.example"),
+        ("gpu_1.bücher.example", "gpu_1.xn--bcher-kva.example"),
+    ],
+)
+def test_a_host_is_kept_as_browsers_send_it(given: str, ascii_name: str) -> None:
+    assert Web(allowed_hosts=(given,)).allowed_hosts == (ascii_name,)
+    assert Web(public_url=f"https://{given}/dutycycle").public_url == f"https://{ascii_name}/dutycycle"
+
+
+@pytest.mark.parametrize(
+    ("host", "says"),
+    [
+        ("☃.example", "xn--"),  # browsers know it, the standard does not
+        ("a\u200db.example", "xn--"),
+        ("x" * 64 + "ü.example", "xn--"),
+        ("a..bücher.example", "host name"),
+        ("a$b.example", "host name"),
+        ("h.example:x", "host name"),
+        ("h.example:123456", "host name"),
+    ],
+)
+def test_a_host_that_no_browser_could_send_is_an_error(host: str, says: str) -> None:
+    """It would be known to nobody, or as the empty name to everybody."""
+    for key, value in (("allowed_hosts", (host,)), ("public_url", f"https://{host}/dutycycle")):
+        with pytest.raises(ValidationError, match=rf"(?s){key}.*{says}"):
+            Web.model_validate({key: value})
+
+
 @pytest.mark.parametrize("url", ["https://h.example/incidents", "https://h.example/api/x", "https://h.example/a/../b"])
 def test_a_public_path_that_hides_pages_is_an_error(url: str) -> None:
     with pytest.raises(ValidationError, match="path"):

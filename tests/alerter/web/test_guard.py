@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from dutycycle_alerter.settings.web import Auth
+from dutycycle_alerter.settings.web import Auth, Web
 from dutycycle_alerter.web.guard import MAX_BODY, host_name
 from tests.alerter.web.conftest import Client
 from tests.alerter.web.doubles import FixedReader, full_reader
@@ -47,6 +47,33 @@ def test_known_names_and_addresses_are_answered(serve: Serve, host: str) -> None
     """An address is always safe: nobody can make it resolve to another."""
     client = serve(FixedReader(), names=["gpu.example.org"], hosts=["here"])
     assert client.get("/", Host=host).status == 200
+
+
+def serve_by_names(serve: Serve) -> Client:
+    """With names as people write them; browsers send `xn--strae-oqa.example` and `xn--bcher-kva.example`."""
+    web = Web(public_url="https://Straße.example:8443/gpus", allowed_hosts=("BÜCHER。example",))
+    return serve(FixedReader(), names=web.allowed_hosts, public_url=web.public_url)
+
+
+def test_a_name_that_is_not_ascii_is_known_as_browsers_send_it(serve: Serve) -> None:
+    client = serve_by_names(serve)
+    for host in ("xn--strae-oqa.example:8443", "XN--BCHER-KVA.example"):
+        assert client.get("/", Host=host).status == 200
+
+
+@pytest.mark.parametrize("host", ["", "[::1", "a b", "stra\u00dfe.example", "strasse.example", "xn--strae-oqa.evil"])
+def test_beside_a_name_that_is_not_ascii_others_are_refused(serve: Serve, host: str) -> None:
+    client = serve_by_names(serve)
+    answer = raw(client, f"GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 421 ")
+
+
+@pytest.mark.parametrize("host", ["", "[::1", "user@a.example"])
+def test_what_is_no_name_is_never_known(serve: Serve, host: str) -> None:
+    """Whatever the app is given: a request whose Host is no name either is not for it."""
+    client = serve(FixedReader(), hosts=["", "a b"], public_url="https://b\u00fccher.example")
+    answer = raw(client, f"GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 421 ")
 
 
 @pytest.mark.parametrize(
