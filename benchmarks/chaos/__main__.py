@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import pickle
 import shutil
+import signal
 import sys
 import tempfile
 import time
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import results
 
+from . import kept
 from .faults import FAULTS
 from .machines import INTERVAL
+from .pace import pace
 from .play import play
-from .promises import Verdicts, Violation, check, violations
+from .promises import Verdicts, check, violations
 from .promises.telling import never_judged, what_is_away_is_told
 from .record import Record
 from .schedule import plan
@@ -27,9 +31,9 @@ from .site import missing
 
 _HOUR = 3600.0
 _QUICK = 300.0
+_FAILED, _INTERRUPTED = 3, 130
 _VERDICT = 70 * 60.0
 """Seconds of the full-length run from the beginning of something to the certainty that it is told."""
-_EVIDENCE = "record.pickle"
 _EXAMPLES = """\
 examples:
   python -m benchmarks.chaos                          an hour
@@ -38,7 +42,7 @@ examples:
   python -m benchmarks.chaos --list
   python -m benchmarks.chaos --judge DIR              what was kept of a run, judged again
 
-exit status: 0 no violation, 1 violations, 2 it cannot run here
+exit status: 0 no violation, 1 violations, 2 it cannot run here, 3 the harness itself failed, 130 interrupted
 """
 
 
@@ -75,10 +79,10 @@ def main() -> int:
         Console().print(_listed())
         return 0
     if given.judge:
-        record = _kept(given.judge)
+        record = kept.read(given.judge)
         judged = check(record)
         _show(record, judged, record.ended - record.began)
-        return 1 if violations(judged) else 0
+        return _status(record, judged)
     if unknown := [name for name in given.only if name not in FAULTS]:
         parser.error(f"no fault {', '.join(unknown)}: see --list")
     if 1000 * INTERVAL % given.time_scale:
@@ -91,24 +95,58 @@ def main() -> int:
     drawn = plan(given.seed, length, calm, given.time_scale, only=frozenset(given.only))
     directory = Path(tempfile.mkdtemp(prefix="chaos-"))
     began = time.monotonic()
-    record = play(
-        drawn,
-        directory,
-        given.time_scale,
-        lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True),
-    )
+    try:
+        with _interruptible():
+            record = play(
+                drawn,
+                directory,
+                given.time_scale,
+                lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True),
+            )
+    except KeyboardInterrupt:
+        shutil.rmtree(directory, ignore_errors=True)
+        console.print("interrupted: nothing of it is left, and nothing was judged")
+        return _INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - whatever it was, there is no evidence: nothing to judge, and no row
+        where = kept.move(directory, given.keep)
+        text = f"nothing could be judged: {type(error).__name__}: {error}\nlogs are in {where}"
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+        return _FAILED
     judged = check(record)  # once: of a run that nobody keeps its logs are gone afterwards
-    found = violations(judged)
     _show(record, judged, time.monotonic() - began)
-    _keep(directory, given.keep, record, found, console)
-    results.report(_rows(record, judged, given.seed), given, section="Chaos")
-    return 1 if found else 0
+    if given.keep or _status(record, judged):
+        where = kept.move(directory, given.keep)
+        kept.write(record, where)
+        console.print(f"logs and evidence are in {where}", highlight=False)
+    else:
+        shutil.rmtree(directory, ignore_errors=True)
+    results.report(_rows(record, judged, given.seed, length), given, section="Chaos")
+    return _status(record, judged)
 
 
-def _kept(directory: Path) -> Record:
-    record = pickle.loads((directory / _EVIDENCE).read_bytes())
-    assert isinstance(record, Record)
-    return replace(record, logs=tuple(directory / log.name for log in record.logs))
+def _status(record: Record, judged: Verdicts) -> int:
+    if record.broke:
+        return _FAILED
+    return 1 if violations(judged) else 0
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """The first SIGINT or SIGTERM ends what is done within, by KeyboardInterrupt; more of them do not disturb how it
+    leaves: a site that nobody takes down has processes, mounts and control groups.
+    """
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _listed() -> Table:
@@ -152,25 +190,14 @@ def _excused(record: Record, judged: Verdicts) -> str:
     said = [f"did not take: {', '.join(idle)}"] if idle else []
     said += [f"never asked: {', '.join(never)}"] if never else []
     said += [f"not judged whether it is told: {', '.join(untold)}"] if untold else []
-    return "; ".join([*said, f"{stalled:.0f} s in which the machine stalled excuse what was late"])
-
-
-def _keep(directory: Path, wanted: Path | None, record: Record, found: list[Violation], console: Console) -> None:
-    if not found and wanted is None:
-        shutil.rmtree(directory, ignore_errors=True)
-        return
-    if wanted is not None:
-        wanted.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(directory, wanted, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock", "data"))
-        shutil.rmtree(directory, ignore_errors=True)
-        directory = wanted
-    (directory / _EVIDENCE).write_bytes(pickle.dumps(record))
-    console.print(f"logs and evidence are in {directory}", highlight=False)
-
-
-def _rows(record: Record, judged: Verdicts, seed: int) -> list[results.Row]:
     minutes = (record.ended - record.began) / 60
-    what = f"chaos, {minutes:.0f} minutes at {record.time_scale:g} times the pace, seed {seed}"
+    broke = [f"broke off after {minutes:.0f} minutes: {record.broke}"] if record.broke else []
+    told = f"{stalled:.0f} s in which the machine stalled excuse what was late"
+    return "; ".join([*broke, *said, told, str(pace(record))])
+
+
+def _rows(record: Record, judged: Verdicts, seed: int, length: float) -> list[results.Row]:
+    what = f"chaos, {length / 60:.0f} minutes at {record.time_scale:g} times the pace, seed {seed}"
     sent = sum(1 for one in record.deliveries if one.sent_at is not None)
     occasions = sum(len(one.occasions) for one in judged.values())
     kinds = len({one.name for one in record.faults})

@@ -5,13 +5,13 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from .faults import Fault
 from .reading import read
 from .record import Happened, Record
-from .schedule import Plan
+from .schedule import Plan, Planned
 from .site import Site
 from .watching import Watcher
 
@@ -20,44 +20,75 @@ _TOOK = {True: "", False: ", and did not take", None: ", and nobody could be ask
 
 
 def play(plan: Plan, directory: Path, time_scale: float, tell: Tell) -> Record:
-    """`tell` hears what happens, a line each."""
+    """`tell` hears what happens, a line each. What goes wrong in the harness itself ends the run, and what there was
+    until then is handed back with the reason. Raises where there is nothing to hand back: the site did not start, or
+    cannot be read.
+    """
     tell("the site is being started: Slurm, Kubernetes' doubles, Prometheus, PostgreSQL, exporters, two alerters")
     with Site(directory, time_scale) as site, ExitStack() as stack:
         site.start()
         began = time.time()
         watcher = stack.enter_context(Watcher(site))
-        happened = _happen(plan, site, began, tell)
-        tell(f"all faults are over; {plan.calm:.0f} s for everything to settle")
-        _wait(site, began + plan.length)
+        course = _Course(site, began, tell)
+        try:
+            course.run(plan)
+            tell(f"all faults are over; {plan.calm:.0f} s for everything to settle")
+            course.wait(began + plan.length)
+        except Exception as error:  # noqa: BLE001 - told with what there was until then
+            course.broke = f"{type(error).__name__}: {error}"
+            tell(f"{time.time() - began:7.1f} s  the harness broke off: {course.broke}")
         ended = time.time()
-        if watcher.failures:
-            raise RuntimeError(f"the watcher failed: {watcher.failures[:3]}")
-        jobs = site.workload.truths()
-        return read(site, watcher, happened, jobs, began, ended)
+        if watcher.failures and not course.broke:
+            course.broke = f"the watcher failed: {watcher.failures[:3]}"
+        return read(site, watcher, tuple(course.happened), site.workload.truths(), began, ended, course.broke)
 
 
-def _happen(plan: Plan, site: Site, began: float, tell: Tell) -> tuple[Happened, ...]:
-    moments = [(one.at, 1, index, one) for index, one in enumerate(plan.faults)]
-    moments += [(one.until, 0, index, one) for index, one in enumerate(plan.faults)]
-    begun: dict[int, float] = {}
-    happened: list[Happened] = []
-    try:
-        for at, begins, index, one in sorted(moments, key=lambda moment: moment[:3]):
-            _wait(site, began + at)
-            if begins:
-                begun[index] = time.time()
-                one.fault.begin(site)
-                tell(f"{time.time() - began:7.1f} s  {one.fault.name} begins: {one.fault.what}")
-            else:
-                since = begun.pop(index)
-                took = _took(one.fault, site)
-                one.fault.end(site)
-                happened.append(one.fault.happened(since, time.time(), took))
-                tell(f"{time.time() - began:7.1f} s  {one.fault.name} is over{_TOOK[took]}")
-    finally:
-        for index in begun:
-            plan.faults[index].fault.end(site)
-    return tuple(happened)
+class _Course:
+    """The faults of a run, as they happen."""
+
+    def __init__(self, site: Site, began: float, tell: Tell) -> None:
+        self._site = site
+        self._began = began
+        self._tell = tell
+        self._begun: dict[int, tuple[float, Fault]] = {}
+        self.happened: list[Happened] = []
+        self.broke = ""
+
+    def run(self, plan: Plan) -> None:
+        """All that is planned. None is left in force, whatever raises."""
+        moments = [(one.at, 1, index, one) for index, one in enumerate(plan.faults)]
+        moments += [(one.until, 0, index, one) for index, one in enumerate(plan.faults)]
+        try:
+            for at, begins, index, one in sorted(moments, key=lambda moment: moment[:3]):
+                self.wait(self._began + at)
+                if begins:
+                    self._begin(index, one)
+                else:
+                    self._end(index)
+        finally:
+            for since, fault in self._begun.values():
+                with suppress(Exception):
+                    fault.end(self._site)
+                self.happened.append(fault.happened(since, time.time(), None))
+
+    def wait(self, until: float) -> None:
+        while (left := until - time.time()) > 0:
+            time.sleep(min(0.2, left))
+            self._site.workload.check()
+
+    def _begin(self, index: int, one: Planned) -> None:
+        self._begun[index] = time.time(), one.fault
+        one.fault.begin(self._site)
+        self._tell(f"{time.time() - self._began:7.1f} s  {one.fault.name} begins: {one.fault.what}")
+
+    def _end(self, index: int) -> None:
+        since, fault = self._begun.pop(index)
+        took = _took(fault, self._site)
+        try:
+            fault.end(self._site)
+        finally:
+            self.happened.append(fault.happened(since, time.time(), took))
+        self._tell(f"{time.time() - self._began:7.1f} s  {fault.name} is over{_TOOK[took]}")
 
 
 def _took(fault: Fault, site: Site) -> bool | None:
@@ -66,9 +97,3 @@ def _took(fault: Fault, site: Site) -> bool | None:
         return fault.in_force(site)
     except (OSError, ValueError, AssertionError, subprocess.SubprocessError):
         return None
-
-
-def _wait(site: Site, until: float) -> None:
-    while (left := until - time.time()) > 0:
-        time.sleep(min(0.2, left))
-        site.workload.check()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import ssl
+import urllib.parse
 import urllib.request
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
@@ -89,7 +91,17 @@ class Prometheus:
 
     def oldest(self) -> float:
         """Since when (Unix seconds) it knows anything; for ever where it knows nothing."""
-        with urllib.request.urlopen(f"{self.server.url}/metrics", timeout=10, context=self._context) as answer:
-            page = answer.read().decode()
-        [line] = [line for line in page.splitlines() if line.startswith(_OLDEST)]
+        [line] = [line for line in self._get("/metrics").splitlines() if line.startswith(_OLDEST)]
         return float(line.removeprefix(_OLDEST))
+
+    def scrapes(self, since: float, until: float) -> dict[str, tuple[float, ...]]:
+        """When each target was scraped and answered, oldest first, of what it still has."""
+        query = urllib.parse.urlencode({"query": f"up[{round(1000 * (until - since))}ms]", "time": f"{until:.3f}"})
+        series = json.loads(self._get(f"/api/v1/query?{query}"))["data"]["result"]
+        return {
+            one["metric"]["instance"]: tuple(float(at) for at, value in one["values"] if value == "1") for one in series
+        }
+
+    def _get(self, path: str) -> str:
+        with urllib.request.urlopen(self.server.url + path, timeout=10, context=self._context) as answer:
+            return str(answer.read().decode())

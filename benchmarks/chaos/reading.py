@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from dutycycle_alerter.notify.receivers.email_message import message_id
@@ -9,16 +10,22 @@ from dutycycle_alerter.notify.receivers.email_message import message_id
 from .alerters import LEASE, PASS
 from .cases import ERASES, FORGED, HOSTILE
 from .machines import INTERVAL
+from .receivers import SENDER
 from .record import Happened, JobTruth, Record, StoredDelivery, StoredEvent, StoredIncident, StoredNotice
 from .site import Site
 from .watching import Watcher
 
-_SENDER = "dutycycle@example.org"
 _PAGES = ("/", "/incidents?state=all", "/users", "/gpus")
 
 
 def read(
-    site: Site, watcher: Watcher, faults: tuple[Happened, ...], jobs: tuple[JobTruth, ...], began: float, ended: float
+    site: Site,
+    watcher: Watcher,
+    faults: tuple[Happened, ...],
+    jobs: tuple[JobTruth, ...],
+    began: float,
+    ended: float,
+    broke: str,
 ) -> Record:
     """Everything; the site must still run."""
     return Record(
@@ -52,6 +59,8 @@ def read(
         hostile=(HOSTILE, "<img", "<!channel>"),
         unprintable=(ERASES, FORGED),
         stalls=tuple(watcher.stalls),
+        scrapes=site.prometheus.scrapes(began, ended),
+        broke=broke,
     )
 
 
@@ -82,7 +91,7 @@ def _deliveries(site: Site) -> list[StoredDelivery]:
     found = []
     for row in _rows(site, statement):
         key, receiver = row[1], row[2]
-        mark = message_id(receiver, key, _SENDER) if receiver == "mail" else key
+        mark = message_id(receiver, key, SENDER) if receiver == "mail" else key
         found.append(StoredDelivery(*row, mark=mark))
     return found
 
@@ -91,7 +100,9 @@ def _pages(site: Site) -> list[tuple[str, str]]:
     found = []
     for replica in site.replicas.values():
         for path in _PAGES:
-            status, text = replica.get(path, timeout=30)
-            if status == 200:
-                found.append((replica.url + path, text))
+            # One that does not answer even now is told of by what was asked of it before.
+            with suppress(OSError):
+                status, text = replica.get(path, timeout=30)
+                if status == 200:
+                    found.append((replica.url + path, text))
     return found

@@ -20,6 +20,7 @@ from .links import Link
 from .record import Taken
 
 MAILER = ("dutycycle", "correct-horse-battery-staple")
+SENDER = "dutycycle@example.org"
 OPERATORS = "gpus@example.org"
 _TIMEOUT = 4
 """Wall seconds that one answer may take."""
@@ -66,7 +67,7 @@ class Receivers:
             "ca_file": str(self._authority.chain),
             "username": MAILER[0],
             "password": MAILER[1],
-            "sender": "dutycycle@example.org",
+            "sender": SENDER,
             "to": [OPERATORS],
             "timeout": _TIMEOUT,
         }

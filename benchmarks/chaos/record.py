@@ -50,20 +50,26 @@ class JobTruth:
     conditions: tuple[Condition, ...] = ()
     utilization: float | None = None
     """The mean of its GPUs; None where it changes."""
+    devices: frozenset[str] = frozenset()
+    """UUIDs of its GPUs."""
+
+    @property
+    def parts(self) -> frozenset[str]:
+        """What has to be seen, all of it, so that the job is."""
+        return self.nodes | self.devices
 
 
 @dataclass(frozen=True, kw_only=True)
 class Effects:
     """What a fault does to whom.
 
-    `blinds` are nodes of which nobody learns anything meanwhile (EVERY_NODE: of none); `halts` are parts that cannot
-    do their work (`evaluation`, `mail`, `slack`, `slurm`, `slurmd-NODE`, `kubernetes`, `a`,
-    `b`); `says` is what the site itself must
-    say meanwhile: `source:NAME` (the leading alerter's `source_up` is 0), `watch:NAME` (its count of failures grows),
-    `store:REPLICA` (its `store_up` is 0; without a name that of each), `receiver:NAME` (it fails, where a message was
-    due to it), `nvml:NODE` (the exporter's collector failed or is old), `kubelet:NODE` (the same of the kubelet's),
-    `restart:NODE` (the exporter's liveness fails, and says why).
-    `broken` are GPUs or nodes of which a device incident may tell. `loses` tells that counters are lost.
+    `blinds` are nodes, and UUIDs of GPUs, of which nobody learns anything meanwhile (EVERY_NODE: of none); `halts` are
+    parts that cannot do their work (`evaluation`, `mail`, `slack`, `slurm`, `slurmd-NODE`, `kubernetes`, `a`, `b`);
+    `says` is what the site itself must say meanwhile: `source:NAME` (the leading alerter's `source_up` is 0),
+    `watch:NAME` (its count of failures grows), `store:REPLICA` (its `store_up` is 0; without a name that of each),
+    `receiver:NAME` (it fails, where a message was due to it), `nvml:NODE` (the exporter's collector failed or is old),
+    `kubelet:NODE` (the same of the kubelet's), `restart:NODE` (the exporter's liveness fails, and says why).
+    `broken` are nodes with a GPU of which a device incident has to tell. `loses` tells that counters are lost.
     """
 
     blinds: frozenset[str] = frozenset()
@@ -93,8 +99,9 @@ class Happened(Effects):
     ended: float
     took: bool | None = True
 
-    def blinds_any(self, nodes: frozenset[str]) -> bool:
-        return EVERY_NODE in self.blinds or bool(self.blinds & nodes)
+    def blinds_any(self, parts: frozenset[str]) -> bool:
+        """Whether it blinds one of these nodes and GPUs."""
+        return EVERY_NODE in self.blinds or bool(self.blinds & parts)
 
 
 @dataclass(frozen=True)
@@ -170,10 +177,10 @@ class Taken:
 
 @dataclass(frozen=True)
 class Look:
-    """What the store held at one moment: who is active (with how often), and who leads."""
+    """What the store held at one moment: who is active (subject, class of incident, how often), and who leads."""
 
     at: float
-    active: Mapping[tuple[str, str], int]
+    active: tuple[tuple[str, str, int], ...]
     holder: str
     epoch: int
 
@@ -279,6 +286,10 @@ class Record:
     """Untrusted text that must never be anywhere as it is: what moves a terminal's cursor, or begins a line."""
     stalls: tuple[tuple[float, float], ...] = ()
     """Times in which this machine had no time for the harness: what was late then is nobody's fault."""
+    scrapes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """When each target of Prometheus was scraped, as far back as it knows at the end."""
+    broke: str = ""
+    """Why the harness ended the run before its time."""
 
     def scaled(self, seconds: float) -> float:
         """Wall seconds of a duration of the full-length run."""

@@ -96,7 +96,8 @@ def _exclude(one: Fault, other: Fault) -> bool:
 def _in_the_way(one: Fault, of: Fault) -> bool:
     """Whether it could not be seen for the one that the other is told."""
     blinds, broken = one.effects.blinds, of.effects.broken
-    hides = bool(broken) and bool(EVERY_NODE in blinds or blinds & broken)
+    # Of the second GPU that a node loses nobody could say whether it is told: of the first it still is.
+    hides = bool(broken) and bool(EVERY_NODE in blinds or (blinds | one.effects.broken) & broken)
     # Exporters tell it themselves; all else an alerter does.
     alerters = bool(broken) or any(not said.startswith(_EXPORTERS) for said in of.effects.says)
     return hides or (alerters and "evaluation" in one.effects.halts)

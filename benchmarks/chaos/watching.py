@@ -17,15 +17,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from .alerters import Replica
 from .machines import Machine
 from .processes import Program
+from .promises.bounds import PATIENCE
 from .record import AlerterPage, Ended, ExporterPage, Look
 from .site import Site
 
 STORE_EVERY = 0.3
 PAGES_EVERY = 2.0
-EXPORTERS_ANSWER = 5.0
-"""Wall seconds after which an exporter's page counts as not answered; half of what Prometheus waits by default."""
 ALERTERS_ANSWER = 10.0
-"""The same of an alerter's, which asks its database."""
+"""Wall seconds within which an alerter's page, for which it asks its database, is to be there."""
 _STALL = 1.0
 
 _ACTIVE = "SELECT subject, kind, count(*) FROM incident WHERE state <> 'resolved' GROUP BY 1, 2"
@@ -87,7 +86,7 @@ class Watcher:
         where = f"host={server.directory} port={server.port} user=admin dbname={self._site.database.name}"
         with psycopg.connect(where, connect_timeout=2, options="-c statement_timeout=2000") as connection:
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-            active = {(subject, kind): number for subject, kind, number in connection.execute(_ACTIVE)}
+            active = tuple(connection.execute(_ACTIVE).fetchall())
             lease = connection.execute(_LEASE).fetchone() or ("", 0)
         self.looks.append(Look(time.time(), active, lease[0], lease[1]))
 
@@ -106,12 +105,12 @@ def exporter_page(machine: Machine) -> ExporterPage:
     """What an exporter says now."""
     at, began = time.time(), time.monotonic()
     try:
-        status, text = machine.get("/metrics", timeout=EXPORTERS_ANSWER)
+        status, text = machine.get("/metrics", timeout=PATIENCE)
     except (OSError, ValueError):
         return ExporterPage(machine.name, at, time.monotonic() - began, 0)
     page = ExporterPage(machine.name, at, time.monotonic() - began, status)
     try:
-        alive, why = machine.get("/-/healthy", timeout=EXPORTERS_ANSWER)
+        alive, why = machine.get("/-/healthy", timeout=PATIENCE)
     except (OSError, ValueError):
         alive, why = 0, ""
     page = replace(page, alive=alive, why=why)

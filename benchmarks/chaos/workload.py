@@ -40,6 +40,8 @@ class Run:
     case: Case
     subject: str
     holds: list[Hold]
+    devices: frozenset[str] = frozenset()
+    """UUIDs of its GPUs."""
     jobs: dict[str, NodeJob] = field(default_factory=dict)
     phase: int = -1
     changed: float = 0.0
@@ -161,7 +163,9 @@ class Workload:
             return
         per_node, first = case.gpus // len(case.nodes), case.course[0]
         for index, (node, found) in enumerate(files.items()):
-            slots = [self._slots[node, file.name.split(".")[0]] for file in found]
+            uuids = [file.name.split(".")[0] for file in found]
+            run.devices |= set(uuids)
+            slots = [self._slots[node, one] for one in uuids]
             patterns = first.patterns[index * per_node : (index + 1) * per_node]
             busy = {slot: one for slot, one in zip(slots, patterns, strict=True) if one is not None}
             if busy:
@@ -203,12 +207,12 @@ class Workload:
         moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         annotations = {"dutycycle.io/user": case.user}
         made = server.put(owning("Job", name, annotations=annotations, created=moment))
-        run = Run(name, case, f"k8s/ml/job/{name}/{made['metadata']['uid']}", [])
+        devices = [gpu.uuid for gpu in machine.driver.gpus[first_gpu : first_gpu + case.gpus]]
+        run = Run(name, case, f"k8s/ml/job/{name}/{made['metadata']['uid']}", [], frozenset(devices))
         for index, pattern in enumerate(case.course[0].patterns):
             uid, part = str(uuid.uuid4()), f"{name}-{index}"
             server.put(pod(part, uid=uid, node=node, owners=(owner(made),), created=moment, started=moment))
-            device = {"nvidia.com/gpu": [machine.driver.gpus[first_gpu + index].uuid]}
-            served.pods = [*served.pods, kubelet.pod(part, "ml", device)]
+            served.pods = [*served.pods, kubelet.pod(part, "ml", {"nvidia.com/gpu": [devices[index]]})]
             assert pattern is not None, "a pod is known by its processes"
             machine.pod(uid, {first_gpu + index: pattern}, replace(case.work, use=case.course[0].use))
         run.course.append((now, case.course[0]))
@@ -235,6 +239,7 @@ class Workload:
             grace=GRACE / self._time_scale,
             conditions=tuple(self._conditions(run, end)),
             utilization=run.case.utilization,
+            devices=run.devices,
         )
 
     def _conditions(self, run: Run, end: float | None) -> list[Condition]:

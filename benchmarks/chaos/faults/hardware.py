@@ -10,6 +10,7 @@ from typing import ClassVar, Self
 import pynvml
 
 from tests.fakes import kubelet
+from tests.fakes.nvml import Driver
 from tests.slurm.cluster import NODES
 
 from .. import probes
@@ -35,17 +36,23 @@ class _OnSlurmMachine(OnMachine):
 
 
 class GpuLost(_OnSlurmMachine):
-    """A GPU falls off the bus, and comes back: operators are told of it, and nobody is accused."""
+    """A GPU falls off the bus, and comes back: operators are told of it, nobody is accused, and the others are seen."""
 
     name = "gpu-lost"
     lasts = (10.0, 16.0)
 
     def __init__(self, node: str) -> None:
         super().__init__(node)
-        self.effects = Effects(blinds=frozenset({node}), broken=frozenset({node}))
+        self.effects = Effects(broken=frozenset({node}))
 
     def begin(self, site: Site) -> None:
-        site.machines[self.node].fake.driver.lose(0)
+        driver = site.machines[self.node].fake.driver
+        self.effects = replace(self.effects, blinds=frozenset({driver.gpus[0].uuid}))
+        self.lose(driver)
+
+    def lose(self, driver: Driver) -> None:
+        """It happens to the first one."""
+        driver.lose(0)
 
     def in_force(self, site: Site) -> bool | None:
         [first, *_] = site.machines[self.node].nvml()["gpus"]
@@ -60,8 +67,8 @@ class GpuVanished(GpuLost):
 
     name = "gpu-vanished"
 
-    def begin(self, site: Site) -> None:
-        site.machines[self.node].fake.driver.vanish(0)
+    def lose(self, driver: Driver) -> None:
+        driver.vanish(0)
 
     def in_force(self, site: Site) -> bool | None:
         machine = site.machines[self.node]
@@ -69,11 +76,10 @@ class GpuVanished(GpuLost):
 
 
 class MigReconfigured(Fault):
-    """A free GPU is cut into MIG instances, into others, and made whole again."""
+    """A free GPU is cut into MIG instances, into others, and made whole again; the others are seen all the while."""
 
     name = "mig-reconfigured"
     touches = frozenset({POD_NODE})
-    effects = Effects(blinds=frozenset({POD_NODE}))
 
     @classmethod
     def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - one GPU is free all the time

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..record import AlerterPage, Happened, Record
 from .bounds import PATIENCE
-from .quiet import during, recovery, slack
+from .quiet import during, recovery, slack, stalled
 from .telling import shown
 from .violation import ASKED, Found, Occasion, Violation
 
@@ -18,10 +18,6 @@ _STARTS = 30.0
 """Wall seconds that a program may need on a machine that does much else until it answers once it was started."""
 
 
-def _stalled(record: Record, at: float, took: float) -> bool:
-    return any(since <= at + took and until >= at for since, until in record.stalls)
-
-
 def _silenced(record: Record, program: str, at: float) -> bool:
     return any(program in one.silences for one in during(record, at - _STARTS, at + PATIENCE)) or (
         at < record.began + _STARTS
@@ -29,7 +25,7 @@ def _silenced(record: Record, program: str, at: float) -> bool:
 
 
 def _excused(record: Record, program: str, at: float, took: float) -> bool:
-    return _silenced(record, program, at) or _stalled(record, at, took)
+    return _silenced(record, program, at) or stalled(record, at, at + took)
 
 
 def _read_was_under_way(record: Record, reply: AlerterPage) -> bool:
@@ -111,7 +107,7 @@ def everything_recovers(record: Record) -> Iterator[Found]:
     ends = sorted({one.ended for one in record.faults})
     for ended in ends:
         later = [one for one in record.faults if one.began < ended + bound and one.ended > ended]
-        if later or ended + bound > record.ended or _stalled(record, ended, bound):
+        if later or ended + bound > record.ended or stalled(record, ended, ended + bound):
             continue
         what = ", ".join(one.name for one in during(record, ended - 0.1, ended))
         yield Occasion(what)

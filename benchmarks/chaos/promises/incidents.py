@@ -52,7 +52,7 @@ def no_incident_is_lost(record: Record) -> Iterator[Found]:
 
 
 def _hides(fault: Happened, job: JobTruth) -> bool:
-    return fault.blinds_any(job.nodes) or evaluates(fault)
+    return fault.blinds_any(job.parts) or evaluates(fault)
 
 
 def no_incident_is_made_up(record: Record) -> Iterator[Found]:
@@ -178,9 +178,7 @@ def device_incidents_are_true(record: Record) -> Iterator[Found]:
 
 def _lost_is_told(record: Record, node: str, fault: Happened) -> Iterator[Found]:
     began, ended = fault.began, fault.ended
-    clear = quiet(
-        record, lambda one: (one.blinds_any(frozenset({node})) and not one.broken) or evaluates(one), began, ended
-    )
+    clear = quiet(record, lambda one: one.blinds_any(frozenset({node})) or evaluates(one), began, ended)
     told = [
         event
         for event in record.events

@@ -24,7 +24,7 @@ def bounds(record: Record, job: JobTruth) -> tuple[float, float]:
     began or ended meanwhile: what a counter gained between two answers is in the second one.
     """
     until = job.end or record.ended
-    unseen = sum(_unseen(record, job, fault, until) for fault in record.faults if fault.blinds_any(job.nodes))
+    unseen = sum(_unseen(record, job, fault, until) for fault in record.faults if fault.blinds_any(job.parts))
     late = 0.0 if job.end is not None and job.end < record.calm else 2 * record.pass_interval + record.interval
     slack = 3 * record.interval + 2.0
     # Of a job that was there before the alerters the first pass is the beginning.
@@ -46,7 +46,7 @@ def _unseen(record: Record, job: JobTruth, fault: Happened, until: float) -> flo
 def _not_fetched(record: Record, job: JobTruth, fault: Happened) -> float:
     """Since when counters that were lost had not been read: another fault may have been in the way already."""
     near = during(record, fault.began - recovery(record), fault.began)
-    return min([fault.began, *(one.began for one in near if one.blinds_any(job.nodes))])
+    return min([fault.began, *(one.began for one in near if one.blinds_any(job.parts))])
 
 
 def _back(record: Record, job: JobTruth, fault: Happened) -> float:
@@ -73,7 +73,7 @@ def measurements_are_true(record: Record) -> Iterator[Found]:
         away = sum(
             min(fault.ended + recovery(record), record.ended) - fault.began
             for fault in record.faults
-            if fault.blinds_any(job.nodes)
+            if fault.blinds_any(job.parts)
         )
         due = _COVERED * least - job.gpus * away
         if record.measured is not None and observed < due:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from ..record import Record, Taken
-from .quiet import during, slack
+from .quiet import during, slack, stalled
 from .violation import ASKED, Found, Violation
 
 _TO_OPERATORS = (("mail", "operators"), ("chat", "operators"))
@@ -107,5 +107,5 @@ def no_message_comes_twice(record: Record) -> Iterator[Found]:
 
 def _answer_may_be_lost(record: Record, sink: str, at: float) -> bool:
     lost = {sink, "evaluation", "database", "a", "b"}
-    faults = any(fault.halts & lost for fault in during(record, at - _ANSWER, at + _ANSWER))
-    return faults or any(since <= at + _ANSWER and until >= at - _ANSWER for since, until in record.stalls)
+    since, until = at - _ANSWER, at + _ANSWER
+    return any(fault.halts & lost for fault in during(record, since, until)) or stalled(record, since, until)

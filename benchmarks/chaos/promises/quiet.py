@@ -32,8 +32,17 @@ def quiet(record: Record, disturbs: Callable[[Happened], bool], since: float, un
     """The spans in [since, until] that lie outside all faults that disturb, the time to recover from them, and stalls
     of this machine; oldest first.
     """
+    return without(_undisturbed(record, disturbs, since, until), record.stalls)
+
+
+def untouched(record: Record) -> list[Span]:
+    """The spans of the run that lie outside all faults and the time to recover from them; stalls are in them."""
+    return _undisturbed(record, lambda _: True, record.began, record.ended)
+
+
+def _undisturbed(record: Record, disturbs: Callable[[Happened], bool], since: float, until: float) -> list[Span]:
     busy = [(one.began, one.ended + recovery(record)) for one in record.faults if disturbs(one)]
-    return without([(since, until)] if until > since else [], [*busy, *record.stalls])
+    return without([(since, until)] if until > since else [], busy)
 
 
 def without(spans: Iterable[Span], taken: Iterable[Span]) -> list[Span]:
@@ -52,6 +61,11 @@ def without(spans: Iterable[Span], taken: Iterable[Span]) -> list[Span]:
 def evaluates(fault: Happened) -> bool:
     """Whether a fault is in the way of passes."""
     return "evaluation" in fault.halts
+
+
+def stalled(record: Record, since: float, until: float) -> bool:
+    """Whether the machine had no time for the harness in some part of it."""
+    return any(began <= until and ended >= since for began, ended in record.stalls)
 
 
 def during(record: Record, since: float, until: float) -> list[Happened]:

@@ -16,7 +16,7 @@ def one_active_incident_each(record: Record) -> Iterator[Found]:
     """At no time a subject has two active incidents of one class."""
     for look in record.looks:
         yield ASKED
-        for (subject, kind), number in look.active.items():
+        for subject, kind, number in look.active:
             if number > 1:
                 yield Violation(
                     "one open incident each", subject, look.at, f"{number} active incidents of class {kind}"
@@ -28,11 +28,11 @@ def what_was_seen_stays(record: Record) -> Iterator[Found]:
     kept = {(one.subject, one.kind) for one in record.incidents}
     missed: set[tuple[str, str]] = set()
     for look in record.looks:
-        for who in look.active:
+        for subject, kind, _ in look.active:
             yield ASKED
-            if who not in kept and who not in missed:
-                missed.add(who)
-                yield Violation("what was seen stays", who[0], look.at, f"an incident of class {who[1]} is gone")
+            if (subject, kind) not in kept and (subject, kind) not in missed:
+                missed.add((subject, kind))
+                yield Violation("what was seen stays", subject, look.at, f"an incident of class {kind} is gone")
 
 
 def history_is_appended_only(record: Record) -> Iterator[Found]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import signal
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.chaos import __main__ as program
+from benchmarks.chaos import kept
 from benchmarks.chaos.record import Record
 
 from .evidence import clean
@@ -17,16 +22,27 @@ from .evidence import clean
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """Runs it on a record, of which the logs are written where a site writes them; returns the exit status."""
+    """Runs it on a record, of which the logs are written where a site writes them; returns the exit status. In its
+    place something may be raised or called.
+    """
     own = tmp_path / "run"
     monkeypatch.setattr(program, "missing", list)
     monkeypatch.setattr(tempfile, "mkdtemp", lambda **_: str(own))
 
-    def with_record(record: Record, *arguments: str) -> int:
+    def with_record(given: Record | Exception | Callable[[], None], *arguments: str) -> int:
         own.mkdir()
         log = own / "alerter-a.log"
         log.write_text("well\n")
-        monkeypatch.setattr(program, "play", lambda *_: replace(record, logs=(log,)))
+
+        def played(*_: object) -> Record:
+            if isinstance(given, Exception):
+                raise given
+            if not isinstance(given, Record):
+                given()
+                pytest.fail("it was not interrupted")
+            return replace(given, logs=(log,))
+
+        monkeypatch.setattr(program, "play", played)
         monkeypatch.setattr(sys, "argv", ["chaos", "--no-record", *arguments])
         return program.main()
 
@@ -46,6 +62,48 @@ def test_a_run_with_a_violation_ends_with_1_and_its_evidence_is_kept_and_can_be_
     assert not (tmp_path / "run").exists()
     monkeypatch.setattr(sys, "argv", ["chaos", "--judge", str(tmp_path / "kept")])
     assert program.main() == 1
+
+
+def test_kept_evidence_is_what_it_was(tmp_path: Path) -> None:
+    log = tmp_path / "alerter-a.log"
+    record = replace(clean(), logs=(log,), scrapes={"127.0.0.1:1": (1000.0, 1000.5)}, stalls=((1500.0, 1502.0),))
+    kept.write(record, tmp_path)
+    assert kept.read(tmp_path) == record
+    shown = json.loads(gzip.decompress((tmp_path / kept.EVIDENCE).read_bytes()))
+    assert shown["faults"][0]["name"] == "exporter-killed"
+
+
+def test_a_run_that_broke_off_ends_with_3_and_says_so_in_its_row(run, tmp_path: Path, capsys) -> None:
+    assert run(replace(clean(), broke="AssertionError: n1 is not back"), "--keep", str(tmp_path / "kept")) == 3
+    assert "broke off after 10 minutes: AssertionError: n1 is not back" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_site_that_does_not_start_ends_it_with_3_and_its_logs_are_kept(run, tmp_path: Path, capsys) -> None:
+    assert run(RuntimeError("the alerter ended: no such file"), "--keep", str(tmp_path / "kept")) == 3
+    assert "nothing could be judged: RuntimeError: the alerter ended: no such file" in capsys.readouterr().err
+    assert (tmp_path / "kept" / "alerter-a.log").read_text() == "well\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_whoever_interrupts_it_twice_does_not_disturb_how_it_leaves(
+    number: signal.Signals, run, tmp_path: Path, capsys
+) -> None:
+    left = []
+
+    def interrupted() -> None:
+        try:
+            signal.raise_signal(number)
+        finally:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGTERM)
+            left.append("all of it")
+
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    assert run(interrupted) == 130
+    assert left == ["all of it"]
+    assert not (tmp_path / "run").exists()
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+    assert "interrupted" in capsys.readouterr().err
 
 
 def test_a_fault_that_did_nothing_is_named(run, capsys) -> None:

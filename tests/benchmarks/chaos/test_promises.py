@@ -65,12 +65,12 @@ def a_gpu_fault_that_never_was(record: Record) -> Record:
 
 
 def a_lost_gpu_of_which_nobody_hears(record: Record) -> Record:
-    nodes = frozenset({"n1"})
-    return replace(record, faults=(*FAULTS, Happened("gpu-lost", "n1", 1450, 1490, blinds=nodes, broken=nodes)))
+    lost = Happened("gpu-lost", "n1", 1450, 1490, blinds=frozenset({"GPU-1"}), broken=frozenset({"n1"}))
+    return replace(record, faults=(*FAULTS, lost))
 
 
 def two_at_once(record: Record) -> Record:
-    return replace(record, looks=(*record.looks, Look(1250.0, {(IDLE, "efficiency"): 2}, "a#1", 1)))
+    return replace(record, looks=(*record.looks, Look(1250.0, ((IDLE, "efficiency", 2),), "a#1", 1)))
 
 
 def history_is_rewritten(record: Record) -> Record:
@@ -86,7 +86,7 @@ def the_paused_one_commits(record: Record) -> Record:
 
 
 def the_epoch_goes_back(record: Record) -> Record:
-    return replace(record, looks=(Look(1100.0, {}, "a#1", 3), Look(1101.0, {}, "a#1", 2)))
+    return replace(record, looks=(Look(1100.0, (), "a#1", 3), Look(1101.0, (), "a#1", 2)))
 
 
 def both_lead(record: Record) -> Record:
@@ -185,7 +185,7 @@ def a_header_is_smuggled_in(record: Record) -> Record:
 
 
 def what_was_committed_is_gone(record: Record) -> Record:
-    seen = Look(1250.0, {(IDLE, "efficiency"): 1, ("node/n1", "gpu_fault"): 1}, "a#1", 1)
+    seen = Look(1250.0, ((IDLE, "efficiency", 1), ("node/n1", "gpu_fault", 1)), "a#1", 1)
     return replace(record, looks=(*record.looks, seen))
 
 
@@ -272,6 +272,17 @@ def test_what_could_not_be_seen_need_not_be_told() -> None:
     blind = Happened("exporter-paused", "n1", 1000.0, 1400.0, blinds=frozenset({"n1"}))
     record = nobody_is_told(replace(clean(), faults=(blind,), ledger={IDLE: 0.0, BUSY: 1160.0}))
     assert not [one for one in violations(record) if one.promise == "no incident is lost"]
+
+
+def test_where_one_gpu_is_lost_the_jobs_on_the_others_are_told_of() -> None:
+    lost = Happened("gpu-lost", "n1", 1000.0, 1400.0, blinds=frozenset({"GPU-1"}), broken=frozenset({"n1"}))
+    record = nobody_is_told(replace(clean(), faults=(lost,)))
+    for device, expected in (("GPU-1", []), ("GPU-2", [IDLE])):
+        job = replace(record.jobs[0], devices=frozenset({device}))
+        found = violations(replace(record, jobs=(job, record.jobs[1])))
+        assert [
+            one.subject for one in found if one.promise == "no incident is lost" and one.subject != "n1"
+        ] == expected
 
 
 def test_an_answer_that_was_lost_may_make_a_message_come_twice() -> None:

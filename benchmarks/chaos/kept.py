@@ -1,0 +1,36 @@
+"""What is kept of a run: the programs' logs, and the evidence as JSON that people can read (`zcat`, `jq`)."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from .record import Record
+
+EVIDENCE = "record.json.gz"
+_RECORDS = TypeAdapter(Record)
+
+
+def move(directory: Path, wanted: Path | None) -> Path:
+    """What a run wrote goes to where it is wanted, but for its sockets and Prometheus' data; returns where it is."""
+    if wanted is None:
+        return directory
+    wanted.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(directory, wanted, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock", "data"))
+    shutil.rmtree(directory, ignore_errors=True)
+    return wanted
+
+
+def write(record: Record, directory: Path) -> None:
+    """The evidence, beside the logs."""
+    (directory / EVIDENCE).write_bytes(gzip.compress(_RECORDS.dump_json(record)))
+
+
+def read(directory: Path) -> Record:
+    """What `write` wrote, wherever it was moved since. Raises OSError, or ValueError where it is something else."""
+    record = _RECORDS.validate_json(gzip.decompress((directory / EVIDENCE).read_bytes()))
+    return replace(record, logs=tuple(directory / log.name for log in record.logs))

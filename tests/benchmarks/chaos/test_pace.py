@@ -1,0 +1,60 @@
+"""A machine that did not keep pace is found in the calm times, and what a fault delays is not its fault."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.chaos.pace import pace
+from benchmarks.chaos.record import Record
+
+from .evidence import AWAY, KILLED, clean
+
+TARGET = "127.0.0.1:9100"
+
+
+def scraped(record: Record, every: float, since: float = 1000.0) -> Record:
+    count = int((record.ended - since) / every)
+    return replace(record, scrapes={TARGET: tuple(since + every * number for number in range(count))})
+
+
+def with_passes(record: Record, age: float, since: float, until: float) -> Record:
+    """The last pass was that old, for some time."""
+    pages = (replace(page, last_pass=page.at - age) if since <= page.at <= until else page for page in record.alerters)
+    return replace(record, alerters=tuple(pages))
+
+
+def test_one_that_kept_pace() -> None:
+    found = pace(scraped(clean(), every=0.5))
+    assert (found.passes, found.scrapes, found.slow) == (0.0, 0.0, False)
+    assert str(found) == "passes were overdue for 0.0% and scrapes for 0.0% of the calm time"
+
+
+def test_passes_that_came_late() -> None:
+    found = pace(with_passes(scraped(clean(), every=0.5), 5.0, 1000.0, 1100.0))
+    assert found.slow
+    assert found.passes == pytest.approx(88 / 490, abs=0.01)
+    assert str(found).startswith("this machine was too slow: passes were overdue for 1")
+
+
+def test_scrapes_that_came_late() -> None:
+    found = pace(scraped(clean(), every=1.5))
+    assert found.slow
+    assert found.scrapes == pytest.approx(1 / 3, abs=0.01)
+
+
+@pytest.mark.parametrize("fault", [KILLED, AWAY])
+def test_what_is_late_on_account_of_a_fault_is_not_the_machines(fault) -> None:
+    record = with_passes(scraped(clean(), every=0.5), 30.0, fault.began, fault.ended + 20.0)
+    assert not pace(record).slow
+
+
+def test_what_prometheus_has_lost_was_not_late() -> None:
+    assert not pace(scraped(clean(), every=0.5, since=1500.0)).slow
+
+
+def test_where_there_was_no_calm_it_cannot_be_said() -> None:
+    record = replace(clean(), faults=(replace(KILLED, began=1000.0, ended=1600.0),))
+    assert str(pace(record)) == "whether the machine kept pace cannot be said: there was no calm time"
+    assert not pace(record).slow
