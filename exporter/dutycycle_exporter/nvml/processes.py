@@ -79,7 +79,9 @@ class ProcessReader:
         def ask(function: Any, count: Any, array: Any) -> int:
             return int(function(device.handle, array, count, last_seen))
 
-        return _SAMPLE.iter_unpack(self._answers.fill(ask))
+        samples = _SAMPLE.iter_unpack(self._answers.fill(ask))
+        # Where fewer were filled in than NVML says, the rest is what an earlier call left in the array.
+        return (sample for sample in samples if sample[1] > since)
 
 
 def of_instance(unsupported: set[object], calls: Calls, handle: Any) -> tuple[Process, ...] | None:

@@ -9,7 +9,7 @@ import pytest
 
 from dutycycle_exporter.collected import DEFAULT
 from dutycycle_exporter.pipe import MAX_BYTES
-from tests.fakes.nvml import GpuProcess, Level, Load
+from tests.fakes.nvml import GpuProcess, Level, Load, Paused
 from tests.fakes.nvml.layout import MPS
 
 GIB = 2**30
@@ -45,6 +45,28 @@ def test_a_process_that_did_nothing_is_at_0_and_one_of_which_that_cannot_be_read
     assert [process.utilization for process in rack.turn(2).gpu.processes] == [0.0, 0.5]
     rack.driver.fail("nvmlDeviceGetProcessUtilization", pynvml.NVML_ERROR_UNKNOWN)
     assert [process.utilization for process in rack.turn().gpu.processes] == [None, None]
+
+
+def test_what_an_earlier_turn_left_in_the_array_is_not_told_again(make_rack, monkeypatch):
+    """Where NVML says that it filled in more than it did."""
+    real = pynvml._nvmlGetFunctionPointer
+
+    def boasting(name):
+        function = real(name)
+
+        def answer(handle, samples, count, since):
+            code = function(handle, samples, count, since)
+            count._obj.value += 1
+            return code
+
+        return answer if name == "nvmlDeviceGetProcessUtilization" else function
+
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer", boasting)
+    rack = make_rack(collect=DETAIL)
+    rack.driver.run("one", {0: Load(Level(0.5), [GpuProcess(10)])})
+    rack.driver.run("two", {0: Load(Paused(Level(0.2), every=12, length=3600), [GpuProcess(11)])})
+    assert [process.utilization for process in rack.turn(2).gpu.processes] == [0.5, 0.2]
+    assert [process.utilization for process in rack.turn(3).gpu.processes] == [0.5, 0.0]
 
 
 def test_clients_of_mps_are_processes_beside_their_server(make_rack):
@@ -93,7 +115,7 @@ def test_a_utilization_that_cannot_be_is_unknown_and_counted(make_rack, monkeypa
     rack.driver.run("one", {0: Load(Level(0.5), [GpuProcess(10)])})
     rack.turn()
     sample = pynvml.c_nvmlProcessUtilizationSample_t(
-        pid=10, timeStamp=round(rack.clock.now * 1e6), smUtil=value, memUtil=value
+        pid=10, timeStamp=round((rack.clock.now + 1) * 1e6), smUtil=value, memUtil=value
     )
     real = pynvml._nvmlGetFunctionPointer
 
