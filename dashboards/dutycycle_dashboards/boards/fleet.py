@@ -306,7 +306,7 @@ def _throttled() -> Panel:
         "GPUs whose clocks were held down for more than 5 % of the last 15 minutes, by reason: heat and power brakes "
         "are the hardware's, and slow every job on it. The power cap, at which a GPU that works hard always is, is "
         "left out; reasons overlap. Filters do not apply.",
-        (Target(f"topk(100, 100 * {rate} > 5)", may_be_empty="no GPU is held down"),),
+        (Target(f"topk(100, clamp_max(100 * {rate}, 100) > 5)", may_be_empty="no GPU is held down"),),
         (
             Column("Node", label="node", link=TO_NODE),
             Column("GPU", label="gpu", width=70),

@@ -6,6 +6,7 @@ from dutycycle_dashboards.boards import job_queries
 from dutycycle_dashboards.boards.job_queries import GPU, NO_CGROUP, NO_GPM, RATE
 from dutycycle_dashboards.building.graphs import timeseries
 from dutycycle_dashboards.building.panel import Panel, Target
+from dutycycle_dashboards.building.promql import ENERGY_STEP, THROTTLE_STEP
 from dutycycle_dashboards.building.units import BYTES, BYTES_PER_SECOND, PERCENT, WATTS
 
 _GPU = "{{node}}:{{gpu}} {{mig}}"
@@ -67,6 +68,7 @@ def _power() -> Panel:
         Target(f"max({limit})", _LIMIT, may_be_empty="a MIG instance has no limit of its own"),
         unit=WATTS,
         colors={_LIMIT: "red"},
+        interval=ENERGY_STEP,
         no_data="The device counts no energy",
     )
 
@@ -136,7 +138,7 @@ def _throttle() -> Panel:
         "Share of allocated time in which clocks were held down; reasons overlap. power_cap is usual for heavy work. "
         "thermal, hw_thermal, sw_thermal and power_brake are faults of cooling or power: tell the operators.",
         Target(
-            f"100 * {held_down} / on () group_left () ({allocated} > 0)",
+            f"clamp_max(100 * {held_down} / on () group_left () ({allocated} > 0), 100)",
             "{{reason}}",
             may_be_empty="the driver does not tell it",
         ),
@@ -149,6 +151,7 @@ def _throttle() -> Panel:
             "power_brake": "purple",
             "power_cap": "blue",
         },
+        interval=THROTTLE_STEP,
         no_data="The driver does not tell reasons of throttling",
     )
 

@@ -7,6 +7,7 @@ from dutycycle_dashboards.boards.node_queries import RANGE, RATE, UNREAD, here, 
 from dutycycle_dashboards.building.graphs import timeseries
 from dutycycle_dashboards.building.links import JOB, Link
 from dutycycle_dashboards.building.panel import ANY_IS_BAD, Panel, Target, Threshold
+from dutycycle_dashboards.building.promql import THROTTLE_STEP
 from dutycycle_dashboards.building.tables import Column, table
 from dutycycle_dashboards.building.units import BAD, BYTES, GOOD, GPUS, PERCENT, SECONDS, WHEN
 
@@ -140,7 +141,7 @@ def throttle() -> Panel:
         "Share of time in which clocks were held down, mean over the GPUs; reasons overlap. power_cap is usual for "
         "heavy work. thermal, hw_thermal, sw_thermal and power_brake mean that cooling or power does not suffice.",
         Target(
-            f"100 * {held_down} / on () group_left () (max({here('gpu_visible')}) > 0)",
+            f"clamp_max(100 * {held_down} / on () group_left () (max({here('gpu_visible')}) > 0), 100)",
             "{{reason}}",
             may_be_empty="the driver does not tell it",
         ),
@@ -153,6 +154,7 @@ def throttle() -> Panel:
             "power_brake": "purple",
             "power_cap": "blue",
         },
+        interval=THROTTLE_STEP,
         no_data="The driver does not tell reasons of throttling",
     )
 

@@ -20,6 +20,10 @@ Usage = Literal["allocated", "observed", "busy", "energy"]
 
 RANGE = "$__range"
 INTERVAL = "$__interval"
+THROTTLE_STEP, ENERGY_STEP = "5m", "2m"
+"""Least steps of panels over what throttle counters and the energy grew by. The exporter reads these each 30 and 10 s:
+over little more than that a steady growth would swing by a third.
+"""
 BINS = tuple(range(0, 100, 5))
 """Lower edges of the bins of mean utilization, in percent; 100 % belongs to the last."""
 KNOWN = 'user!=""'
