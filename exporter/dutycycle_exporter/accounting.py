@@ -59,6 +59,12 @@ class _Device:
         """Each holder's of the whole GPU's time."""
         return self.reading.slices * tenure.share
 
+    @property
+    def told(self) -> float:
+        """Until when its counters were read, also those that are not at each turn; infinity where it has none."""
+        meters = (self.energy, *self.throttle.values())
+        return min((meter.until for meter in meters if meter.until is not None), default=float("inf"))
+
 
 @dataclass(slots=True)
 class _Errors:
@@ -119,7 +125,7 @@ class Accounts:
                 owned.ended = now
         for workload, allocation in present.items():
             owned = device.owned.setdefault(workload, OwnedAccount(allocation, IdleGaps(self._time_scale), created=now))
-            owned.ended = None
+            owned.hold()
             owned.share = device.reading.slices / len(present)
             owned.remember(allocation)
         before = now if self._previous is None else self._previous
@@ -166,10 +172,10 @@ class Accounts:
         """Let go of what is over: the gaps of workloads that ended, series that were shown long enough, the past. The
         displaced keep their counters.
         """
-        device.tenures.forget(max(device.measured_until, now - LATEST))
+        device.tenures.forget(now - LATEST)
+        told = device.told
         for workload, owned in list(device.owned.items()):
-            if owned.ended is not None:
-                owned.gaps.finish()
+            owned.settle(now, told)
             if workload not in displaced and owned.over(now, self.hold):
                 del device.owned[workload]
 

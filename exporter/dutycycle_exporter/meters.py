@@ -22,6 +22,11 @@ class Meter:
     def __init__(self) -> None:
         self._last: tuple[float, float] | None = None
 
+    @property
+    def until(self) -> float | None:
+        """When that was; None where there was none, or it is not known."""
+        return None if self._last is None else self._last[0]
+
     def read(self, t: float, value: float | None) -> Rate | None:
         """The rate since the previous reading; None at the first, and where the counter went back or is not known."""
         last, self._last = self._last, None if value is None else (t, value)

@@ -13,17 +13,21 @@ from dataclasses import dataclass, field, replace
 from dutycycle_exporter.contract import UTILIZATION_BUCKETS
 from dutycycle_exporter.gaps import IdleGaps
 from dutycycle_exporter.model import Allocation, GpuReading
+from dutycycle_exporter.tenures import LATEST
 from dutycycle_exporter.views import OwnedView
 
 
 @dataclass(slots=True)
 class OwnedAccount:
-    """Counters from `created` on, in seconds times share. `ended` is when the allocation was first missed."""
+    """Counters from `created` on, in seconds times share. `ended` is when the allocation was first missed, `complete`
+    when everything had been told of it.
+    """
 
     allocation: Allocation
     gaps: IdleGaps
     created: float
     ended: float | None = None
+    complete: float | None = None
     share: float = 1.0
     memory: float | None = None
     processes: int | None = None
@@ -59,9 +63,21 @@ class OwnedAccount:
         self.weighted_utilization += seconds * utilization
         self.gaps.add(start, end, utilization, share)
 
+    def hold(self) -> None:
+        """The device is, or is again, allocated to it."""
+        self.ended = self.complete = None
+
+    def settle(self, now: float, told: float) -> None:
+        """One that has ended is complete once all counters were read after that: `told` is until when they were."""
+        if self.ended is None:
+            return
+        self.gaps.finish()
+        if self.complete is None and (told >= self.ended or now - self.ended >= LATEST):
+            self.complete = now
+
     def over(self, now: float, hold: float) -> bool:
         """Whether its series were shown long enough: of one that lived for less than `hold` only zeros have been."""
-        return self.ended is not None and now - max(self.ended, self.created + hold) > hold
+        return self.complete is not None and now - max(self.complete, self.created + hold) > hold
 
     def view(self, device: GpuReading, now: float, hold: float) -> OwnedView:
         """What a scrape shows. PromQL's increase() loses what a series holds at its first scrape: a new one is at 0."""

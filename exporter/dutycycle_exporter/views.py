@@ -30,8 +30,8 @@ class XidView:
 
 @dataclass(frozen=True, slots=True)
 class DeviceView:
-    """One GPU or MIG instance as it is shown. `power` is the mean since the previous snapshot where the device counts
-    its energy.
+    """One GPU or MIG instance as it is shown. `power` is the mean between the last two readings of its energy where the
+    device counts it.
 
     `busy` and `observed` are None as long as nothing could be measured. `departed` are processes that ended.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dutycycle_exporter.model import Process, Span, Workload
+from dutycycle_exporter.model import Activity, Process, Span, Workload
 from tests.exporter.accounts import EMPTY, UUID, A, B, C, Run, T, held_by, spans_of
 
 
@@ -140,6 +140,32 @@ def test_a_counter_that_is_not_read_at_each_turn_is_credited_whole_at_the_next_r
     assert (run.device.power, run.owned(A).energy, dict(run.owned(A).throttle)) == (300, 3000, {"thermal": 9})
     run.at(T + 20, held_by(A), **{**told, "energy": 3500.0})
     assert (run.device.power, run.owned(A).energy, dict(run.owned(A).throttle)) == (50, 3500, {"thermal": 9})
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_what_a_slow_counter_tells_is_of_those_who_held_the_gpu_between_its_readings(measured):
+    """Whether or not the duty cycle is known, up to when everybody has been credited, as it is, at each turn."""
+    run, carried = Run(hold=60), frozenset({("energy", ""), ("throttle", "thermal")})
+    told = {"energy": 0.0, "throttle": (("thermal", 0.0),)}
+    run.at(T, held_by(A), **told)
+    for turn in range(1, 6):
+        now = T + 5 * turn
+        holder = held_by(A) if turn < 3 else held_by(B, start=T + 12)
+        run.at(now, holder, spans_of(now - 5, now) if measured else (), **told, carried=carried)
+    run.at(T + 30, held_by(B, start=T + 12), energy=3000.0, throttle=(("thermal", 15.0),))
+    run.at(T + 75, held_by(B, start=T + 12), energy=3000.0, throttle=(("thermal", 15.0),))
+    shown = {owned.workload.id: (owned.energy, dict(owned.throttle)["thermal"]) for owned in run.view.owned}
+    assert shown == {A.id: pytest.approx((1200, 6)), B.id: pytest.approx((1800, 9))}
+
+
+def test_what_gpm_tells_of_several_turns_at_once_is_of_those_who_held_the_gpu_in_each():
+    """As it does after readings that failed."""
+    run = Run(hold=60).at(T, held_by(A)).at(T + 5, held_by(A), spans_of(T, T + 5))
+    run.at(T + 10, held_by(B, start=T + 5), spans_of(T + 5, T + 10))
+    run.at(T + 15, held_by(B, start=T + 5), spans_of(T + 10, T + 15), activity=Activity(T, T + 15, (("sm", 0.6),)))
+    run.at(T + 75, held_by(B, start=T + 5))
+    shown = {owned.workload.id: dict(owned.active)["sm"] for owned in run.view.owned}
+    assert shown == {A.id: pytest.approx(3), B.id: pytest.approx(6)}
 
 
 def test_without_an_energy_counter_there_is_no_energy():

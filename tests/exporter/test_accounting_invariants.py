@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dutycycle_exporter.accounting import Accounts
-from dutycycle_exporter.model import Allocation, Ownership, Process, Snapshot, Span
+from dutycycle_exporter.model import Allocation, Ownership, Process, Snapshot, Span, Workload
 from tests.exporter.accounts import EMPTY, UUID, A, B, C, Run, T, held_by
 
 POLL, PERIOD, POLLS = 2.0, 0.5, 12
@@ -122,6 +124,61 @@ def test_polling_more_rarely_and_telling_the_past_again_gives_the_same_totals(ut
     for workload, owned in found.items():
         for name in EVERYTHING:
             assert getattr(owned, name) == pytest.approx(getattr(expected[workload], name)), name
+
+
+D = Workload(id="slurm/4", scheduler="slurm")
+TURNS = st.lists(
+    st.tuples(
+        st.sampled_from([(), (A,), (B,), (C, D)]),
+        st.floats(0.01, 1),
+        st.tuples(st.floats(0, 500), st.floats(0, 1)),
+        st.tuples(st.booleans(), st.booleans()),
+    ),
+    max_size=30,
+)
+"""Who holds the GPU at the end of a turn, and from which part of it on if they are new; its watts, and for which share
+of it clocks were held down; whether either counter is read at its end."""
+
+
+@given(TURNS, st.booleans())
+def test_what_slow_counters_tell_is_of_those_who_held_the_gpu_between_readings_and_all_of_it_is_shown(turns, measured):
+    """To each its part of the time; what falls into time in which nobody held it goes to nobody."""
+    run, names, every = Run(hold=0.0), (("energy", ""), ("throttle", "thermal")), 4.0
+    run.at(T, energy=0.0, throttle=(("thermal", 0.0),))
+    holders, since, truth, told = (), T, (0.0, 0.0), [0.0, 0.0]
+    stretches, due, shown, before = ([], []), Counter(), Counter(), {}
+    for number, (new, part, rates, read) in enumerate([*turns, ((), 1.0, (0.0, 0.0), (True, True))]):
+        start, now = T + number * every, T + (number + 1) * every
+        if new != holders:
+            since = start + part * every if new else start
+        cut = min(max(start, since), now)
+        truth = tuple(value + rate * every for value, rate in zip(truth, rates, strict=True))
+        for name, counter, held in zip(names, (0, 1), stretches, strict=True):
+            held += [(cut - start, holders), (now - cut, new)]
+            if read[counter]:
+                rate = (truth[counter] - told[counter]) / sum(length for length, _ in held)
+                for length, together in held:
+                    for workload in together or (None,):
+                        due[name, workload and workload.id] += rate * length / max(1, len(together))
+                told[counter] = truth[counter]
+                held.clear()
+        holders = new
+        run.at(
+            now,
+            held_by(*new, start=since),
+            [Span(start, now, 0.5)] if measured else (),
+            energy=told[0],
+            throttle=(("thermal", told[1]),),
+            carried=frozenset(name for name, fresh in zip(names, read, strict=True) if not fresh),
+        )
+        after = {(names[0], owned.workload.id): owned.energy or 0.0 for owned in run.view.owned}
+        after |= {(names[1], owned.workload.id): sum(dict(owned.throttle).values()) for owned in run.view.owned}
+        shown.update({key: value - before.get(key, 0.0) for key, value in after.items()})
+        before = after
+    for name, counted in zip(names, truth, strict=True):
+        assert sum(value for (of, _), value in due.items() if of == name) == pytest.approx(counted)
+    assert {key for key, value in due.items() if value > 1e-6 and key[1]} <= shown.keys()
+    assert all(value == pytest.approx(due[key], abs=1e-6) for key, value in shown.items())
 
 
 STEPS = st.lists(

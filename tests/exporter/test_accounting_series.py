@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dutycycle_exporter.model import Allocation, Ownership
-from tests.exporter.accounts import UUID, A, B, C, Run, T, held_by, spans_of
+from tests.exporter.accounts import EMPTY, UUID, A, B, C, Run, T, held_by, spans_of
 
 
 def test_a_new_series_is_zero_for_the_hold_time_and_then_shows_what_has_accumulated():
@@ -48,6 +48,41 @@ def test_an_ended_series_keeps_its_final_value_for_the_hold_time_and_its_allocat
     assert run.owned(A) == replace(final, share=None, memory=None, processes=None)
     assert run.at(T + 94).workloads == [A.id]
     assert run.at(T + 100).workloads == []
+
+
+def test_an_ended_series_is_shown_for_the_hold_time_from_when_its_last_counter_was_read():
+    """Else what a slow counter tells of it would be scraped never or hardly ever, or have nobody to go to."""
+    run, carried = Run(hold=10), frozenset({("energy", ""), ("throttle", "thermal")})
+    told = {"energy": 0.0, "throttle": (("thermal", 0.0),)}
+    run.at(T - 60, held_by(A), **told).at(T - 15, held_by(A), **told)
+    for second in range(-10, 15, 5):
+        run.at(T + second, held_by(A) if second < 0 else EMPTY, **told, carried=carried)
+        assert run.workloads == [A.id]
+    read = {"energy": 3000.0, "throttle": (("thermal", 15.0),)}
+    run.at(T + 15, **read)
+    assert (run.owned(A).energy, dict(run.owned(A).throttle)) == (1000, {"thermal": 5}), "it was last seen at T - 5"
+    assert run.at(T + 25, **read).workloads == [A.id]
+    assert run.at(T + 26, **read).workloads == []
+
+
+@pytest.mark.parametrize("visible", [True, False])
+def test_a_counter_that_is_not_read_any_more_keeps_no_series_for_good(visible):
+    """Of a GPU that is lost, or whose counter fails."""
+    run, carried = Run(hold=10), frozenset({("energy", "")})
+    run.at(T, held_by(A), energy=0.0)
+    for second in range(5, 145, 5):
+        run.at(T + second, energy=0.0, carried=carried, visible=visible)
+    assert run.workloads == []
+
+
+def test_one_that_comes_back_before_its_last_counter_was_read_goes_on():
+    run, carried = Run(hold=10), frozenset({("energy", "")})
+    run.at(T, held_by(A), energy=0.0).at(T + 5, energy=100.0).at(T + 10, held_by(A, start=T + 7), energy=200.0)
+    for second in range(15, 60, 5):
+        run.at(T + second, held_by(A, start=T + 7), energy=200.0, carried=carried)
+    run.at(T + 60, energy=1200.0, carried=carried).at(T + 65, energy=1300.0)
+    assert run.workloads == [A.id]
+    assert run.owned(A).energy == pytest.approx(60 + 20 * 45)
 
 
 def test_a_workload_that_lived_for_less_than_the_hold_time_is_shown_for_that_long_all_the_same():

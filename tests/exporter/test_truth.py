@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from tests.fakes.nvml import IDLE, Level, Paused, Steps
+from tests.exporter.published import samples
+from tests.fakes.nvml import IDLE, Level, Load, Paused, Steps
 
 HOUR = 3600
 
@@ -130,6 +131,36 @@ def test_energy_and_power_come_from_the_devices_own_counter(make_rig):
     assert rig.value("gpu_energy_joules_total") - before == pytest.approx(truth, rel=0.001)
     # The counter is read at every other turn: the first power is that of the time before.
     assert sum(powers) / len(powers) == pytest.approx(truth / (rig.clock.now - start), rel=0.01)
+
+
+def test_what_jobs_one_after_the_other_are_credited_with_is_all_that_slow_counters_told(make_rig):
+    """Energy is read at every other turn, this throttle counter at every sixth; jobs change hands between."""
+    rig = make_rig(gpus=1, hold=1.0)
+    rig.node.driver.throttle(0, "thermal", 0.5)
+    rig.node.driver.run("load", {0: Load(Level(0.7))})
+    shown = {"workload_gpu_energy_joules_total": {}, "workload_gpu_throttle_seconds_total": {}}
+    rig.turn()
+    start, jobs = rig.clock.now, {}
+    for job, turns in enumerate((11, 12, 13, 1, 2, 1, 9), start=1):
+        file = rig.allocate(0, job)
+        jobs[str(job)] = turns * rig.interval
+        for _ in range(turns):
+            look(rig.turn(), shown)
+    end = rig.clock.now
+    file.unlink()
+    for _ in range(6):
+        look(rig.turn(), shown)
+    joules = rig.node.driver.truth.energy_joules(0, start, end)
+    for of, truth in zip(shown.values(), (joules, 0.5 * (end - start)), strict=True):
+        assert of == {job: pytest.approx(truth * held / (end - start), rel=0.01) for job, held in jobs.items()}
+
+
+def look(rig, shown):
+    """Keep what each job's counters were when they were seen last."""
+    for name, of in shown.items():
+        for sample in samples(rig.text(), name):
+            if sample.labels.get("reason", "thermal") == "thermal":
+                of[sample.labels["job_id"]] = sample.value
 
 
 def test_counters_rise_between_any_two_scrapes(make_rig):
