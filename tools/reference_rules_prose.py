@@ -194,7 +194,8 @@ def alone(judging: Judging) -> Mapping[Cause, str]:
         Cause.MEMORY_BOUND: f"""memory bandwidth is at {_pct(MEMORY_BOUND_DRAM)} of the busy time or more and tensor
             cores at {_pct(MEMORY_BOUND_TENSOR)} or less""",
         Cause.COMMUNICATION: """GPUs or nodes of an uneven job differ, and no clock was held down; so do those of a
-            stalled job, of which the busiest has hardly any gaps and draws as much for its work as the slowest""",
+            stalled job, of which the busiest hardly idles and draws as much for its work as the slowest, of the same
+            model, both whole GPUs""",
         Cause.CHECKPOINT: f"""pauses of {_longest_short_gap()} s to 10 min take {_pct(PAUSE_SHARE)} of the time or more,
             and without them the job would not be underused""",
         Cause.HANG: f"""counters confirm a hang on several GPUs, and multiprocessors are not at the floor as well; an

@@ -19,14 +19,28 @@ SPINNING_POWER = 0.8
 class Apart:
     """GPUs that work much less than the busiest: their places in the job, and by how much the slowest does (0..1).
 
-    `busiest` is the busiest GPU's utilization; `at_work` tells that it computes in that time and hardly idles in
-    the rest; None where that is not known.
+    `busiest` is the busiest GPU's utilization. `paused` tells whether it idled for more than hardly any of the time,
+    `draws` whether its kernels draw about as much as the slowest's (where its clocks are held down they may draw less):
+    one that hardly pauses and draws less only spins. None where that is not known.
     """
 
     behind: frozenset[int]
     spread: float
     busiest: float
-    at_work: bool | None
+    paused: bool | None
+    draws: bool | None
+
+    @property
+    def at_work(self) -> bool | None:
+        """Whether the busiest is fed and computes: then the others wait for it. None where that is not known."""
+        if self.paused or self.draws is False:
+            return False
+        return None if self.paused is None else self.draws
+
+    @property
+    def spins(self) -> bool:
+        """Whether the busiest is known to wait for those behind, and these for something else."""
+        return self.paused is False and self.draws is False
 
 
 def apart(case: Case, window: WindowEvidence) -> Apart | None:
@@ -41,22 +55,34 @@ def apart(case: Case, window: WindowEvidence) -> Apart | None:
     if spread < rules.uneven.spread:
         return None
     behind = frozenset(place for place, value in enumerate(values) if value <= (1 - rules.uneven.spread) * most)
-    return Apart(behind, spread, most, _at_work(case, window, values.index(most), values.index(least)))
+    first, last = values.index(most), values.index(least)
+    return Apart(behind, spread, most, _paused(case, window, first), _draws(case, window, first, last))
 
 
-def _at_work(case: Case, window: WindowEvidence, first: int, last: int) -> bool | None:
-    """Whether the busiest GPU of a job is fed and computes: then the others wait for it. Where it spins, it waits for
-    those that are behind, and they for something else.
-    """
-    busiest, slowest = window.gpus[first], window.gpus[last]
-    if busiest.gap_lt2 is None or busiest.gap_2to30 is None:
-        return None
-    if busiest.gap_lt2 + busiest.gap_2to30 >= case.settings.rules.stalled.clear_gap_share * busiest.observed:
-        return False
+def _paused(case: Case, window: WindowEvidence, place: int) -> bool | None:
+    """Whether a GPU was idle for more than hardly any of the time, in gaps of whatever length."""
+    usage = window.gpus[place]
+    gaps = [usage.gap_lt2, usage.gap_2to30, usage.gap_30to600, usage.gap_ge600]
+    known = [gap for gap in gaps if gap is not None]
+    if sum(known) >= case.settings.rules.stalled.clear_gap_share * usage.observed:
+        return True
+    # Gaps of a shared GPU are the device's: while others work on it, it has none. A MIG instance has its own.
+    shared = usage.share < 1 and not case.job.gpus[place].mig
+    return None if len(known) < len(gaps) or shared else False
+
+
+def _draws(case: Case, window: WindowEvidence, first: int, last: int) -> bool | None:
+    """Whether the kernels of the first draw about as much as those of the last."""
     if first in throttled_gpus(case, window):
         # Clocks that are held down draw little, too.
         return True
-    watts, others = _power_while_busy(busiest), _power_while_busy(slowest)
+    gpus, usages = case.job.gpus, window.gpus
+    if any(usage.share < 1 for usage in (usages[first], usages[last])) or gpus[first].model != gpus[last].model:
+        # The power of a shared GPU is that of all its holders, and kernels of another model draw something else.
+        return None
+    if usages[first].power_limit != usages[last].power_limit:
+        return None
+    watts, others = _power_while_busy(usages[first]), _power_while_busy(usages[last])
     return None if watts is None or others is None else watts >= SPINNING_POWER * others
 
 
@@ -84,10 +110,18 @@ def why_apart(case: Case, window: WindowEvidence, behind: frozenset[int]) -> tup
 
 
 def said(case: Case, window: WindowEvidence, found: Apart) -> list[str]:
-    """The sentences that show it."""
-    hardly = ", which was at work all the time" if found.at_work else ""
+    """The sentences that show it: what the GPUs did, which is true whatever the cause."""
     return [
-        f"the slowest GPU worked {percent(found.spread)} less than the busiest{hardly}: ranks wait for each other",
+        f"the slowest GPU worked {percent(found.spread)} less than the busiest{_of_the_busiest(case, window, found)}",
         sentences.each_gpu(case.job, utilizations(window)),
         *sentences.waiting(window, case.settings.rules.hung),
     ]
+
+
+def _of_the_busiest(case: Case, window: WindowEvidence, found: Apart) -> str:
+    if found.paused is not False:
+        return ""
+    if found.spins:
+        return ", which hardly paused and drew less for its work: it spins, and waits"
+    held_down = utilizations(window).index(found.busiest) in throttled_gpus(case, window)
+    return ", which hardly paused" + (" and drew as much for its work" if found.draws and not held_down else "")

@@ -54,8 +54,11 @@ class Facts:
 
 def tailored(causes: Iterable[Cause], facts: Facts) -> Iterator[str]:
     """The steps that this job's figures allow to say, in the order of the causes; none where they are not known."""
-    for cause in causes:
-        if cause in _STEPS:
+    named = tuple(causes)
+    for cause in named:
+        # Nobody may be waiting for GPUs that perhaps were not meant to work.
+        asked_too_much = cause is Cause.COMMUNICATION and Cause.OVER_REQUEST in named
+        if cause in _STEPS and not asked_too_much:
             yield from _STEPS[cause](facts)
 
 
@@ -172,11 +175,11 @@ def _ranks(facts: Facts) -> Iterator[str]:
     found = apart(facts.case, facts.window)
     if found is None:
         return
+    busiest, slowest = percent(found.busiest), percent(min(utilizations(facts.window)))
     if found.at_work:
-        yield f"Begin with the busiest GPU, at {percent(found.busiest)}: the others wait for it."
-        return
-    slowest = percent(min(utilizations(facts.window)))
-    yield f"Begin with the slowest GPU: it is at {slowest}, the busiest at {percent(found.busiest)}."
+        yield f"Begin with the busiest GPU, at {busiest}: the others wait for it."
+    elif found.spins:
+        yield f"Begin with the slowest GPU, at {slowest}: the busiest, at {busiest}, spins and waits for it."
 
 
 _STEPS: dict[Cause, Callable[[Facts], Iterator[str]]] = {

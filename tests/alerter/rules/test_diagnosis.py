@@ -283,11 +283,6 @@ def test_a_rank_that_ended_is_told_with_those_that_spin(processes: list[float | 
             evidence([0.2] * 8, gpu_fields=NO_GAPS),
             "The 8 GPUs together do the work of 1.6: ask for 2 if the program allows it.",
         ),
-        (
-            "uneven",
-            evidence([0.9, 0.3]),
-            "Begin with the slowest GPU: it is at 30 %, the busiest at 90 %.",
-        ),
     ],
 )
 def test_advice_has_the_jobs_own_numbers(rule: str, item: JobEvidence, step: str) -> None:

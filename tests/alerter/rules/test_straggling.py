@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from dutycycle_alerter.incidents.model import Cause
-from dutycycle_alerter.model import HostUsage, JobEvidence, WindowEvidence
-from tests.alerter.cases import NO_HOST, evidence, usage
+from dutycycle_alerter.model import HostUsage, Job, JobEvidence, WindowEvidence
+from tests.alerter.cases import NO_HOST, evidence, job, usage
 from tests.alerter.rules.spinning import at_power
 from tests.alerter.rules.test_diagnosis import diagnosis
 from tests.alerter.rules.verdicts import NO_GAPS, gaps
@@ -17,6 +17,7 @@ STARVED = HostUsage(io_pressure=0.2)
 Fields = dict[str, object]
 
 FED, WAITS, UNMEASURED = NO_GAPS, gaps(0.5), {"gap_30to600_share": 0.0}
+HALF: Fields = {"share": 0.5}
 
 
 def ranks(utilizations: list[float], parts: list[Fields], host: HostUsage = NO_HOST, **fields: object) -> JobEvidence:
@@ -44,16 +45,30 @@ def case(
     draws: tuple[float, ...] = (0.6, 0.6),
     host: HostUsage = NO_HOST,
     hot: tuple[int, ...] = (),
+    slowest: Fields = {},  # noqa: B006 - not changed
     **fields: object,
 ) -> JobEvidence:
-    """The first GPU as `busiest`, the others with gaps of half of the time; of those in `hot` clocks are held down."""
+    """The first GPU as `busiest`, the others with gaps of half of the time; of those in `hot` clocks are held down.
+    `slowest` are fields of the last one.
+    """
     parts = []
     for place, utilization in enumerate(utilizations):
         found = dict(busiest if place == 0 else WAITS)
         if draws:
             found = powered(found, utilization, draws[min(place, len(draws) - 1)])
         parts.append(found | {"throttle_thermal_share": 0.05 if place in hot else 0.0})
+    parts[-1] |= slowest
     return ranks(utilizations, parts, host, **fields)
+
+
+def of_models(*models: str) -> Job:
+    alike = job(len(models))
+    return replace(alike, gpus=tuple(replace(gpu, model=model) for gpu, model in zip(alike.gpus, models, strict=True)))
+
+
+def with_pause(name: str, share: float | None) -> Fields:
+    """A busiest GPU without gaps but those of this length."""
+    return NO_GAPS | {name: share}
 
 
 STALLED = [
@@ -63,10 +78,23 @@ STALLED = [
     ("all wait, some more", case(busiest=gaps(0.12)), [STRAGGLER, LOADING]),
     ("hardly waits", case(busiest=gaps(0.1199)), [STRAGGLER]),
     ("nobody knows whether it waits", case(busiest=UNMEASURED), [STRAGGLER, LOADING]),
+    # Whatever it stands still for, it is not at work then.
+    ("it pauses for most of the time", case([0.35, 0.2], with_pause("gap_30to600_share", 0.6)), [STRAGGLER, LOADING]),
+    ("it stood still in one piece", case([0.35, 0.2], with_pause("gap_ge600_share", 0.6)), [STRAGGLER, LOADING]),
+    ("it hardly pauses", case([0.35, 0.2], with_pause("gap_30to600_share", 0.119)), [STRAGGLER]),
+    ("nobody knows whether it pauses", case(busiest=with_pause("gap_30to600_share", None)), [STRAGGLER, LOADING]),
+    ("nobody knows whether it stood still", case(busiest=with_pause("gap_ge600_share", None)), [STRAGGLER, LOADING]),
     # It spins while the other one waits for its own data.
     ("the busiest draws less", case(draws=(0.47, 0.6)), [STRAGGLER, LOADING]),
     ("hardly less", case(draws=(0.49, 0.6)), [STRAGGLER]),
     ("nobody knows what it draws", case(draws=()), [STRAGGLER, LOADING]),
+    # The power of a GPU is that of all who share it, and that of another model says nothing.
+    ("others work on the busiest, too", case(busiest=FED | HALF), [STRAGGLER, LOADING]),
+    ("others work on the slowest, too", case(slowest=HALF), [STRAGGLER, LOADING]),
+    ("others work on the one whose gaps they fill", case(busiest=FED | HALF, hot=(0,)), [HOT, LOADING]),
+    ("of several models", case(the_job=of_models("H100", "A100")), [STRAGGLER, LOADING]),
+    ("under limits of their own", case(slowest={"power_limit": 1400.0}), [STRAGGLER, LOADING]),
+    ("one in the middle is of another model", case([0.8, 0.6, 0.4], the_job=of_models("A", "B", "A")), [STRAGGLER]),
     ("loaders cannot keep up, and ranks are apart", case(busiest=gaps(0.3), host=STARVED), [LOADING]),
     ("what is read ahead waits for storage, too", case(host=STARVED), [LOADING, STRAGGLER]),
     ("loaders cannot keep up, and it spins", case(draws=(0.2, 0.6), host=STARVED), [LOADING]),
@@ -116,14 +144,25 @@ def test_underused(item: JobEvidence, causes: list[Cause]) -> None:
     assert list(diagnosis("underused", item).causes) == causes
 
 
-def test_the_evidence_says_who_waits_for_whom() -> None:
-    found = diagnosis("stalled", case())
-    assert (
-        "the slowest GPU worked 50 % less than the busiest, which was at work all the time: ranks wait for each other"
-        in (found.evidence)
-    )
-    assert "node0:0 80 %, node0:1 40 %" in found.evidence
-    assert not any("at work" in line for line in diagnosis("stalled", case(draws=())).evidence)
+APART = "the slowest GPU worked 50 % less than the busiest"
+
+
+@pytest.mark.parametrize(
+    ("item", "line"),
+    [
+        (case(), f"{APART}, which hardly paused and drew as much for its work"),
+        (case(hot=(0,), draws=(0.2, 0.6)), f"{APART}, which hardly paused"),
+        (case(draws=(0.2, 0.6)), f"{APART}, which hardly paused and drew less for its work: it spins, and waits"),
+        # Loaders cannot keep up: each may wait for its own.
+        (case(busiest=gaps(0.3), host=STARVED), APART),
+        (case(draws=()), f"{APART}, which hardly paused"),
+        (case(busiest=UNMEASURED), APART),
+    ],
+)
+def test_the_evidence_says_what_the_busiest_does(item: JobEvidence, line: str) -> None:
+    found = diagnosis("stalled", item).evidence
+    assert [one for one in found if one.startswith("the slowest")] == [line]
+    assert "node0:0 80 %, node0:1 40 %" in found
 
 
 @pytest.mark.parametrize(
@@ -144,14 +183,29 @@ def test_uneven_only_because_a_gpu_did_nothing_for_a_while(long: float | None, c
 @pytest.mark.parametrize(
     ("item", "step"),
     [
-        (case(), "Begin with the busiest GPU, at 80 %: the others wait for it."),
-        (case(draws=(0.2, 0.6)), "Begin with the slowest GPU: it is at 40 %, the busiest at 80 %."),
-        (case(draws=()), "Begin with the slowest GPU: it is at 40 %, the busiest at 80 %."),
+        (case(), ["Begin with the busiest GPU, at 80 %: the others wait for it."]),
+        (
+            case(draws=(0.2, 0.6)),
+            ["Begin with the slowest GPU, at 40 %: the busiest, at 80 %, spins and waits for it."],
+        ),
+        # Nobody knows who waits for whom.
+        (case(draws=()), []),
+        (case(busiest=gaps(0.3)), []),
+        (case(busiest=gaps(0.3), draws=(0.2, 0.6)), []),
+        (case(busiest=UNMEASURED, draws=(0.2, 0.6)), []),
+        (case(busiest=FED | HALF, draws=(0.2, 0.6)), []),
     ],
 )
 @pytest.mark.parametrize("rule", ["stalled", "uneven"])
-def test_where_to_begin(item: JobEvidence, step: str, rule: str) -> None:
-    assert [line for line in diagnosis(rule, item).advice if line.startswith("Begin")] == [step]
+def test_where_to_begin(item: JobEvidence, step: list[str], rule: str) -> None:
+    assert [line for line in diagnosis(rule, item).advice if line.startswith("Begin")] == step
+
+
+def test_nobody_begins_with_a_gpu_that_was_perhaps_not_meant_to_work() -> None:
+    item = ranks([0.9, 0.36], [powered(FED, 0.9, 0.3), powered(with_pause("gap_ge600_share", 0.6), 0.36, 0.3)])
+    found = diagnosis("uneven", item)
+    assert found.causes == (Cause.OVER_REQUEST, STRAGGLER)
+    assert not any(line.startswith("Begin") for line in found.advice)
 
 
 def test_ranks_that_are_alike_have_none_to_begin_with() -> None:
