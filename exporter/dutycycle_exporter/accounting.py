@@ -10,8 +10,9 @@ was not measured counted nowhere.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache, partial
 
 from dutycycle_exporter.contract import INTEGRATED
 from dutycycle_exporter.departed import DepartedProcesses
@@ -30,6 +31,9 @@ have every time that is shown change with every snapshot.
 
 _MOST_XIDS = 1024
 """Pairs of GPU and code that are counted: more there are not, unless something is wrong."""
+
+_Parts = Callable[[tuple[str, ...]], Mapping[str, float]]
+"""Each holder's part of a device's work, by who holds it together."""
 
 
 @dataclass(slots=True)
@@ -153,6 +157,7 @@ class Accounts:
         _credit_energy(device, now)
         _credit_throttle(device, now)
         work = work_of(reading.processes, ownership, device.owned)
+        parts_of: _Parts = cache(partial(parts, work=work))
         for span in _after(reading.spans, device.measured_until):
             device.busy += span.utilization * (span.end - span.start)
             device.observed += span.end - span.start
@@ -160,9 +165,9 @@ class Accounts:
             if span.utilization > IDLE_UTILIZATION:
                 device.last_busy = span.end
             for tenure in device.tenures.during(span.start, span.end):
-                _credit(device, tenure, span.utilization, work)
+                _credit(device, tenure, span.utilization, parts_of(tenure.holders))
         if reading.activity is not None:
-            _credit_activity(device, reading.activity, work)
+            _credit_activity(device, reading.activity, parts_of)
         for workload, owned in device.owned.items():
             mine = processes_of(workload, reading.processes, ownership)
             owned.processes = None if mine is None else len(mine)
@@ -236,26 +241,25 @@ def _after(spans: Iterable[Span], until: float) -> list[Span]:
     for span in spans:
         start = max(span.start, until)
         if span.end > start:
-            later.append(Span(start, span.end, span.utilization))
+            later.append(span if start == span.start else Span(start, span.end, span.utilization))
             until = span.end
     return later
 
 
-def _credit(device: _Device, tenure: Tenure, utilization: float, work: Mapping[str, float] | None) -> None:
+def _credit(device: _Device, tenure: Tenure, utilization: float, mine: Mapping[str, float]) -> None:
     """Give a stretch of measured time to those who held the device, by their share of its time and of its work."""
-    mine = parts(tenure.holders, work)
     for owned in device.holders(tenure):
         part = device.reading.slices * mine[owned.allocation.workload.id]
         owned.credit(tenure.start, tenure.end, utilization, share=device.share(tenure), part=part)
 
 
-def _credit_activity(device: _Device, activity: Activity, work: Mapping[str, float] | None) -> None:
+def _credit_activity(device: _Device, activity: Activity, parts_of: _Parts) -> None:
     """Give the time in which the device's units worked to those who held it, by their part of its work."""
     start = max(activity.start, device.active_until)
     device.active_until = max(activity.end, device.active_until)
     units = [(unit, ratio) for unit, ratio in activity.units if unit in INTEGRATED]
     for tenure in device.tenures.during(start, activity.end) if units else ():
-        mine = parts(tenure.holders, work)
+        mine = parts_of(tenure.holders)
         for owned in device.holders(tenure):
             seconds = device.reading.slices * mine[owned.allocation.workload.id] * tenure.length
             for unit, ratio in units:
@@ -281,13 +285,12 @@ def _share_energy(device: _Device, watts: Rate) -> None:
 def _credit_throttle(device: _Device, now: float) -> None:
     """Seconds for which the clocks were held down, to those who held the device meanwhile."""
     for reason, seconds in device.reading.throttle:
-        if ("throttle", reason) in device.reading.carried:
-            for owned in device.owned.values():
-                # A series begins with its workload, at 0: PromQL's increase() loses what a new one holds already.
-                owned.throttle[reason] += 0.0
-            continue
-        rate = device.throttle[reason].read(now, seconds)
-        if rate is None:
+        for owned in device.owned.values():
+            # A series begins with its workload, at 0: PromQL's increase() loses what a new one holds already.
+            owned.throttle[reason] += 0.0
+        carried = ("throttle", reason) in device.reading.carried
+        rate = None if carried else device.throttle[reason].read(now, seconds)
+        if rate is None or not rate.per_second:
             continue
         for tenure in device.tenures.during(rate.start, rate.end):
             for owned in device.holders(tenure):

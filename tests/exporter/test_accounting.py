@@ -142,6 +142,13 @@ def test_a_counter_that_is_not_read_at_each_turn_is_credited_whole_at_the_next_r
     assert (run.device.power, run.owned(A).energy, dict(run.owned(A).throttle)) == (50, 3500, {"thermal": 9})
 
 
+def test_a_throttle_counter_is_there_at_0_from_a_workloads_first_snapshot_on():
+    run = Run().at(T, held_by(A), throttle=(("thermal", 7.0),))
+    assert dict(run.owned(A).throttle) == {"thermal": 0}, "what it counted before is nobody's"
+    run.at(T + 5, held_by(A, B), throttle=(("thermal", 7.0),)).at(T + 10, held_by(A, B), throttle=(("thermal", 8.0),))
+    assert [dict(run.owned(workload).throttle) for workload in (A, B)] == [{"thermal": 0.5}, {"thermal": 0.5}]
+
+
 @pytest.mark.parametrize("measured", [True, False])
 def test_what_a_slow_counter_tells_is_of_those_who_held_the_gpu_between_its_readings(measured):
     """Whether or not the duty cycle is known, up to when everybody has been credited, as it is, at each turn."""
