@@ -59,9 +59,17 @@ def read(
         hostile=(HOSTILE, "<img", "<!channel>"),
         unprintable=(ERASES, FORGED),
         stalls=tuple(watcher.stalls),
-        scrapes=site.prometheus.scrapes(began, ended),
+        scrapes=_scrapes(site, began, ended),
         broke=broke,
     )
+
+
+def _scrapes(site: Site, since: float, until: float) -> dict[str, tuple[float, ...]]:
+    """Nothing of a Prometheus that does not answer even now: what asked it before tells of that."""
+    try:
+        return site.prometheus.scrapes(since, until)
+    except OSError:
+        return {}
 
 
 def _rows(site: Site, statement: str) -> list[tuple[Any, ...]]:

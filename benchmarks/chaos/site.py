@@ -44,7 +44,7 @@ from .prometheus import Prometheus
 from .receivers import Receivers
 from .workload import Workload
 
-PATIENCE = 120.0
+_COMES_UP = 120.0
 """Wall seconds until something that has to come up is given up."""
 POD_NODE = "k1"
 _TOKEN_LIFE = 4 * 3600
@@ -73,15 +73,20 @@ class Site:
         try:
             self._build()
         except BaseException:
-            self._stack.close()
+            self._leave()
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.keep_logs()
-        self._stack.close()
+        self._leave()
+
+    def _leave(self) -> None:
+        try:
+            self.keep_logs()
+        finally:
+            self._stack.close()
 
     def _build(self) -> None:
         enter = self._stack.enter_context
@@ -161,10 +166,10 @@ class Site:
             replica.configure(settings, self.database.url, self.time_scale)
         first, second = self.replicas.values()
         first.program.begin()
-        wait_for(lambda: self._judges(first), "the first alerter judges", within=PATIENCE)
+        wait_for(lambda: self._judges(first), "the first alerter judges", within=_COMES_UP)
         self.database.audit()
         second.program.begin()
-        wait_for(lambda: second.json("/api/v1/status"), "the second one answers", within=PATIENCE)
+        wait_for(lambda: second.json("/api/v1/status"), "the second one answers", within=_COMES_UP)
         self._stack.enter_context(self.workload)
 
     @staticmethod

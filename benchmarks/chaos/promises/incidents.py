@@ -11,6 +11,8 @@ from .violation import ASKED, Found, Occasion, Violation
 
 _JOBS = "efficiency"
 _OPENS = ("opened", "reopened")
+_EPILOG = 3.0
+"""Wall seconds by which Slurm may say that a job is over before its epilog has let go of the GPUs."""
 
 
 def active_spans(record: Record, subject: str, kind: str = _JOBS) -> list[Span]:
@@ -97,7 +99,8 @@ def no_resolution_is_false(record: Record) -> Iterator[Found]:
             continue
         yield ASKED
         why = str(event.data.get("resolution") or incident.resolution)
-        if why == "ended" and (job.end is None or event.at < job.seen) and not _cleaned_up_late(record, job, event.at):
+        early = job.end is None or event.at < job.seen - _EPILOG
+        if why == "ended" and early and not _cleaned_up_late(record, job, event.at):
             text = f"{job.name} runs, and incident {incident.id} was resolved as ended"
             yield Violation("no resolution is false", job.subject, event.at, text)
         elif why == "lost":

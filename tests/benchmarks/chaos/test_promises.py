@@ -311,6 +311,15 @@ def test_a_job_that_is_over_may_wait_for_its_epilog_where_slurmd_was_killed() ->
         assert [one.subject for one in found if one.promise == "no resolution is false"] == expected
 
 
+def test_slurm_says_that_a_job_is_over_before_its_epilog_has_run() -> None:
+    record = clean()
+    job = record.jobs[0]
+    for early, expected in ((2.0, []), (4.0, [IDLE])):
+        resolved = replace(record.events[1], at=job.seen - early)
+        found = violations(replace(record, events=(record.events[0], resolved)))
+        assert [one.subject for one in found if one.promise == "no resolution is false"] == expected
+
+
 def test_where_nvml_was_away_already_there_was_no_child_to_replace() -> None:
     record = a_child_is_not_replaced(clean())
     away = tuple(replace(page, success=0.0) if 1440 < page.at < 1455 else page for page in record.exporters)
