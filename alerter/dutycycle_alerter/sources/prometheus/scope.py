@@ -22,7 +22,8 @@ SHORTEST_LOOKBACK, LONGEST_LOOKBACK = 1800.0, 7200.0
 @dataclass(frozen=True, slots=True)
 class Windows:
     """Which windows the rules read, in wall seconds: `basic` utilization alone, `full` everything, `held` memory and
-    processes as well, `links` also link traffic, `peaks` memory for what is reported of a job at its end.
+    processes as well, `links` also link traffic, `peaks` memory for what is reported of a job at its end, `paused` long
+    idle gaps, for what a job did before it stopped.
     """
 
     basic: tuple[float, ...]
@@ -30,6 +31,7 @@ class Windows:
     held: tuple[float, ...]
     links: tuple[float, ...]
     peaks: tuple[float, ...]
+    paused: tuple[float, ...]
     leaked: float
     throttled: float
 
@@ -61,6 +63,7 @@ def windows(settings: Settings) -> Windows:
         held=tuple(sorted(held)),
         links=(rules.hung.window,),
         peaks=tuple({rules.idle.critical_window} - held),
+        paused=tuple({rules.idle.critical_window} - full),
         leaked=rules.leaked_memory.window,
         throttled=rules.throttled.window,
     )

@@ -107,6 +107,14 @@ def test_windows_hold_what_happened_in_them(seen: Seen) -> None:
     assert (usage.observed, usage.busy) == (about(7200), about(3600))
 
 
+def test_pauses_are_known_over_the_longest_window(seen: Seen) -> None:
+    """Of what a job did before it stopped its pauses tell; short gaps are asked for over shorter windows alone."""
+    first, second = seen.job("slurm/1").window(7200).gpus
+    assert [(one.gap_lt2, one.gap_2to30) for one in (first, second)] == [(None, None)] * 2
+    assert [(one.gap_30to600, one.gap_ge600) for one in (first, second)] == [(about(240), 0), (0, 0)]
+    assert [one.gap_30to600 for one in seen.job("slurm/1").window(1800).gpus] == [0, 0]
+
+
 def test_a_trace_of_use_is_not_rounded_to_idleness(seen: Seen) -> None:
     """A job at 0.04 % was once cancelled for a mean that was rounded to 0."""
     for window in (900, 1800, 7200):
