@@ -20,6 +20,10 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError, ProtocolError
 
 from dutycycle_alerter.errors import LateError, SourceError
+from dutycycle_alerter.printable import printable
+
+_LONGEST = 500
+"""Characters of what was wrong with an answer: a line that is none is quoted in it, and has up to 64 kB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ class Connections:
         except (HTTPError, OSError, ValueError) as error:
             if time.monotonic() > deadline:
                 raise LateError(f"{url}: {_late(timeout)}") from error
-            raise SourceError(f"{url}: {error}") from error
+            raise SourceError(f"{url}: {printable(str(error), _LONGEST)}") from error
 
     def close(self) -> None:
         """Close every connection that is not in use."""
@@ -157,14 +161,26 @@ def proxy_of(url: str) -> str | None:
     if not named or proxy_bypass(parts.hostname or ""):
         return None
     proxy = named if "://" in named else f"http://{named}"
-    if urlsplit(proxy).scheme not in ("http", "https"):
+    if not _is_proxy(proxy):
+        # Not what it says: there may be a password in it.
         raise SourceError(f"{parts.scheme.upper()}_PROXY: expected a URL like http://proxy.example.org:3128")
     return proxy
 
 
+def _is_proxy(url: str) -> bool:
+    try:
+        parts = urllib3.util.parse_url(url)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.host)
+
+
 def _through(proxy: str, hosts: int, **keywords: Any) -> urllib3.ProxyManager:
     auth = urllib3.util.parse_url(proxy).auth
-    headers = None if auth is None else urllib3.util.make_headers(proxy_basic_auth=unquote(auth))
+    headers: dict[str, str] = {}
+    if auth is not None:
+        # In Latin-1, as it would be by itself, not every name and password can be written.
+        headers = urllib3.util.make_headers(proxy_basic_auth=unquote(auth), proxy_basic_auth_encoding="utf-8")
     return urllib3.ProxyManager(proxy, hosts, proxy_headers=headers, **keywords)
 
 

@@ -18,6 +18,7 @@ TAKE_APART = frozenset(
         *("b64decode", "urlsafe_b64decode", "fromisoformat", "strptime", "parsedate_to_datetime", "getaddresses"),
         *("urlsplit", "urlparse", "parse_qs", "parse_qsl", "ip_address", "ip_network", "model_validate"),
         *("model_validate_json", "read_bytes", "read_text", "recv", "recv_into", "recvfrom", "read1", "readline"),
+        *("request", "urlopen", "getproxies", "readlink", "Popen", "ZoneInfo", "choose_encoder"),
     }
 )
 """Calls, by their last name. `int`, `float` and expressions are not among them: they take apart anything."""
@@ -31,7 +32,6 @@ THROUGH = {
     "dutycycle_alerter.recordings.cells": "alerter/test_recordings.py",
     "dutycycle_alerter.recordings.clock": "alerter/test_recordings.py",
     "dutycycle_alerter.recordings.lines": "alerter/test_recordings.py",
-    "dutycycle_alerter.settings.calendar": "alerter/test_configuration.py",
     "dutycycle_alerter.settings.prometheus": "alerter/test_configuration.py",
     "dutycycle_alerter.settings.scrape": "alerter/test_configuration.py",
     "dutycycle_exporter.nvml.fields": "exporter/test_nvml.py",
@@ -42,6 +42,7 @@ THROUGH = {
 """Modules whose parsers are called by what a test names, and that test; all others a test names itself."""
 
 EXEMPT = {
+    "dutycycle_alerter.cli.exporters": "that its own exporter answers, and a line of what that said, shown",
     "dutycycle_alerter.cli.stopping": "a byte of a pipe of its own, thrown away",
     "dutycycle_alerter.notify.composing.templates": "an operator's templates: Jinja parses them, in a sandbox",
     "dutycycle_alerter.notify.receivers.building": "an operator's certificates: OpenSSL parses them",
@@ -56,8 +57,9 @@ EXEMPT = {
     "dutycycle_alerter.web.templating": "a file of the package",
     "dutycycle_dashboards.cli.render": "bytes that are compared, and not parsed",
     "dutycycle_exporter.driver": "bytes that are compared, and not parsed",
+    "dutycycle_exporter.pid_namespace": "a link that is compared, and not parsed",
     "dutycycle_exporter.signals": "a byte of a pipe of its own, thrown away",
-    "dutycycle_exporter.web.server": "bytes for the standard library's HTTP server; bounded by tests of the server",
+    "dutycycle_exporter.supervisor": "a child of its own, whose pipe is read by pipe, which is fuzzed",
     "dutycycle_exporter.web.tls": "an operator's certificates: OpenSSL parses them",
 }
 """Why a module that reads needs no test here."""
@@ -130,6 +132,7 @@ def test_the_lists_say_what_is() -> None:
         ("self._reader.read(now)", []),
         ("DECODER = msgspec.json.Decoder(Answer)", ["Decoder"]),
         ("_SAMPLE.unpack(sample)", ["unpack"]),
+        ("ZoneInfo(name)", ["ZoneInfo"]),
         ("json.dumps(value)", []),
     ],
 )

@@ -139,7 +139,10 @@ def _time(text: str) -> float:
     instant = datetime.fromisoformat(text)
     if instant.tzinfo is None:
         raise ValueError("a time without its offset")
-    return instant.timestamp()
+    seconds = instant.timestamp()
+    if seconds < 0:
+        raise ValueError("a time before 1970")
+    return seconds
 
 
 def _cpu_seconds(text: str) -> float:

@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 
 from dutycycle_alerter.bounded_http import Answer
 from dutycycle_alerter.errors import DeliveryError
+from dutycycle_alerter.notify.addresses import Addresses
 from dutycycle_alerter.notify.receivers import slack_messages, smtp
 from dutycycle_alerter.notify.receivers.posting import Posting, retry_after
 from dutycycle_alerter.notify.receivers.slack_api import Session, _Client
+from dutycycle_alerter.notify.receivers.slack_people import SlackPeople
 from dutycycle_alerter.notify.receivers.slack_webhook import _judge
+from dutycycle_alerter.settings.notify import People
 from dutycycle_alerter.settings.notify.receivers import Email
 from tests.fuzz.hostile import documents, jsons, texts
 from tests.fuzz.running import fuzz
@@ -74,6 +77,7 @@ SLACK = (
     {"ok": False, "error": "missing_scope", "needed": "channels:history", "provided": "chat:write"},
     {"ok": False, "error": "invalid_blocks", "response_metadata": {"messages": ["[ERROR] no more than 50 items"]}},
     {"ok": False, "error": "ratelimited"},
+    {"ok": True, "user": {"id": "U1"}, "channel": {"id": "D1"}},
 )
 
 
@@ -85,6 +89,7 @@ def test_slacks_answer_is_understood_or_an_error(status: int, headers: Mapping[s
     for call in (
         lambda: slack_messages.said(session, "C1", 0.0),
         lambda: slack_messages.reply(session, "C1", "1.0", "text", "k"),
+        lambda: SlackPeople(Addresses(People())).channel("ada@example.org", session),
     ):
         try:
             call()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import Path
-from zoneinfo import ZoneInfo
+from unittest import mock
+from zoneinfo import ZoneInfo, available_timezones
 
 import yaml
 from hypothesis import example
@@ -20,9 +21,11 @@ from dutycycle_alerter.errors import ConfigError, SourceError, StoreError
 from dutycycle_alerter.notify.addresses import read_map
 from dutycycle_alerter.printable import printable
 from dutycycle_alerter.scale import parse_duration, write_duration
-from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.settings import Settings, calendar
+from dutycycle_alerter.settings.calendar import zone_of
 from dutycycle_alerter.settings.notify.address import is_address
 from dutycycle_alerter.store.url import mask_url, parse_url, show_url
+from dutycycle_alerter.web.listen import ListenAddress
 from tests.fuzz.exporter.test_configuration import YAML
 from tests.fuzz.hostile import documents, texts, values
 from tests.fuzz.running import fuzz
@@ -199,6 +202,32 @@ def test_a_moment_is_unix_seconds_or_refused(text: str, zone: ZoneInfo | None, e
         assert math.isfinite(parse_moment(text, now=1.8e9, zone=zone, end_of_day=end))
     except ValueError as error:
         assert "is no moment" in str(error)
+
+
+ZONES = available_timezones()
+
+
+@fuzz(text=texts(["Europe/Oslo", "UTC", "Etc/GMT+12"], tokens=["../", "/", "\0", "America", "posixrules", "zone.tab"]))
+def test_a_zone_is_known_or_refused(text: str) -> None:
+    try:
+        # Which there are is looked up on the disk for each that there is not: as long as all else.
+        with mock.patch.object(calendar, "available_timezones", return_value=ZONES):
+            assert zone_of(text).utcoffset(datetime(2026, 7, 1)) is not None  # noqa: DTZ001 - of the zone that was found
+    except ValueError as error:
+        assert "is not a time zone" in str(error)
+        assert str(error).isprintable()
+        assert len(str(error)) < 1000
+
+
+@fuzz(text=texts(["127.0.0.1:9837", ":9837", "[::1]:9837", "[fe80::1%eth0]:1", "n1.example:65535"]))
+def test_where_to_listen_is_a_host_and_a_port_or_refused(text: str) -> None:
+    try:
+        found = ListenAddress.parse(text)
+    except ConfigError as error:
+        assert "[HOST]:PORT" in str(error)
+        return
+    assert 0 <= found.port <= 65535
+    assert not set(found.host) & set("[]@/ ")
 
 
 @fuzz(content=documents([b"ada ada@example.org\nbob\n# nobody\n\xef\xbb\xbfeve eve@example.org # her\n"]))

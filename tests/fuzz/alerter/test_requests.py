@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from hypothesis import example
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Gauge
 from pydantic import ValidationError
 from starlette.datastructures import Headers
 
@@ -19,6 +21,7 @@ from dutycycle_alerter.web.api import ExpectationsQuery, IncidentsQuery
 from dutycycle_alerter.web.api_actions import Intended, Note, Snooze
 from dutycycle_alerter.web.guard import host_name
 from dutycycle_alerter.web.lists import IncidentQuery, UsersQuery
+from dutycycle_alerter.web.metrics.route import encoder
 from tests.fuzz.hostile import jsons, texts
 from tests.fuzz.running import fuzz
 
@@ -140,3 +143,21 @@ def test_a_proxys_headers_name_one_person_or_nobody(headers: list[tuple[bytes, b
     assert isinstance(peers.client(scope), str)
     host = host_name(Headers(scope=scope).get("host", ""))
     assert not set(host) & set(" /\n\r<>[]")
+
+
+REGISTRY = CollectorRegistry()
+Gauge("dutycycle_up", "Whether it is.", registry=REGISTRY).set(1)
+ACCEPTED = (
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;version=0.0.4;q=0.2,*/*;q=0.1",
+    "text/plain;version=1.0.0;escaping=underscores",
+    "application/openmetrics-text; version=0.0.1",
+)
+
+
+@fuzz(accept=texts(ACCEPTED, tokens=["version=", "version=1.0.0.x", "version=\u00b2", ";", ",", "escaping=dots"]))
+@example(accept="application/openmetrics-text; version=one")
+def test_a_scraper_has_a_page_whatever_it_accepts(accept: str) -> None:
+    header = Headers(raw=[(b"accept", accept.encode("utf-8", "surrogatepass"))])["accept"]
+    encode, content_type = encoder(header)
+    assert content_type.startswith(("text/plain; version=", "application/openmetrics-text; version="))
+    assert b"\ndutycycle_up 1.0\n" in encode(REGISTRY)

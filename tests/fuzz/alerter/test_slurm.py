@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from hypothesis import example
 from hypothesis import strategies as st
 
 from dutycycle_alerter.errors import SourceError
@@ -113,6 +114,7 @@ SACCT_TOKENS = (b"|", b"JobIDRaw", b"41.extern", b"Unknown", b"0001-01-01T00:00:
 
 
 @fuzz(output=documents([SACCT], tokens=SACCT_TOKENS))
+@example(output=SACCT.replace(b"|1700000000|", b"|0001-01-01T00:00:00+23:59|"))
 def test_the_text_of_sacct_is_runs_or_refused(output: bytes) -> None:
     nonsense = Nonsense()
     try:

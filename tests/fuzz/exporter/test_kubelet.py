@@ -7,10 +7,11 @@ import json
 import math
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
-from hypothesis import example
+from hypothesis import assume, example
 from hypothesis import strategies as st
 
 from dutycycle_exporter.attribution.errors import UnusableError
@@ -20,6 +21,7 @@ from dutycycle_exporter.attribution.kubernetes.devices import DeviceTable, Selec
 from dutycycle_exporter.attribution.kubernetes.messages import ClaimResource, decode_pods
 from dutycycle_exporter.attribution.kubernetes.records import Naming, is_pod_name, parse_pods, parse_slices
 from dutycycle_exporter.attribution.text import is_name
+from dutycycle_exporter.errors import ExporterError
 from dutycycle_exporter.model import GpuReading
 from tests.fakes.kubelet import claim, list_reply, pod
 from tests.fuzz.hostile import documents, jsons, texts
@@ -182,6 +184,29 @@ def test_any_bytes_of_the_api_server_are_a_body_or_refused(answer: bytes) -> Non
         assert len(_Server(answer).get("/api/v1/pods", timeout=5, limit=1 << 16)) <= 1 << 16
     except UnusableError as error:
         assert error.reason in REASONS
+
+
+HOSTS = texts(["10.0.0.1", "fd00::1", "kubernetes.default.svc"], tokens=["[", "]", "@", "/", "#", "%"])
+
+
+@fuzz(host=HOSTS, port=texts(["443", "6443", "https"], tokens=["/", "@", "#", "65536"]))
+@example(host="fd00::1f", port="")
+@example(host="a b", port="443")
+def test_a_pods_environment_names_a_server_or_is_refused(host: str, port: str, directory: Path) -> None:
+    (directory / "token").touch()
+    environ = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
+    # What a variable cannot have in it.
+    assume("\0" not in host + port)
+    try:
+        found = ApiServer.of_pod(environ, directory)
+    except ExporterError as error:
+        assert "the API server's address" in str(error)
+        assert str(error).isprintable()
+        return
+    assert (found is None) == (not host)
+    if found is not None:
+        url = found.url.replace("https", "http", 1)
+        ApiServer(url)._connection(1.0).close()
 
 
 POD = {

@@ -4,7 +4,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -29,8 +29,19 @@ def metrics(request: Request, site: OpenSite) -> Response:
     """In the text format, or OpenMetrics where the scraper asks for it. Open to everybody, but not all of it."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(site, people=site.gate.role(request) in _SEE_ALL))
-    encode, content_type = choose_encoder(request.headers.get("accept", ""))
+    encode, content_type = encoder(request.headers.get("accept", ""))
     return Response(encode(registry), headers={"Content-Type": content_type})
+
+
+def encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
+    """How to write the families for a request with that Accept header, and the content type of that: the text format
+    where the header asks for a version that is none.
+    """
+    try:
+        return choose_encoder(accept)
+    except TypeError:
+        # The client library compares a version's parts with numbers, whatever they are.
+        return choose_encoder("")
 
 
 class _Collector(Collector):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import socket
 import ssl
 import threading
@@ -34,7 +35,9 @@ class ApiServer:
     def __post_init__(self) -> None:
         try:
             parts = urlsplit(self.url)
-            usable = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1)
+            # What is no visible ASCII the HTTP client refuses at each request, with an error of another kind.
+            named = parts.hostname is not None and re.fullmatch(r"[!-~]+", parts.hostname)
+            usable = parts.scheme in ("http", "https") and named and (parts.port or 1)
         except ValueError:
             usable = False
         if not usable:
@@ -83,16 +86,17 @@ class ApiServer:
 
     def _connection(self, timeout: float) -> http.client.HTTPConnection:
         parts = urlsplit(self.url)
-        host = parts.hostname or ""
+        # Without one, the client would look for it in the last group of an IPv6 address.
+        host, port = parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
         if parts.scheme == "http":
-            return http.client.HTTPConnection(host, parts.port, timeout=timeout)
+            return http.client.HTTPConnection(host, port, timeout=timeout)
         try:
             context = ssl.create_default_context(cafile=None if self.ca_file is None else str(self.ca_file))
         except (OSError, ValueError) as error:
             raise UnusableError("credentials") from error
         # Authorities of many clusters (EKS, MicroK8s) lack extensions that Python asks for from 3.13 on.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-        return http.client.HTTPSConnection(host, parts.port, timeout=timeout, context=context)
+        return http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
 
     def _exchange(self, connection: http.client.HTTPConnection, target: str, limit: int) -> bytes:
         headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "dutycycle-exporter"}
