@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +28,12 @@ def test_every_rule_and_every_cause_has_its_place() -> None:
     assert headings == [*ENTRIES, *(cause.value for cause in Cause)]
     for steps in ADVICE.values():
         assert [step for step in steps if f"    - {step}\n" not in PAGE] == []
+
+
+def test_researchers_find_each_cause_by_the_name_that_messages_have() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "researcher.md").read_text()
+    firsts = [line.split(" | ")[0].removeprefix("| ") for line in page.splitlines() if line.startswith("| ")]
+    assert [cause.label for cause in Cause if cause.label not in ", ".join(firsts).split(", ")] == []
 
 
 def test_every_cause_is_named_by_a_rule_and_every_rule_names_one() -> None:

@@ -2,7 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dutycycle_alerter.incidents.model import Cause
+
+_RANKS = (
+    (
+        "Compare the ranks: one slow rank makes all others wait. Look for one GPU, node or loader that lags, "
+        "and for uneven shards or sequence lengths."
+    ),
+    (
+        "Overlap communication with computation: larger gradient buckets (DDP bucket_cap_mb), "
+        "gradient accumulation with no_sync(), FSDP prefetch."
+    ),
+    "Check that NCCL uses the fast network (NCCL_DEBUG=INFO); prefer one full node over pieces of several.",
+)
+_COLLECTIVES = (
+    "Set a collective time-out (init_process_group timeout=) so that a hang ends the job.",
+    (
+        "For the next time let PyTorch's flight recorder write a file for each rank when a collective times out: "
+        "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/shared/rank_ "
+        "(PyTorch 2.5 and later; newer ones call the first TORCH_FR_BUFFER_SIZE, the last TORCH_FR_DUMP_TEMP_FILE)."
+    ),
+)
+_OF_SEVERAL = frozenset({*_RANKS, *_COLLECTIVES})
 
 ADVICE: dict[Cause, tuple[str, ...]] = {
     Cause.NO_PROCESS: (
@@ -42,17 +65,7 @@ ADVICE: dict[Cause, tuple[str, ...]] = {
         ),
         "Decode and augment on the GPU (DALI, torchvision v2 transforms), or once, ahead of time.",
     ),
-    Cause.COMMUNICATION: (
-        (
-            "Compare the ranks: one slow rank makes all others wait. Look for one GPU, node or loader that lags, "
-            "and for uneven shards or sequence lengths."
-        ),
-        (
-            "Overlap communication with computation: larger gradient buckets (DDP bucket_cap_mb), "
-            "gradient accumulation with no_sync(), FSDP prefetch."
-        ),
-        "Check that NCCL uses the fast network (NCCL_DEBUG=INFO); prefer one full node over pieces of several.",
-    ),
+    Cause.COMMUNICATION: _RANKS,
     Cause.SMALL_WORK: (
         (
             "Raise the batch size while GPU memory is not full; "
@@ -75,12 +88,8 @@ ADVICE: dict[Cause, tuple[str, ...]] = {
         "Evaluate less often, on a sample, or in a job of its own.",
     ),
     Cause.HANG: (
-        "Dump the stacks of every rank before you cancel; the rank that differs from the others is the one to look at.",
-        "Set a collective time-out (init_process_group timeout=) so that a hang ends the job.",
-        (
-            "For the next time let NCCL's flight recorder keep what each rank was in: "
-            "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1 (PyTorch 2.5 and later)."
-        ),
+        "Dump the stacks before you cancel; of several ranks look at the one that differs from the others.",
+        *_COLLECTIVES,
         "Cancel it once the stacks are saved: it does not recover, and it holds its GPUs until its time limit.",
     ),
     Cause.THROTTLING: ("The hardware slows the GPU down; nothing in the job causes it. Tell the operators.",),
@@ -110,12 +119,17 @@ SIGNS: dict[Cause, str] = {
     Cause.MEMORY_BOUND: "memory-bound: in a kernel profile memory throughput is high and tensor cores wait for it",
     Cause.HANG: (
         "hang: the log stands still in the middle of its work, two stack dumps a minute apart are the same, "
-        "and the stack of one rank differs from all others"
+        "and of several ranks the stack of one differs from all others"
     ),
     Cause.THROTTLING: "throttling: nvidia-smi -q -d PERFORMANCE names heat or a brake as the reason for its clocks",
     Cause.FAULT: "fault: the kernel log of the node has an XID for the GPU",
 }
 """What each cause looks like, to whoever has to choose between several."""
+
+
+def steps(causes: Iterable[Cause], *, gpus: int) -> list[str]:
+    """The steps of each cause for a job that holds so many GPUs: one GPU has no ranks that could wait for others."""
+    return [step for cause in causes for step in ADVICE[cause] if gpus > 1 or step not in _OF_SEVERAL]
 
 
 def tell_apart(causes: tuple[Cause, ...]) -> str:

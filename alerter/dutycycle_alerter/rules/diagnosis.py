@@ -7,7 +7,7 @@ from dataclasses import replace
 from dutycycle_alerter.incidents.model import Cause, Diagnosis
 from dutycycle_alerter.model import Job
 from dutycycle_alerter.rules import causes, report_causes, sentences
-from dutycycle_alerter.rules.advice import ADVICE, tell_apart
+from dutycycle_alerter.rules.advice import ADVICE, steps, tell_apart
 from dutycycle_alerter.rules.case import Case
 from dutycycle_alerter.rules.commands import confirm
 from dutycycle_alerter.rules.straggling import throttled_gpus
@@ -33,19 +33,19 @@ def diagnose(judgement: Judgement, rule: str, settings: Judging, *, time_scale: 
     found, evidence = _BY_RULE[rule](case, verdict, window, span)
     facts = Facts(case, verdict, window, span, time_scale)
     evidence += filter(None, (held_for_nothing(found, facts), left_undone(facts)))
-    steps = [*tailored(found, facts)]
+    told = [*tailored(found, facts)]
     if rule != "overallocated":  # it is about CPUs, memory and time as well: its own figures say all of it
-        steps += [step for cause in found for step in ADVICE[cause]]
+        told += steps(found, gpus=len(window.gpus))
     slowed = () if rule in _REGARDLESS_OF_CLOCKS else throttled_gpus(case, window)
     if slowed:
         # Beside any cause: it contributes, and the owner cannot change it.
         shares = [share for place in slowed if (share := thermal_share(window.gpus[place])) is not None]
         evidence.append(sentences.throttled(shares, len(window.gpus)))
-        steps += ADVICE[Cause.THROTTLING]
+        told += ADVICE[Cause.THROTTLING]
     return Diagnosis(
         causes=found,
         evidence=(*evidence, *case.job.troubles),
-        advice=tuple(dict.fromkeys(steps)),
+        advice=tuple(dict.fromkeys(told)),
         tell_apart=tell_apart(found),
         commands=confirm(_concerned(case.job, verdict), found, ended=rule in report_causes.BY_RULE),
     )
