@@ -129,7 +129,7 @@ class Devices:
                 self._doubt = True
                 continue
             self.visible += 1
-            if uuid is None:
+            if not uuid:
                 self._doubt = True
                 continue
             device = known.get(uuid) or Device(handle, uuid, index)

@@ -118,7 +118,7 @@ class MigInstances:
         for place in range(places):
             handle = _at(device, calls, place)
             uuid = None if handle is None else calls.ask(set(), pynvml.nvmlDeviceGetUUID, handle)
-            if uuid is None:
+            if not uuid:
                 continue
             instance = known.get(uuid) or _Instance(handle, uuid)
             instance.handle = handle

@@ -136,6 +136,7 @@ URLS = (
 
 
 @fuzz(url=texts(URLS, tokens=["://", "%00", "?", "@", ":99999", "[::1", "file:///etc/passwd", "xml://", "+"]))
+@example(url="tgram://12:/")
 def test_a_service_of_apprise_is_known_or_refused_without_its_secrets(url: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of the services, all of which it imports

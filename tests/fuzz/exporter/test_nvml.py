@@ -125,6 +125,7 @@ def check(snapshot: Snapshot) -> None:
 
 @fuzz(seed=st.integers(0, 2**32 - 1), sound=st.sampled_from([0, 50, 90, 98]), seconds=st.floats(0.01, 10_000))
 @example(seed=7409, sound=90, seconds=1.0)
+@example(seed=2_890_376_962, sound=90, seconds=1.0)
 def test_whatever_nvml_writes_is_a_snapshot_or_told_as_unusable(seed: int, sound: int, seconds: float) -> None:
     with loaded(Library(seed, sound)):
         reader = None

@@ -96,7 +96,11 @@ class AppriseReceiver:
             storage_mode="memory",
         )
         one = self._apprise.Apprise(asset=asset)
-        if not one.add(url):
+        try:
+            known = one.add(url)
+        except Exception:  # noqa: BLE001 - each service takes its URL apart by itself, some with errors of any kind
+            known = False
+        if not known:
             raise DeliveryError(f"{self._shown}: service {_named(number, url)} is not an URL that Apprise knows")
         return one
 
