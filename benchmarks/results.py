@@ -37,6 +37,7 @@ HEADER = ("date", "machine", "versions", "what", "figure", "by")
 SECTIONS = ("Measured figures", "Fleet in a box", "Real runs", "Chaos", "Soak", "Fuzz", "On real GPUs")
 _WHERE = ("--resume", "--keep", "--out", "--judge")
 _AGAIN = ("--no-record", "--score", "--late", "--show")
+_CHANGED = "-dirty"
 _MACHINE = re.compile(r"^Machine ([A-Z]): (.+)$", re.MULTILINE)
 
 
@@ -82,7 +83,7 @@ def show(header: Sequence[str], rows: Iterable[Sequence[object]], *, title: str 
     for row in rows:
         table.add_row(*("-" if cell is None else str(cell) for cell in row))
     # A file or a pipe has no width of its own: whole lines are worth more there than a frame that fits.
-    console = Console() if sys.stdout.isatty() else Console(width=240)
+    console = Console(markup=False) if sys.stdout.isatty() else Console(width=240, markup=False)
     console.print(table)
 
 
@@ -99,6 +100,20 @@ def record(rows: Iterable[Row], *, section: str = SECTIONS[0], file: Path = FILE
             _replace(file, text)
     except OSError as error:
         raise ResultsError(f"{file}: {error.strerror}") from error
+
+
+def measured(section: str, *, file: Path = FILE, machine: str = "") -> set[tuple[str, str]]:
+    """(what, by) of the section's rows that were measured on this machine, of what is committed here now. None where
+    something was changed since: whether that matters nobody knows.
+    """
+    own, text = ours(), file.read_text()
+    letters = {found[1] for found in _MACHINE.finditer(text) if found[2] == (machine or describe_machine())}
+    lines = text.split("\n")
+    if own.endswith(_CHANGED) or not any(_heads(line, section) for line in lines):
+        return set()
+    begin, end = _table(lines, section, file)
+    rows = [_cells(line) for line in lines[begin + 2 : end]]
+    return {(row[3], row[5]) for row in rows if row[1] in letters and own in row[2].split(", ") and "**" not in row[4]}
 
 
 def program() -> str:
@@ -164,7 +179,7 @@ def ours() -> str:
         changed = _git("-C", str(root), "status", "--porcelain", "-uno", "--", ".", f":!{FILE.relative_to(root)}")
     except (OSError, subprocess.SubprocessError):
         return versions("dutycycle")
-    return f"dutycycle {commit}{'-dirty' if changed else ''}"
+    return f"dutycycle {commit}{_CHANGED if changed else ''}"
 
 
 def _git(*words: str) -> str:
@@ -230,16 +245,11 @@ def _with_machine(text: str, description: str) -> tuple[str, str]:
 def _with_row(text: str, section: str, cells: tuple[str, ...], file: Path) -> str:
     """The text with one row more, or with another in its place."""
     lines = text.split("\n")
-    begin = next((i for i, line in enumerate(lines) if re.fullmatch(rf"#+ {re.escape(section)}", line)), None)
-    if begin is None:
+    if not any(_heads(line, section) for line in lines):
         if section not in SECTIONS:
             raise ResultsError(f"{file}: there is no section {section!r}: one of {', '.join(SECTIONS)}")
         lines += [f"## {section}", "", _line(HEADER), "|---" * len(HEADER) + "|", ""]
-        begin = len(lines) - 5
-    table = next((i for i in range(begin, len(lines)) if lines[i] == _line(HEADER)), None)
-    if table is None:
-        raise ResultsError(f"{file}: section {section!r} has no table headed {_line(HEADER)}")
-    end = next(i for i in range(table, len(lines) + 1) if i == len(lines) or not lines[i].startswith("|"))
+    table, end = _table(lines, section, file)
     new = tuple(cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
     same = [i for i in range(table + 2, end) if _same(_cells(lines[i]), new)]
     if same:
@@ -247,6 +257,19 @@ def _with_row(text: str, section: str, cells: tuple[str, ...], file: Path) -> st
     else:
         lines.insert(end, _line(new))
     return "\n".join(lines)
+
+
+def _heads(line: str, section: str) -> bool:
+    return re.fullmatch(rf"#+ {re.escape(section)}", line) is not None
+
+
+def _table(lines: Sequence[str], section: str, file: Path) -> tuple[int, int]:
+    """Where the section's table begins, with its header, and where it ends. Raises ResultsError."""
+    begin = next(i for i, line in enumerate(lines) if _heads(line, section))
+    table = next((i for i in range(begin, len(lines)) if lines[i] == _line(HEADER)), None)
+    if table is None:
+        raise ResultsError(f"{file}: section {section!r} has no table headed {_line(HEADER)}")
+    return table, next(i for i in range(table, len(lines) + 1) if i == len(lines) or not lines[i].startswith("|"))
 
 
 def _same(old: Sequence[str], new: Sequence[str]) -> bool:

@@ -51,10 +51,15 @@ MAKERS = ("tests/images/test_running_images.py", "tests/dashboards/answers/test_
 _MAKES_WAY = 10
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What pytest itself does not have."""
+    parser.addoption("--resume", action="store_true", help="leave out full-length runs that passed here at this commit")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Full-length runs are kept, unless they are some of many tests or a worker's."""
     alone = config.option.markexpr == "soak" and not hasattr(config, "workerinput")
-    config.pluginmanager.register(Soaked(kept=alone), "soaked")
+    config.pluginmanager.register(Soaked(kept=alone, resumed=alone and config.option.resume), "soaked")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -38,6 +38,9 @@ SOAK = int(os.environ.get("FUZZ_EXAMPLES", "100000"))
 _BATCH = 1000
 """Hypothesis remembers every example that it has tried: in one piece a soak would fill the memory by itself."""
 
+_TOLD = 20_000
+"""Examples after which a soak shows how far it is."""
+
 PER_BYTE = 600
 """Bytes of memory that a byte of input may cost at most: `[],` is 3 bytes, and in Python a list and a place in one."""
 
@@ -93,6 +96,8 @@ def fuzz(**inputs: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], Ca
             began = time.monotonic()
             for batch in range(0, examples, _BATCH):
                 _run(check, inputs, places, min(_BATCH, examples - batch), first + batch, first=batch == 0)
+                if (batch + _BATCH) % _TOLD == 0 and batch + _BATCH < examples:
+                    print(f"{request.node.nodeid}: {batch + _BATCH:,} of {examples:,}", flush=True)
             request.node.user_properties.append(("figure", f"{examples:,} examples, seed {first}"))
             print(f"{request.node.nodeid}: {examples:,} examples in {time.monotonic() - began:.0f} s", flush=True)
 
