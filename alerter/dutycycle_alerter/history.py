@@ -205,29 +205,31 @@ def gpu_usage(series: Series, start: float, end: float, *, idle_power: float | N
 
 
 def host_usage(hosts: Iterable[Series], start: float, end: float) -> HostUsage:
-    """CPU and pressure over (start, end]: cores summed over the nodes, ratios those of the node that is worst off."""
-    cores: list[float] = []
+    """CPU and pressure over (start, end]: cores summed over the nodes, ratios those of the node that is worst off.
+
+    There is a series for every node, empty where nothing is known of it: a sum that lacks one would be too little.
+    """
+    cores: list[float | None] = []
     of_limit: list[float] = []
     io: list[float] = []
     cpu: list[float] = []
     for series in hosts:
-        if not series.times:
-            continue
-        span = min(end, series.times[-1]) - max(start, series.times[0])
+        span = min(end, series.times[-1]) - max(start, series.times[0]) if series.times else 0.0
         if span <= 0:
+            cores.append(None)
             continue
         cpu_seconds, io_pressure, cpu_pressure = series.increase(start, end)
         limit = series.gauge_last(0, end)
-        if cpu_seconds is not None:
-            cores.append(cpu_seconds / span)
-            if limit:
-                of_limit.append(cpu_seconds / span / limit)
+        cores.append(None if cpu_seconds is None else cpu_seconds / span)
+        if cpu_seconds is not None and limit:
+            of_limit.append(cpu_seconds / span / limit)
         if io_pressure is not None:
             io.append(io_pressure / span)
         if cpu_pressure is not None:
             cpu.append(cpu_pressure / span)
+    known = [one for one in cores if one is not None]
     return HostUsage(
-        cpu_cores=sum(cores) if cores else None,
+        cpu_cores=sum(known) if known and len(known) == len(cores) else None,
         cpu_of_limit=max(of_limit, default=None),
         io_pressure=max(io, default=None),
         cpu_pressure=max(cpu, default=None),

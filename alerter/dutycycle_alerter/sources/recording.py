@@ -33,6 +33,7 @@ _JOINED = 1.5
 # A GPU has left its job when the job went on without it for this many of its intervals, as an allocation that is
 # absent from three answers of its exporter has ended.
 _ABSENT = 3
+_UNKNOWN_HOST = Series(len(HOST_COUNTERS))
 
 
 class RecordedJob:
@@ -67,7 +68,7 @@ class RecordedJob:
         series = [self._series[i] for i in here]
         first = self._first_process if self._first_process is not None and self._first_process <= at else None
         begun = self.start if first is None else first
-        nodes = {self._gpus[i].node for i in here}
+        nodes = dict.fromkeys(self._gpus[i].node for i in here)
         return JobEvidence(
             job=replace(
                 self.job,
@@ -75,7 +76,7 @@ class RecordedJob:
                 first_process=first,
             ),
             at=at,
-            window=partial(window_evidence, series, [h for node, h in self._hosts.items() if node in nodes], at),
+            window=partial(window_evidence, series, [self._hosts.get(node, _UNKNOWN_HOST) for node in nodes], at),
             watched_from=max((one.times[0] for one in series), default=self.start),
             memory_grew_at=self._grew_at(at, begun),
             ended=at if ended else None,

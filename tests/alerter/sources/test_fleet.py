@@ -145,6 +145,18 @@ def test_jobs_of_two_clusters_with_the_same_number_are_two_jobs() -> None:
     assert set(made.run_pass()) == {"south/slurm/1"}
 
 
+@pytest.mark.parametrize(("known", "cores"), [(True, 8.0), (False, None)])
+def test_the_cores_of_a_job_are_known_where_those_on_all_of_its_nodes_are(known: bool, cores: float | None) -> None:
+    made = rig("gpu01", "gpu02", job1=[0])
+    made.exporters[1].allocate("slurm/1", 0, start=made.now)
+    if not known:
+        made.exporters[1].host.clear()
+    made.scrape(4)
+    found = made.run_pass()["slurm/1"]
+    assert found.job.nodes == ("gpu01", "gpu02")
+    assert found.window(900).host.cpu_cores == (None if cores is None else pytest.approx(cores))
+
+
 def test_days_of_scrapes_take_the_room_of_a_day_of_minutes() -> None:
     made = rig(job1=[0])
     for _ in range(40):

@@ -121,6 +121,13 @@ def test_cpu_and_pressure_are_the_nodes_and_not_counted_once_per_gpu():
     assert usage.cpu_pressure is None
 
 
+def test_the_cores_of_a_job_are_not_known_where_those_on_one_of_its_nodes_are_not() -> None:
+    rows = [row for gpu in "01" for row in steady(0.5, 10, gpu=gpu, cpu_cores=6.0, cpu_limit_cores=8.0)]
+    rows += [row for gpu in "01" for row in steady(0.5, 10, gpu=gpu, node="n2")]
+    usage = only(rows).evidence(START + 600).window(300).host
+    assert (usage.cpu_cores, usage.cpu_of_limit) == (None, pytest.approx(0.75))
+
+
 def test_gpus_are_in_the_order_of_nodes_and_numbers():
     rows = [row for gpu in ("10", "2", "1") for row in steady(0.5, 5, gpu=gpu)]
     assert [gpu.index for gpu in only(rows).evidence(START + 60).job.gpus] == ["1", "2", "10"]
