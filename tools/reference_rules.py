@@ -44,6 +44,7 @@ KINDS: dict[str, tuple[JobKind, ...]] = {
 DIAGNOSES: dict[str, Iterable[Callable[..., object] | ModuleType]] = {
     **{rule: (why,) for rule, why in (causes.BY_RULE | report_causes.BY_RULE).items()},
     "idle": (idle_causes,),
+    "partially_idle": (causes._without_process, causes._partially_idle),  # noqa: SLF001
     "stalled": (causes._of_a_stall, straggling),  # noqa: SLF001
     "uneven": (causes._uneven, straggling),  # noqa: SLF001
     "underused": (underused_causes, straggling, idle_causes),
@@ -158,9 +159,10 @@ def _causes(judging: Judging, rules: Iterable[Entry]) -> Iterator[str]:
     yield ""
     yield from paragraph("""
         A cause is named alone only where a signal separates it from the others. Otherwise a finding says between which
-        two or three the evidence does not decide, and how to tell them apart: the line “looks like” below. Advice in a
-        message begins with steps that have the job's own numbers, as far as these are known, and ends with the exact
-        commands that confirm the cause: Nsight Systems, the profilers of PyTorch and TensorFlow, py-spy.
+        of them the evidence does not decide (two or three, seldom four), and how to tell them apart: the line “looks
+        like” below. What is not known excludes no cause. Advice in a message begins with steps that have the job's own
+        numbers, as far as these are known, and ends with the exact commands that confirm the cause: Nsight Systems, the
+        profilers of PyTorch and TensorFlow, py-spy.
     """)
     named_alone = alone(judging)
     rules = list(rules)

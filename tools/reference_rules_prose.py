@@ -181,9 +181,10 @@ def alone(judging: Judging) -> Mapping[Cause, str]:
         Cause.NO_PROCESS: f"""no process held the GPUs of an idle job, or of an underused one that did nothing over its
             last {_time(rules.idle.clear_window)}""",
         Cause.IDLE_NOTEBOOK: f"""a process holds the GPUs of an idle job, which uses under {WORKING_CORES:g} CPU
-            cores; of a batch job only where these have not worked since it began, and a process holds one of them""",
-        Cause.CPU_ONLY: f"""a process holds the GPUs of an idle job, which uses {WORKING_CORES:g} CPU cores or more; of
-            a batch job that had worked, more than {POLLING_CORES:g} for each process, as one that polls keeps one""",
+            cores; of a batch job only where these are known not to have worked since it began, and a process holds one
+            of them""",
+        Cause.CPU_ONLY: f"""processes hold the GPUs of an idle job, and it uses {WORKING_CORES:g} CPU cores or more for
+            each; of a batch job that worked, or may have, more than {POLLING_CORES:g}, as one that polls keeps one""",
         Cause.DATA_LOADING: f"""a stalled job waits for I/O for {_pct(rules.stalled.pressure)} of the time or more; or
             its CPU is at {_pct(rules.stalled.cpu_of_limit)} of its limit or more and idle gaps of up to
             {_longest_short_gap()} s take {_pct(rules.stalled.gap_share)} of the time or more""",
@@ -199,12 +200,13 @@ def alone(judging: Judging) -> Mapping[Cause, str]:
         Cause.CHECKPOINT: f"""pauses of {_longest_short_gap()} s to 10 min take {_pct(PAUSE_SHARE)} of the time or more,
             and without them the job would not be underused""",
         Cause.HANG: f"""counters confirm a hang on several GPUs, and multiprocessors are not at the floor as well; an
-            idle batch job, of which processes hold the GPUs and use under {WORKING_CORES:g} CPU cores, worked before
-            with pauses of {_longest_short_gap()} s to 10 min for under {_pct(PAUSES_OF_PEOPLE)} of that time""",
+            idle batch job with a process on each of several GPUs, which use under {WORKING_CORES:g} CPU cores and do
+            not wait for I/O, is known to have worked from its beginning on, with idle gaps of {_longest_short_gap()} s
+            and longer for under {_pct(PAUSES_OF_PEOPLE)} of that time on each GPU""",
         Cause.THROTTLING: """the GPUs whose clocks were held down are exactly those that lag, or all the others; and of
             the rule `throttled`""",
-        Cause.OVER_REQUEST: """no process used the idle ones of several GPUs, which are not known to have worked before;
-            or more was asked for than used""",
+        Cause.OVER_REQUEST: """no process used the idle ones of several GPUs, which are known not to have worked since
+            the job began, or whose job is a notebook or a shell; or more was asked for than used""",
         Cause.FAULT: "the driver says so, a GPU is lost, or its memory is held by nobody",
     }
 

@@ -70,7 +70,7 @@ class DiagnosisShape(Shape):
     """Why, and what to do."""
 
     causes: list[Cause]
-    """One is a verdict; two or three are a hesitation."""
+    """One is a verdict; several are a hesitation."""
     tell_apart: Text
     evidence: list[Text]
     advice: list[Text]

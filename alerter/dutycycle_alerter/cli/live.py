@@ -92,8 +92,7 @@ def _said(incident: Incident, event: Event, time_scale: float) -> str:
     """What happened, and to whom: a whole sentence when an incident begins, the difference afterwards."""
     what = headline(incident)
     if event.kind in (EventKind.OPENED, EventKind.REOPENED):
-        causes = " or ".join(cause.label for cause in incident.diagnosis.causes)
-        return f"{incident.severity}: {what} ({causes}): {_whose(incident)}, {_where(incident)}"
+        return f"{incident.severity}: {what} ({incident.diagnosis.summary}): {_whose(incident)}, {_where(incident)}"
     if event.kind is EventKind.RESOLVED:
         cost = f"; {figures.hours(incident.wasted * time_scale)} GPU-hours wasted" if incident.about == "job" else ""
         return f"{what}: {printable(event.text, _TEXT_LIMIT)}{cost} ({_whose(incident)})"

@@ -14,6 +14,7 @@ from dataclasses import replace
 from dutycycle_alerter.headline import rule_name
 from dutycycle_alerter.incidents.expectations import in_history
 from dutycycle_alerter.incidents.model import (
+    Cause,
     Diagnosis,
     Event,
     EventKind,
@@ -30,6 +31,9 @@ from dutycycle_alerter.rules.diagnosis import diagnose
 from dutycycle_alerter.rules.verdict import Judgement, Outcome
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.settings import Judging
+
+_NOTHING_WORKS = frozenset({Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY, Cause.HANG})
+"""Causes for which GPUs do nothing at all."""
 
 
 def advance(incident: Incident | None, judgement: Judgement, settings: Judging, *, time_scale: float = 1.0) -> Step:
@@ -165,7 +169,7 @@ class _Folding:
             return
         self._choose_primary(rules)
         self._raise_severity(rules)
-        self._narrow_cause()
+        self._settle_cause()
 
     def _wake(self) -> None:
         incident = self._present
@@ -204,19 +208,35 @@ class _Folding:
             self._change(severity=now)
             self._note(EventKind.SEVERITY_CHANGED, f"{incident.severity} became {now}", severity=now.value)
 
-    def _narrow_cause(self) -> None:
-        """A hesitation may end in a verdict when evidence arrives; a verdict does not fall back, or causes would
-        flap.
+    def _settle_cause(self) -> None:
+        """A hesitation may end when evidence arrives. What was told neither falls back nor changes by degrees, or causes
+        would flap; but that GPUs do nothing may be seen to be over.
         """
         incident = self._present
-        if len(incident.diagnosis.causes) < 2:
+        told = frozenset(incident.diagnosis.causes)
+        if len(told) < 2 and not told & _NOTHING_WORKS:
             return
         if self.judgement.verdict(incident.rule).outcome is not Outcome.FIRING:
             return
         diagnosis = self._diagnose(incident.rule)
-        if len(diagnosis.causes) < len(incident.diagnosis.causes):
-            self._change(diagnosis=diagnosis)
-            self._note(EventKind.CAUSE_FOUND, f"cause: {diagnosis.summary}")
+        found = frozenset(diagnosis.causes)
+        if not self._settles(found, told):
+            return
+        text = f"cause: {diagnosis.summary}"
+        self._change(diagnosis=diagnosis)
+        self._note(EventKind.CAUSE_FOUND, text if found < told else f"{text}, no longer {incident.diagnosis.summary}")
+
+    def _settles(self, found: frozenset[Cause], told: frozenset[Cause]) -> bool:
+        """Whether causes that are found now are better than those that were told."""
+        now, before = found & _NOTHING_WORKS, told & _NOTHING_WORKS
+        if before and not now:
+            # That a rest is not found again may be for want of evidence. The rule `idle` sees whether somebody works.
+            return self.judgement.verdict("idle").outcome.closes
+        # Fewer causes of which only some are new may be for want of evidence as well.
+        if found < told or (len(found) < len(told) and not found & told):
+            return True
+        # A process has come to GPUs that had none, or the last has gone.
+        return bool(before) and not before & now and frozenset({Cause.NO_PROCESS}) in (before, now)
 
     def _resolve(self, resolution: Resolution, text: str) -> None:
         evidence = self.judgement.evidence

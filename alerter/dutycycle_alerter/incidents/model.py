@@ -72,7 +72,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Why a rule fires. One cause is a verdict; two or three are a hesitation, and `tell_apart` says how to settle it.
+    """Why a rule fires. One cause is a verdict; several are a hesitation, and `tell_apart` says how to settle it.
 
     `evidence` are sentences with the figures that picked the cause; `advice` are concrete steps, most useful first;
     `commands` are exact command lines that would confirm it.
@@ -88,7 +88,11 @@ class Diagnosis:
     def summary(self) -> str:
         """The cause, or the causes between which the evidence does not decide."""
         names = [cause.label for cause in self.causes]
-        return names[0] if len(names) == 1 else ", ".join(names[:-1]) + f" or {names[-1]}"
+        if len(names) == 1:
+            return names[0]
+        # A name that has an "or" of its own must not run into the others.
+        last = ", or" if any(" or " in name for name in names) else " or"
+        return ", ".join(names[:-1]) + f"{last} {names[-1]}"
 
 
 @dataclass(frozen=True, slots=True)

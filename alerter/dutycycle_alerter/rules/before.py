@@ -1,4 +1,4 @@
-"""What a job's GPUs did before a window, as far as that was watched."""
+"""What a job's GPUs did before a window, as far as that was watched and is the job's own."""
 
 from __future__ import annotations
 
@@ -6,62 +6,137 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from dutycycle_alerter.model import Usage, WindowEvidence
-from dutycycle_alerter.rules.case import Case
+from dutycycle_alerter.rules.case import Case, utilizations
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """GPUs of a job over the time between the beginning of the longest window of its rules and that of a shorter one.
+    """GPUs of a job over the `seconds` (wall) before a shorter window, as far back as the longest window of its rules.
 
     `utilization` is their mean duty cycle in that time. `whole` tells that the time reaches back to the job's beginning
-    and was measured well enough: what did not happen in it never did. `pauses` are idle gaps of 30 s to 10 min as a
-    share of the measured time without longer ones, the shorter window included; None where they are not known, or where
-    that is less than a job's grace.
+    and was measured well enough: what did not happen in it never did.
     """
 
     utilization: float
+    seconds: float
     whole: bool
-    pauses: float | None
 
 
 def before(case: Case, length: float, places: Collection[int] | None = None) -> Before | None:
-    """What was before the last `length` wall seconds; None where nothing is known of that time. `places` are those of
-    the GPUs in the job that are meant; None: all.
+    """What was before the last `length` wall seconds; None where nothing is known of that time, or of too little of it.
+    `places` are those of the GPUs in the job that are meant; None: all.
     """
-    longest = case.evidence.longest
-    longer = max(one for one in (length, *case.lengths()) if longest is None or one <= max(longest, length))
-    if longer == length:
-        return None
-    all_, last = (_only(case.window(one), places) for one in (longer, length))
-    pairs = list(zip(all_, last, strict=True))
-    measured = sum(whole.observed - part.observed for whole, part in pairs)
-    if measured <= 0:  # also where the longer window was not answered
+    longer = _longer(case, length)
+    pairs = _pairs(case, longer, length, places)
+    measured = sum(_measured(pair) for pair in pairs)
+    if not _enough(case, pairs, measured):
         return None
     worked = sum(max(0.0, min(a.busy, a.observed) - min(b.busy, b.observed)) for a, b in pairs)
-    whole = _whole(case, longer, length, measured, sum(usage.share for usage in last))
-    return Before(min(1.0, worked / measured), whole, _pauses(case, all_))
+    lived = case.evidence.at - _since(case)
+    return Before(
+        utilization=min(1.0, worked / measured),
+        seconds=min(longer, lived) - length,
+        whole=case.job.start_told
+        and _soon(case)
+        and longer >= lived
+        and measured >= case.settings.coverage * (lived - length) * _shares(pairs) * (1 - 1e-9),
+    )
+
+
+def pauses_before(case: Case, length: float) -> float | None:
+    """The time before a window in which no GPU of the job worked that was spent in idle gaps of over 30 s, as a share
+    of the measured time of the GPU on which that is most; None where that is not known.
+
+    The rest that the window shows may have begun before it: that much is left out, where it can be told from a pause.
+    """
+    pairs = _pairs(case, _longer(case, length), length)
+    rest = _rest_before(case, length, pairs)
+    shares = []
+    for pair in pairs:
+        long, middle = _grown("gap_ge600", pair), _grown("gap_30to600", pair)
+        if long is None or middle is None:
+            return None
+        # The rest that goes on was no pause between pieces of work; nor was it work.
+        paused, measured = (middle, _measured(pair) - long) if rest else (middle + long, _measured(pair))
+        if not _enough(case, [pair], measured):
+            return None
+        shares.append(min(1.0, paused / measured))
+    return max(shares, default=None)
+
+
+_Pair = tuple[Usage, Usage]
+"""A GPU over the longer and over the shorter window."""
+
+
+def _pairs(case: Case, longer: float, length: float, places: Collection[int] | None = None) -> list[_Pair]:
+    """Empty where the longer window does not say what these GPUs did for this job, all of it and nothing else."""
+    pairs = list(zip(_only(case.window(longer), places), _only(case.window(length), places), strict=True))
+    # Of a GPU that is missing in the longer window nothing is known, and not that it did nothing. One that was measured
+    # for longer than its job has lived has in it what an earlier run did.
+    lived = case.evidence.at - case.job.start + case.settings.grace.batch
+    sound = all((a.observed > 0 or b.observed <= 0) and a.observed <= a.share * lived for a, b in pairs)
+    return pairs if sound else []
 
 
 def _only(window: WindowEvidence, places: Collection[int] | None) -> Sequence[Usage]:
     return window.gpus if places is None else [usage for place, usage in enumerate(window.gpus) if place in places]
 
 
-def _whole(case: Case, longer: float, length: float, measured: float, gpus: float) -> bool:
-    job, at, watched = case.job, case.evidence.at, case.evidence.watched_from
-    # A source sees a job a little after it began; what a job does within its grace is of no account.
-    soon = watched <= job.start + case.settings.grace.batch
-    lived = at - length - max(job.start, watched)
-    enough = measured >= case.settings.coverage * lived * gpus * (1 - 1e-9)
-    return job.start_told and soon and at - longer <= job.start and enough
+def _longer(case: Case, length: float) -> float:
+    """The longest window that shows nothing but what was watched of the job; `length` where that is not longer."""
+    at, since = case.evidence.at, _since(case)
+    longest = case.evidence.longest
+    if longest is None:  # any window can be asked for
+        return max(length, min(max(case.lengths()), at - since))
+    # From a beginning that was watched a window may reach further back: counters of the job did not grow there.
+    usable = (one for one in case.lengths() if one <= longest and (at - one >= since or _soon(case)))
+    return max((length, *usable))
 
 
-def _pauses(case: Case, usages: Sequence[Usage]) -> float | None:
-    paused = measured = 0.0
-    for usage in usages:
-        if usage.gap_30to600 is None or usage.gap_ge600 is None:
-            return None
-        paused += usage.gap_30to600
-        measured += usage.observed - usage.gap_ge600
-    # Where the window has moved on past most of what the job did, what is left of that says little.
-    enough = case.settings.grace.batch * sum(usage.share for usage in usages)
-    return min(1.0, paused / measured) if measured > 0 and measured >= enough else None
+def _since(case: Case) -> float:
+    """From when on the job was watched."""
+    return max(case.job.start, case.evidence.watched_from)
+
+
+def _soon(case: Case) -> bool:
+    """Whether it was watched from its beginning: a source sees a job a little after that, and what a job does within
+    its grace is of no account.
+    """
+    return case.evidence.watched_from <= case.job.start + case.settings.grace.batch
+
+
+def _enough(case: Case, pairs: Sequence[_Pair], measured: float) -> bool:
+    """Whether so many seconds, GPUs together, say anything: about as much as a job's grace, in which it is not judged
+    either.
+    """
+    least = case.settings.coverage * case.settings.grace.batch * _shares(pairs)
+    return measured > 0 and measured >= least * (1 - 1e-9)
+
+
+def _shares(pairs: Sequence[_Pair]) -> float:
+    return sum(last.share for _, last in pairs)
+
+
+def _measured(pair: _Pair) -> float:
+    longer, last = pair
+    return max(0.0, longer.observed - last.observed)
+
+
+def _grown(name: str, pair: _Pair) -> float | None:
+    longer, last = (getattr(usage, name) for usage in pair)
+    return None if longer is None or last is None else max(0.0, longer - last)
+
+
+def _rest_before(case: Case, length: float, pairs: Sequence[_Pair]) -> bool:
+    """Whether all long gaps before the window are the beginning of the rest that it shows; False where that cannot be
+    asked.
+    """
+    gaps = [long / pair[1].share for pair in pairs if (long := _grown("gap_ge600", pair)) is not None]
+    rest = max(gaps, default=0.0)
+    if case.evidence.longest is not None or rest <= 0:
+        return False
+    known = case.window(length + rest)
+    return (
+        all(case.covered(usage, known.length) for usage in known.gpus)
+        and max(utilizations(known)) <= case.settings.rules.idle.below
+    )

@@ -16,11 +16,12 @@ UNMEASURABLE = "MIG without GPM: NVML has no utilization"
 class Case:
     """A job's evidence during one judgement; what several rules ask of a window is computed once.
 
-    `settings` carries wall seconds: durations already divided by the time scale.
+    `settings` carries wall seconds: durations already divided by the `time_scale`, which turns them into shown ones.
     """
 
     evidence: JobEvidence
     settings: Judging
+    time_scale: float = 1.0
     _windows: dict[float, WindowEvidence] = field(default_factory=dict)
     _utilizations: dict[float, list[float]] = field(default_factory=dict)
     _means: dict[float, float] = field(default_factory=dict)

@@ -60,11 +60,8 @@ def _partially_idle(case: Case, verdict: Verdict, window: WindowEvidence, span: 
     processes = sentences.total(idle, "processes")
     if processes == 0:
         evidence.append("no process used the idle ones")
-        earlier = before(case, window.length, places) if case.job.kind is JobKind.BATCH else None
-        if earlier is None or earlier.utilization <= case.settings.rules.partially_idle.below:
-            return (Cause.OVER_REQUEST,), evidence
-        evidence.append("before that they worked: what ran there has ended, and others may wait for it")
-        return (Cause.OVER_REQUEST, Cause.HANG), evidence
+        found, more = _without_process(case, window, places)
+        return found, [*evidence, *more]
     if processes is None:
         evidence.append("it is not known whether a process holds the idle ones")
     elif processes == 1:
@@ -72,6 +69,20 @@ def _partially_idle(case: Case, verdict: Verdict, window: WindowEvidence, span: 
     else:
         evidence.append(f"{processes:.0f} processes hold the idle ones: a rank may have stopped, or only wait")
     return (Cause.OVER_REQUEST, Cause.COMMUNICATION), evidence
+
+
+def _without_process(case: Case, window: WindowEvidence, places: list[int]) -> Reasons:
+    """Of GPUs that nothing uses while others of the job work: never used, or used by what has ended."""
+    if case.job.kind is not JobKind.BATCH:
+        # Who tries things uses now one GPU and now two.
+        return (Cause.OVER_REQUEST,), []
+    earlier = before(case, window.length, places)
+    if earlier is not None and earlier.utilization > case.settings.rules.partially_idle.below:
+        said = f"the idle ones were at {percent(earlier.utilization)} over {sentences.span_before(case, earlier)}"
+        return (Cause.OVER_REQUEST, Cause.HANG), [f"{said}: what ran there has ended, and others may wait for it"]
+    if earlier is not None and earlier.whole:
+        return (Cause.OVER_REQUEST,), []
+    return (Cause.OVER_REQUEST, Cause.HANG), ["it is not known whether they had worked before"]
 
 
 def _stalled(case: Case, verdict: Verdict, window: WindowEvidence, span: str) -> Reasons:

@@ -27,12 +27,14 @@ def diagnose(judgement: Judgement, rule: str, settings: Judging, *, time_scale: 
     ones.
     """
     verdict = judgement.verdict(rule)
-    case = Case(judgement.evidence, settings)
+    case = Case(judgement.evidence, settings, time_scale)
     window = case.window(verdict.window)
     span = format_duration(verdict.figures.get("watched_seconds", verdict.window) * time_scale)
     found, evidence = _BY_RULE[rule](case, verdict, window, span)
     facts = Facts(case, verdict, window, span, time_scale)
-    evidence += filter(None, (held_for_nothing(found, facts), left_undone(facts)))
+    # Beside GPUs of a job that do nothing others work.
+    held = "" if rule == "partially_idle" else held_for_nothing(found, facts)
+    evidence += filter(None, (held, left_undone(facts)))
     told = [*tailored(found, facts)]
     if rule != "overallocated":  # it is about CPUs, memory and time as well: its own figures say all of it
         told += steps(found, gpus=len(window.gpus))

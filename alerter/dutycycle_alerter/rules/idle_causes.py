@@ -1,15 +1,19 @@
 """Why the GPUs of a whole job do nothing: what holds them, what its CPUs do, and whether it had worked before.
 
-A notebook that waits for somebody and a batch job that stands still look alike now; what they did before does not.
+A notebook that waits for somebody, a server that nobody calls, a program that is done and a batch job that stands still
+look alike now; what they did before may tell. A cause is left out only where something that is known excludes it: what
+is not known leaves all that it could have excluded. (Data loading alone must be seen to be named.)
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from dutycycle_alerter.figures import percent
 from dutycycle_alerter.incidents.model import Cause
 from dutycycle_alerter.model import HostUsage, JobKind, WindowEvidence
 from dutycycle_alerter.rules import sentences
-from dutycycle_alerter.rules.before import Before, before
+from dutycycle_alerter.rules.before import Before, before, pauses_before
 from dutycycle_alerter.rules.case import Case, utilizations
 from dutycycle_alerter.rules.verdict import Reasons
 
@@ -21,31 +25,62 @@ POLLING_CORES = 1.2
 PAUSES_OF_PEOPLE = 0.2
 
 
-def why_idle(case: Case, window: WindowEvidence, span: str) -> Reasons:
-    """Causes and sentences for a window in which no GPU of the job worked; `span` is that window for people."""
+def why_idle(case: Case, window: WindowEvidence, span: str, *, lasting: bool = True) -> Reasons:
+    """Causes and sentences for a window in which no GPU of the job worked; `span` is that window for people. A rest
+    that is not `lasting` may as well end, and is not told for a hang alone.
+    """
     evidence = [f"{sentences.all_gpus(case.job)} at {sentences.at_most(utilizations(window))} over {span}"]
     processes = sentences.total(window.gpus, "processes")
     earlier = before(case, window.length) if case.job.kind is JobKind.BATCH else None
     worked = _worked(case, earlier)
     if worked and earlier is not None:
-        evidence.append(f"before that its GPUs worked, for {percent(earlier.utilization)} of the time")
+        evidence.append(f"mean utilization {percent(earlier.utilization)} over {sentences.span_before(case, earlier)}")
     if processes == 0:
         return (Cause.NO_PROCESS,), [*evidence, "no process held a GPU of the job in that time"]
-    stands_still = case.job.kind is JobKind.BATCH and worked is not False
     if processes is None:
         evidence.append("it is not known whether a process holds the GPUs")
-        return (Cause.NO_PROCESS, Cause.HANG if stands_still else Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY), evidence
-    evidence.append(sentences.held(window, processes))
+    else:
+        evidence.append(sentences.held(window, processes))
     if worked:
         evidence += sentences.without_process(case.job, window)
+    cpus = _cpus(window.host.cpu_cores, processes)
     cores = window.host.cpu_cores
+    evidence.append(
+        "the CPU use of the job is not measured" if cores is None else f"the job kept {cores:.1f} CPU cores busy"
+    )
+    if case.job.kind is JobKind.BATCH:
+        found, more = _at_a_stand(case, window, worked, cpus)
+        if found == (Cause.HANG, Cause.IDLE_NOTEBOOK) and lasting and (steady := _steady(case, window, earlier)):
+            found, more = (Cause.HANG,), [*more, steady]
+    else:
+        found, more = _left_alone(cpus), []
+    return ((Cause.NO_PROCESS, *found) if processes is None else found), [*evidence, *more]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cpus:
+    """What a job's processes may do with CPUs: some of them compute, all of them wait, some poll for others."""
+
+    compute: bool
+    wait: bool
+    poll: bool
+
+
+def _cpus(cores: float | None, processes: float | None) -> _Cpus:
+    """By the cores that all of them together keep busy, and how many they are; None is not known. Between half a core
+    and half a core for each, one may compute or each do next to nothing.
+    """
     if cores is None:
-        evidence.append("the CPU use of the job is not measured")
-        return ((Cause.HANG,) if stands_still else ()) + (Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY), evidence
-    evidence.append(f"the job kept {cores:.1f} CPU cores busy")
-    if case.job.kind is not JobKind.BATCH:
-        return ((Cause.CPU_ONLY,) if cores >= WORKING_CORES else (Cause.IDLE_NOTEBOOK,)), evidence
-    return _at_a_stand(case, window, earlier, evidence)
+        return _Cpus(compute=True, wait=True, poll=True)
+    compute = cores >= WORKING_CORES
+    if processes is None:
+        return _Cpus(compute=compute, wait=True, poll=compute)
+    return _Cpus(compute, wait=cores < WORKING_CORES * processes, poll=compute and cores <= POLLING_CORES * processes)
+
+
+def _left_alone(cpus: _Cpus) -> tuple[Cause, ...]:
+    """Of a notebook, a shell or a server: nobody uses it, or it computes elsewhere."""
+    return ((Cause.IDLE_NOTEBOOK,) if cpus.wait else ()) + ((Cause.CPU_ONLY,) if cpus.compute else ())
 
 
 def _worked(case: Case, earlier: Before | None) -> bool | None:
@@ -57,31 +92,41 @@ def _worked(case: Case, earlier: Before | None) -> bool | None:
     return False if earlier.whole else None
 
 
-def _at_a_stand(case: Case, window: WindowEvidence, earlier: Before | None, evidence: list[str]) -> Reasons:
-    """Of a batch job whose processes hold its GPUs, by what these and its CPUs do; both are known."""
-    worked, pressure = _worked(case, earlier), window.host.io_pressure
+def _at_a_stand(case: Case, window: WindowEvidence, worked: bool | None, cpus: _Cpus) -> Reasons:
+    """Of a batch job of which processes hold its GPUs, or may."""
+    pressure, evidence = window.host.io_pressure, []
     reads = pressure is not None and pressure >= case.settings.rules.stalled.pressure
     if reads:
         evidence += sentences.host(HostUsage(io_pressure=pressure))
-    cores, processes = window.host.cpu_cores or 0.0, sentences.total(window.gpus, "processes") or 0.0
-    if cores >= WORKING_CORES:
-        # What waits for another rank may poll for it, and then keeps a core for each process.
-        polls = worked and cores <= POLLING_CORES * processes
-        others = ((Cause.DATA_LOADING,) if reads else ()) + ((Cause.HANG,) if polls else ())
+    if not cpus.wait:
+        others = ((Cause.DATA_LOADING,) if reads else ()) + ((Cause.HANG,) if cpus.poll and worked is not False else ())
         return (Cause.CPU_ONLY, *others), evidence
+    computes = (Cause.CPU_ONLY,) if cpus.compute else ()
     if reads:
-        return (Cause.DATA_LOADING, Cause.HANG), evidence
-    return _waits(window, earlier, worked, evidence)
-
-
-def _waits(window: WindowEvidence, earlier: Before | None, worked: bool | None, evidence: list[str]) -> Reasons:
-    """A batch job whose processes hold its GPUs and use neither these nor CPUs, nor wait for storage."""
-    if worked and earlier is not None and earlier.pauses is not None and earlier.pauses < PAUSES_OF_PEOPLE:
-        return (Cause.HANG,), [*evidence, "it worked without long pauses until it stopped"]
+        return (Cause.DATA_LOADING, Cause.HANG, *computes), evidence
     if worked is not False:
-        return (Cause.HANG, Cause.IDLE_NOTEBOOK), evidence
+        return (Cause.HANG, Cause.IDLE_NOTEBOOK, *computes), evidence
     evidence.append("its GPUs have not worked since it was first seen")
-    ranks = sum(usage.processes is not None and usage.processes >= 1 for usage in window.gpus)
+    known = [usage.processes for usage in window.gpus]
+    if len(known) > 1 and None in known:
+        return (Cause.HANG, Cause.IDLE_NOTEBOOK, *computes), evidence
+    ranks = sum(count is not None and count >= 1 for count in known)
     if ranks > 1:
-        return (Cause.HANG, Cause.IDLE_NOTEBOOK), [*evidence, f"a process holds each of {ranks} GPUs: ranks may wait"]
-    return (Cause.IDLE_NOTEBOOK,), evidence
+        evidence.append(f"a process holds each of {ranks} GPUs: ranks may wait")
+        return (Cause.HANG, Cause.IDLE_NOTEBOOK, *computes), evidence
+    return (Cause.IDLE_NOTEBOOK, *computes), evidence
+
+
+def _steady(case: Case, window: WindowEvidence, earlier: Before | None) -> str:
+    """Of what hangs or is left alone: the sentence that shows a hang; empty where nothing tells one from the other.
+
+    Several ranks, a process on each GPU, that have worked from the job's beginning on without the pauses that people
+    make, and wait for no storage: no notebook works like that, nor a server that was ever left alone for a while.
+    """
+    ranks = [usage.processes is not None and usage.processes >= 1 for usage in window.gpus]
+    if len(ranks) < 2 or not all(ranks) or window.host.io_pressure is None or earlier is None or not earlier.whole:
+        return ""
+    pauses = pauses_before(case, window.length)
+    if pauses is None or pauses >= PAUSES_OF_PEOPLE:
+        return ""
+    return f"until they stopped, pauses of 30 s and more took at most {percent(pauses)} of the time"

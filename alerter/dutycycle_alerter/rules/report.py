@@ -66,7 +66,8 @@ class _Life:
         lengths = {idle.window, idle.critical_window, idle.serving_window}
         self.lengths = sorted(length for length in lengths if evidence.longest is None or length <= evidence.longest)
         passed = evidence.at - evidence.ended
-        self.length = next((length for length in self.lengths if length >= seen + passed), self.lengths[-1])
+        last = self.lengths[-1] if self.lengths else 0.0
+        self.length = next((length for length in self.lengths if length >= seen + passed), last)
         self.watched = max(0.0, min(seen, self.length - passed))
 
     @property

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 
 from dutycycle_alerter.figures import gibibytes, percent
 from dutycycle_alerter.model import HostUsage, Job, Usage, WindowEvidence
+from dutycycle_alerter.rules.before import Before
+from dutycycle_alerter.rules.case import Case
 from dutycycle_alerter.rules.stalled import highest_pressure
 from dutycycle_alerter.rules.units import power, power_level
 from dutycycle_alerter.rules.verdict import Verdict
+from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.settings.job_rules import Hung
 
 
@@ -97,6 +100,11 @@ def without_process(job: Job, window: WindowEvidence) -> list[str]:
     if not empty or not any(processes for _, processes in known):
         return []
     return [f"no process holds {_some(empty)}: a rank that ended there would keep the others waiting"]
+
+
+def span_before(case: Case, earlier: Before) -> str:
+    """`the 55 min before that`, as people count time."""
+    return f"the {format_duration(earlier.seconds * case.time_scale)} before that"
 
 
 def total(usages: Sequence[Usage], name: str) -> float | None:

@@ -214,7 +214,7 @@ def _joined(holding: Holding, parts: Sequence[JobEvidence], until: float) -> Job
         ended=None if holding.ended is None else min(at, holding.ended),
         visible=all(part.visible for part in parts),
         recent=added_up(recent),
-        longest=parts[0].longest,
+        longest=max(0.0, min([at - job.start, *(part.longest for part in parts if part.longest is not None)])),
     )
 
 

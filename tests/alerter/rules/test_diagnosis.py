@@ -60,7 +60,8 @@ CASES: list[tuple[str, JobEvidence, list[Cause]]] = [
     ("idle", notebook(HELD, HostUsage(cpu_cores=0.5)), [Cause.CPU_ONLY]),
     ("idle", notebook(HELD, HostUsage()), [Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY]),
     ("idle", notebook({}, HostUsage()), [Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY]),
-    ("partially_idle", evidence([0.9, 0.0], gpu_fields={"processes": 0.0}), [Cause.OVER_REQUEST]),
+    # Whether a rank worked on it, hours ago, is not known; where it is, is in test_idle_causes.
+    ("partially_idle", evidence([0.9, 0.0], gpu_fields={"processes": 0.0}), [Cause.OVER_REQUEST, Cause.HANG]),
     ("partially_idle", evidence([0.9, 0.0], gpu_fields=HELD), [Cause.OVER_REQUEST, Cause.COMMUNICATION]),
     ("partially_idle", evidence([0.9, 0.0]), [Cause.OVER_REQUEST, Cause.COMMUNICATION]),
     # Data loading: I/O pressure, or CPU near its limit together with gaps; neither half of the latter alone.
@@ -435,5 +436,26 @@ def test_a_cause_is_called_by_its_name_but_for_what_is_not_only_a_notebook(cause
 
 
 def test_a_hesitation_names_its_causes_as_people_read_them() -> None:
-    found = Diagnosis((Cause.HANG, Cause.IDLE_NOTEBOOK), (), ())
-    assert found.summary == "hang or idle notebook or process holding memory"
+    assert Diagnosis((Cause.HANG, Cause.THROTTLING), (), ()).summary == "hang or throttling"
+    assert Diagnosis((Cause.HANG, Cause.THROTTLING, Cause.CPU_ONLY), (), ()).summary == (
+        "hang, throttling or CPU-only code"
+    )
+
+
+@pytest.mark.parametrize(
+    ("causes", "summary"),
+    [
+        ((Cause.IDLE_NOTEBOOK,), "idle notebook or process holding memory"),
+        ((Cause.HANG, Cause.IDLE_NOTEBOOK), "hang, or idle notebook or process holding memory"),
+        (
+            (Cause.HANG, Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY),
+            "hang, idle notebook or process holding memory, or CPU-only code",
+        ),
+        (
+            (Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.SMALL_WORK),
+            "data loading, communication or straggler, or small work per step",
+        ),
+    ],
+)
+def test_a_cause_with_two_names_stands_apart_from_the_others(causes: tuple[Cause, ...], summary: str) -> None:
+    assert Diagnosis(causes, (), ()).summary == summary

@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dutycycle_alerter.incidents.model import Cause, Diagnosis
 from dutycycle_alerter.model import HostUsage, JobEvidence, JobKind
@@ -13,7 +15,7 @@ from tests.alerter.rules.timeline import EMPTY, NOTHING, UNKNOWN, WORKS, Does, L
 
 NO_PROCESS, NOTEBOOK, CPU_ONLY = Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY
 HANG, LOADING = Cause.HANG, Cause.DATA_LOADING
-QUIET, RESTING = HostUsage(cpu_cores=0.02), Does(0.3, gap_30to600=0.25)
+QUIET, RESTING = HostUsage(cpu_cores=0.02, io_pressure=0.0), Does(0.3, gap_30to600=0.25)
 
 
 def diagnosis(item: JobEvidence, rule: str = "idle") -> Diagnosis:
@@ -28,14 +30,32 @@ def life(before: Does, after: Does = NOTHING, *, worked: float = 40, host: HostU
 
 
 BATCH = [
-    ("worked, and stopped at once", life(WORKS), [HANG]),
+    # A cell of a notebook that has ended, or a program that is done and does not exit, looks the same.
+    ("worked, and stopped at once", life(WORKS), [HANG, NOTEBOOK]),
     ("so did every rank", life(WORKS, gpus=4), [HANG]),
     # Somebody may sit at it: pauses of minutes between pieces of work.
-    ("worked with pauses", life(RESTING), [HANG, NOTEBOOK]),
-    ("just under", life(Does(0.3, gap_30to600=0.199)), [HANG]),
-    ("pauses that nobody measured", life(Does(0.8, gap_30to600=None)), [HANG, NOTEBOOK]),
+    ("worked with pauses", life(RESTING, gpus=4), [HANG, NOTEBOOK]),
+    ("just under", life(Does(0.3, gap_30to600=0.199), gpus=4), [HANG]),
+    ("pauses of over 10 min are pauses", life(Does(0.8, gap_ge600=0.2), gpus=4), [HANG, NOTEBOOK]),
+    ("both together", life(Does(0.8, gap_30to600=0.1, gap_ge600=0.1), gpus=4), [HANG, NOTEBOOK]),
+    ("pauses that nobody measured", life(Does(0.8, gap_30to600=None), gpus=4), [HANG, NOTEBOOK]),
+    ("long ones that nobody measured", life(Does(0.8, gap_ge600=None), gpus=4), [HANG, NOTEBOOK]),
+    ("one GPU of it rested", Life([(40, [WORKS, RESTING]), (45, [NOTHING])], 2, QUIET), [HANG, NOTEBOOK]),
+    ("one GPU of it never worked", Life([(40, [WORKS, NOTHING]), (45, [NOTHING])], 2, QUIET), [HANG, NOTEBOOK]),
+    ("one rank is gone", Life([(40, [WORKS]), (45, [NOTHING, EMPTY])], 2, QUIET), [HANG, NOTEBOOK]),
+    # It may wait for storage.
+    ("I/O not measured", life(WORKS, host=HostUsage(cpu_cores=0.02), gpus=4), [HANG, NOTEBOOK]),
+    # The rest that goes on is none of its pauses; one before that is.
+    ("rests for an hour now", Life([(30, [WORKS]), (60, [NOTHING])], 4, QUIET), [HANG]),
+    (
+        "rested before",
+        Life([(20, [WORKS]), (20, [NOTHING]), (20, [WORKS]), (45, [NOTHING])], 4, QUIET),
+        [HANG, NOTEBOOK],
+    ),
+    # Two hours are all that is looked at: what it did before nobody knows.
+    ("worked for hours", life(WORKS, worked=100, gpus=4), [HANG, NOTEBOOK]),
     # Too little was seen of its work to tell whom it waited for.
-    ("worked for a moment", life(WORKS, worked=9), [HANG, NOTEBOOK]),
+    ("worked for a moment", life(WORKS, worked=7, gpus=4), [HANG, NOTEBOOK]),
     ("never worked", life(NOTHING), [NOTEBOOK]),
     ("no rank ever worked", life(NOTHING, gpus=2), [HANG, NOTEBOOK]),
     # 0.5 % is nothing before a window as well as in it.
@@ -44,19 +64,31 @@ BATCH = [
     ("computes on several cores", life(WORKS, host=HostUsage(cpu_cores=1.21)), [CPU_ONLY]),
     ("polls, a core for each rank", life(WORKS, host=HostUsage(cpu_cores=4.8), gpus=4), [CPU_ONLY, HANG]),
     ("has always computed on the CPU", life(NOTHING, host=HostUsage(cpu_cores=1.0)), [CPU_ONLY]),
+    # Eight of which each does next to nothing, or one of eight that computes.
+    ("half a core for eight", life(WORKS, host=HostUsage(cpu_cores=0.5), gpus=8), [HANG, NOTEBOOK, CPU_ONLY]),
+    ("just under half for each", life(WORKS, host=HostUsage(cpu_cores=3.9), gpus=8), [HANG, NOTEBOOK, CPU_ONLY]),
+    ("half a core for each", life(WORKS, host=HostUsage(cpu_cores=4.0), gpus=8), [CPU_ONLY, HANG]),
     ("waits for storage", life(WORKS, host=HostUsage(cpu_cores=0.1, io_pressure=0.2)), [LOADING, HANG]),
-    ("hardly waits for storage", life(WORKS, host=HostUsage(cpu_cores=0.1, io_pressure=0.19)), [HANG]),
+    ("hardly waits for storage", life(WORKS, host=HostUsage(cpu_cores=0.1, io_pressure=0.19), gpus=4), [HANG]),
     ("loads, and computes on it", life(NOTHING, host=HostUsage(cpu_cores=2.0, io_pressure=0.2)), [CPU_ONLY, LOADING]),
     (
         "worked, and now reads and polls",
         life(WORKS, host=HostUsage(cpu_cores=1.0, io_pressure=0.2)),
         [CPU_ONLY, LOADING, HANG],
     ),
+    ("reads, CPU use not measured", life(WORKS, host=HostUsage(io_pressure=0.2)), [LOADING, HANG, CPU_ONLY]),
     ("CPU use not measured", life(WORKS, host=HostUsage()), [HANG, NOTEBOOK, CPU_ONLY]),
     ("never worked, CPU use not measured", life(NOTHING, host=HostUsage()), [NOTEBOOK, CPU_ONLY]),
     ("its processes have ended", life(WORKS, EMPTY), [NO_PROCESS]),
-    ("processes not known", life(WORKS, UNKNOWN), [NO_PROCESS, HANG, CPU_ONLY]),
-    ("never worked, processes not known", life(UNKNOWN, UNKNOWN), [NO_PROCESS, NOTEBOOK, CPU_ONLY]),
+    ("processes not known", life(WORKS, UNKNOWN), [NO_PROCESS, HANG, NOTEBOOK]),
+    ("nor CPU use", life(WORKS, UNKNOWN, host=HostUsage()), [NO_PROCESS, HANG, NOTEBOOK, CPU_ONLY]),
+    (
+        "processes not known, which use CPUs",
+        life(WORKS, UNKNOWN, host=HostUsage(cpu_cores=9.0)),
+        [NO_PROCESS, HANG, NOTEBOOK, CPU_ONLY],
+    ),
+    ("never worked, processes not known", life(UNKNOWN, UNKNOWN), [NO_PROCESS, NOTEBOOK]),
+    ("the same of several GPUs", life(UNKNOWN, UNKNOWN, gpus=2), [NO_PROCESS, HANG, NOTEBOOK]),
 ]
 
 
@@ -82,6 +114,48 @@ def test_who_waits_for_a_person_or_a_request_does_not_hang(
     day = 26 * 60
     item = Life([(80, [before]), (day, [NOTHING])], 1, host).evidence(kind=kind)
     assert list(diagnosis(item).causes) == causes
+
+
+@pytest.mark.parametrize(
+    ("after", "host", "gpus", "causes"),
+    [
+        (NOTHING, HostUsage(cpu_cores=0.5), 2, [NOTEBOOK, CPU_ONLY]),
+        (NOTHING, HostUsage(cpu_cores=1.0), 2, [CPU_ONLY]),
+        (UNKNOWN, QUIET, 1, [NO_PROCESS, NOTEBOOK]),
+        (UNKNOWN, HostUsage(cpu_cores=1.0), 1, [NO_PROCESS, NOTEBOOK, CPU_ONLY]),
+        (UNKNOWN, HostUsage(), 1, [NO_PROCESS, NOTEBOOK, CPU_ONLY]),
+    ],
+)
+def test_a_notebook_by_each_of_its_processes(after: Does, host: HostUsage, gpus: int, causes: list[Cause]) -> None:
+    item = Life([(80, [WORKS]), (45, [after])], gpus, host).evidence(kind=JobKind.INTERACTIVE)
+    assert list(diagnosis(item).causes) == causes
+
+
+@pytest.mark.parametrize(
+    ("change", "causes"),
+    [
+        ({}, [HANG]),
+        # What it did before it was watched may have been a person's.
+        ({"watched": 75}, [HANG]),
+        ({"watched": 74}, [HANG, NOTEBOOK]),
+        ({"start_told": False}, [HANG, NOTEBOOK]),
+        ({"longest": 1800.0}, [HANG, NOTEBOOK]),
+    ],
+)
+def test_ranks_are_known_to_hang_only_where_all_of_their_work_is(change: dict[str, float], causes: list[Cause]) -> None:
+    assert list(diagnosis(life(WORKS, gpus=4).evidence(**change)).causes) == causes  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("idle", "causes"), [(31, [HANG]), (45, [HANG, NOTEBOOK])])
+def test_of_fixed_windows_a_rest_that_began_before_may_be_any_pause(idle: float, causes: list[Cause]) -> None:
+    item = Life([(40, [WORKS]), (idle, [NOTHING])], 4, QUIET).evidence(longest=7200.0)
+    assert list(diagnosis(item).causes) == causes
+
+
+@pytest.mark.parametrize("cores", [0.5, 1.2])
+def test_what_polls_may_hang_where_nobody_knows_what_was_before(cores: float) -> None:
+    item = life(WORKS, host=HostUsage(cpu_cores=cores)).evidence(longest=1800.0)
+    assert list(diagnosis(item).causes) == [CPU_ONLY, HANG]
 
 
 @pytest.mark.parametrize(
@@ -133,13 +207,25 @@ def test_a_window_that_is_not_answered_says_nothing_of_what_was_before() -> None
     assert list(diagnosis(replace(item, window=failed)).causes) == [HANG, NOTEBOOK]
 
 
-def test_it_says_that_it_had_worked_and_who_is_gone() -> None:
+def test_it_says_that_it_had_worked_for_how_long_and_who_is_gone() -> None:
     item = Life([(40, [WORKS]), (45, [NOTHING, EMPTY])], 2, QUIET).evidence()
     found = diagnosis(item)
-    assert list(found.causes) == [HANG]
-    assert "before that its GPUs worked, for 58 % of the time" in found.evidence
+    assert "mean utilization 58 % over the 55 min before that" in found.evidence
     assert "no process holds node0:1: a rank that ended there would keep the others waiting" in found.evidence
+    assert not any("pauses" in line for line in found.evidence)
     assert any("py-spy dump" in command for command in found.commands)
+
+
+def test_how_little_ranks_paused_is_said_of_those_that_hang() -> None:
+    found = diagnosis(life(Does(0.8, gap_30to600=0.1), gpus=2).evidence())
+    assert "until they stopped, pauses of 30 s and more took at most 10 % of the time" in found.evidence
+
+
+@pytest.mark.parametrize(("time_scale", "span"), [(1.0, "55 min"), (60.0, "2 d 7 h")])
+def test_what_was_before_is_told_in_time_as_people_count_it(time_scale: float, span: str) -> None:
+    judgement = judge(life(WORKS).evidence(), SETTINGS)
+    found = diagnose(judgement, "idle", SETTINGS, time_scale=time_scale)
+    assert f"mean utilization 58 % over the {span} before that" in found.evidence
 
 
 def test_gpus_without_a_process_that_never_worked_are_no_rank_that_ended() -> None:
@@ -154,7 +240,7 @@ def test_gpus_without_a_process_that_never_worked_are_no_rank_that_ended() -> No
     ("after", "host", "causes"),
     [
         (EMPTY, QUIET, [NO_PROCESS]),
-        (NOTHING, QUIET, [HANG]),
+        (NOTHING, QUIET, [HANG, NOTEBOOK]),
         (NOTHING, HostUsage(cpu_cores=3.0), [CPU_ONLY]),
         # It still does a little: no stand.
         (Does(0.006, gap_ge600=0.99), QUIET, [Cause.OVER_REQUEST, Cause.CHECKPOINT]),
@@ -168,23 +254,100 @@ def test_underused_because_it_stopped(after: Does, host: HostUsage, causes: list
     assert (stands in found.evidence) == (after.busy == 0)
 
 
+def test_ranks_that_rest_for_a_while_are_not_yet_told_to_hang() -> None:
+    item = Life([(60, [Does(0.4)]), (20, [NOTHING])], 4, QUIET).evidence()
+    assert list(diagnosis(item, "underused").causes) == [HANG, NOTEBOOK]
+
+
 def test_a_job_that_was_underused_before_it_stopped_is_both() -> None:
     item = Life([(60, [Does(0.1)]), (16, [EMPTY])], 1, QUIET).evidence()
     assert list(diagnosis(item, "underused").causes) == [Cause.SMALL_WORK, NO_PROCESS]
 
 
+def test_small_work_is_left_out_where_already_much_may_be_why_it_stopped() -> None:
+    item = Life([(60, [Does(0.1)]), (16, [UNKNOWN])], 1, HostUsage()).evidence()
+    assert list(diagnosis(item, "underused").causes) == [NO_PROCESS, HANG, NOTEBOOK, CPU_ONLY]
+
+
 @pytest.mark.parametrize(
-    ("before", "kind", "causes"),
+    ("before", "known", "causes"),
     [
-        ([WORKS, WORKS], JobKind.BATCH, [Cause.OVER_REQUEST, HANG]),
-        ([WORKS, EMPTY], JobKind.BATCH, [Cause.OVER_REQUEST]),
-        ([WORKS, Does(0.005, gap_ge600=0.9)], JobKind.BATCH, [Cause.OVER_REQUEST]),
+        ([WORKS, WORKS], {}, [Cause.OVER_REQUEST, HANG]),
+        ([WORKS, EMPTY], {}, [Cause.OVER_REQUEST]),
+        ([WORKS, Does(0.005, gap_ge600=0.9)], {}, [Cause.OVER_REQUEST]),
         # Who tries things uses now one GPU and now two.
-        ([WORKS, WORKS], JobKind.INTERACTIVE, [Cause.OVER_REQUEST]),
+        ([WORKS, WORKS], {"kind": JobKind.INTERACTIVE}, [Cause.OVER_REQUEST]),
+        # What nobody saw may have been work.
+        ([WORKS, EMPTY], {"watched": 100.0}, [Cause.OVER_REQUEST]),
+        ([WORKS, EMPTY], {"watched": 99.0}, [Cause.OVER_REQUEST, HANG]),
+        ([WORKS, EMPTY], {"longest": 1800.0}, [Cause.OVER_REQUEST, HANG]),
+        ([WORKS, EMPTY], {"start_told": False}, [Cause.OVER_REQUEST, HANG]),
     ],
 )
 def test_an_idle_gpu_without_a_process_was_asked_for_too_much_or_lost_its_rank(
-    before: list[Does], kind: JobKind, causes: list[Cause]
+    before: list[Does], known: dict[str, object], causes: list[Cause]
 ) -> None:
-    item = Life([(70, before), (40, [WORKS, EMPTY])], 2, QUIET).evidence(kind=kind)
+    item = Life([(70, before), (40, [WORKS, EMPTY])], 2, QUIET).evidence(**known)  # type: ignore[arg-type]
     assert list(diagnosis(item, "partially_idle").causes) == causes
+
+
+@pytest.mark.parametrize(
+    ("before", "known", "said"),
+    [
+        (
+            [WORKS, WORKS],
+            {},
+            (
+                "the idle ones were at 70 % over the 1 h 20 min before that: "
+                "what ran there has ended, and others may wait for it"
+            ),
+        ),
+        ([WORKS, EMPTY], {"longest": 1800.0}, "it is not known whether they had worked before"),
+    ],
+)
+def test_it_says_what_is_known_of_the_idle_gpus_before(before: list[Does], known: dict[str, float], said: str) -> None:
+    item = Life([(70, before), (40, [WORKS, EMPTY])], 2, QUIET).evidence(**known)  # type: ignore[arg-type]
+    found = diagnosis(item, "partially_idle").evidence
+    assert said in found
+    # The others work.
+    assert not any("every hour" in line for line in found)
+
+
+# Evidence that is lost, in whatever combination, leaves every cause that was possible with it.
+
+_DOES = st.sampled_from([WORKS, RESTING, NOTHING, EMPTY, Does(0.0, gap_ge600=1.0, processes=3.0)])
+_IDLE = st.sampled_from([NOTHING, EMPTY, Does(0.0, gap_ge600=1.0, processes=3.0)])
+
+
+@given(
+    before=st.lists(_DOES, min_size=2, max_size=2),
+    after=st.lists(_IDLE, min_size=2, max_size=2),
+    gpus=st.sampled_from([1, 2]),
+    worked=st.sampled_from([9.0, 40.0, 100.0]),
+    cores=st.sampled_from([0.02, 0.5, 0.9, 1.0, 2.0, 2.4, 9.0]),
+    kind=st.sampled_from([JobKind.BATCH, JobKind.BATCH, JobKind.INTERACTIVE]),
+    lost=st.sets(st.sampled_from(["processes", "cores", "gaps", "past", "watching", "beginning"]), min_size=1),
+)
+def test_evidence_that_is_lost_excludes_no_cause(
+    before: list[Does], after: list[Does], gpus: int, worked: float, cores: float, kind: JobKind, lost: set[str]
+) -> None:
+    worked += 60 * (kind is JobKind.INTERACTIVE)
+    item = Life([(worked, before), (45, after)], gpus, HostUsage(cpu_cores=cores, io_pressure=0.0)).evidence(kind=kind)
+    unknown = {"gap_30to600": None, "gap_ge600": None} if "gaps" in lost else {}
+    unknown |= {"processes": None} if "processes" in lost else {}
+
+    def less(length: float):  # type: ignore[no-untyped-def]
+        found = item.window(length)
+        host = replace(found.host, cpu_cores=None) if "cores" in lost else found.host
+        return replace(found, gpus=tuple(replace(usage, **unknown) for usage in found.gpus), host=host)  # type: ignore[arg-type]
+
+    poorer = replace(item, window=less)
+    if "past" in lost:
+        poorer = replace(poorer, longest=1800.0)
+    if "watching" in lost:
+        poorer = replace(poorer, watched_from=item.at - 1800)
+    if "beginning" in lost:
+        poorer = replace(poorer, job=replace(item.job, start_told=False))
+    if kind is JobKind.INTERACTIVE and "watching" in lost:
+        poorer = replace(poorer, watched_from=item.watched_from)
+    assert set(diagnosis(item).causes) <= set(diagnosis(poorer).causes)

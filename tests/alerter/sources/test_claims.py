@@ -10,8 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutycycle_alerter.model import Consumption, Evidence, Gpu, GpuEvidence, Job, JobEvidence
+from dutycycle_alerter.rules import Outcome
+from dutycycle_alerter.rules.before import before
+from dutycycle_alerter.rules.case import Case
+from dutycycle_alerter.rules.report import report, windows_of_a_life
 from dutycycle_alerter.sources.claims import Claims, Held, Holders, Holding, unclaimed
-from tests.alerter.cases import LATER, START, evidence
+from tests.alerter.cases import LATER, SETTINGS, START, evidence
 from tests.alerter.devices import device
 
 HOUR = 3600.0
@@ -173,6 +177,43 @@ def test_a_requeued_job_is_another_run() -> None:
     (item,) = claims.made(node(), Holders([holding(start=LATER - 60, n1=Held(4, 4))], {}, {"n1"})).jobs
     assert (item.ended, item.watched_from) == (None, LATER - 60)
     assert sum(part.allocated for part in item.recent) == 240
+
+
+@pytest.mark.parametrize(
+    ("lived", "asked", "longest"),
+    [(2 * HOUR, 24 * HOUR, 2 * HOUR), (2 * HOUR, None, 2 * HOUR), (3 * HOUR, 2 * HOUR, 2 * HOUR), (-5.0, HOUR, 0.0)],
+)
+def test_no_window_can_be_asked_for_that_shows_what_others_did_before(
+    lived: float, asked: float | None, longest: float
+) -> None:
+    free = [replace(unowned(gpu(number), used()), longest=asked) for number in range(4)]
+    seen = replace(node(), unowned=free)
+    (item,) = Claims().made(seen, Holders([holding(start=LATER - lived, n1=Held(4, 4))], {}, {"n1"})).jobs
+    assert item.longest == longest
+
+
+def test_what_others_did_on_a_claimed_gpu_is_not_what_the_job_did_before() -> None:
+    """The GPUs worked until the job began; it has never used them."""
+    free = [replace(unowned(gpu(number), used()), longest=2 * HOUR) for number in range(4)]
+    idle = [replace(item, window=evidence([0.0], by_window={7200: [0.5]}).window) for item in free]
+    seen = replace(node(), unowned=idle)
+    (item,) = Claims().made(seen, Holders([holding(start=LATER - 6900, n1=Held(4, 4))], {}, {"n1"})).jobs
+    assert before(Case(item, SETTINGS), 1800.0) is None
+
+
+@pytest.mark.parametrize("lived", [600.0, 4500.0])
+def test_a_claimed_job_that_ended_is_not_reported_by_what_others_did_before(lived: float) -> None:
+    free = [replace(unowned(gpu(number), used()), longest=2 * HOUR) for number in range(4)]
+    claims = Claims()
+    seen = replace(node(), unowned=free)
+    claims.made(seen, Holders([holding(start=LATER - lived - 60, n1=Held(4, 4))], {}, {"n1"}))
+    (item,) = claims.made(seen, Holders([], {"slurm/7": LATER - 60}, {"n1"})).jobs
+    memory = report(item, SETTINGS)[0]
+    assert (memory.rule, memory.outcome) == (
+        "memory_underused",
+        Outcome.NOT_APPLICABLE if lived < HOUR else Outcome.NOT_EVALUABLE,
+    )
+    assert windows_of_a_life(item, SETTINGS) <= {1800.0}
 
 
 def test_a_gpu_that_has_an_owner_again_is_not_claimed() -> None:
