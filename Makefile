@@ -47,7 +47,7 @@ test-gpu: $(VENV)/.dev ## tests that need a real NVIDIA GPU
 soak: $(VENV)/.test ## what takes hours: full-length scenarios, 200,000 scrapes, 24 accelerated hours, 100,000 examples for every parser
 	$(BIN)/pytest -m soak --timeout=0 -s $(ARGS)
 
-# A program of benchmarks/ is a file, or a package, that can be run; 2 is its word for "not on this machine".
+# A program of benchmarks/ is a file, or a package, that can be run; 77 is its word for "not on this machine".
 BENCHMARKS = $(shell grep -l '^if __name__' benchmarks/*.py | sed 's,/,.,;s,.py$$,,') benchmarks.box benchmarks.real benchmarks.load \
 	$(addprefix benchmarks.gpu.,measure overhead nvml_calls compare_nvidia_smi)
 bench: BENCH = $(if $(filter command environment,$(origin ARGS)),$(ARGS),--quick)
@@ -55,8 +55,8 @@ bench: $(VENV)/.test ## quick benchmarks (ARGS= for full length, hours; its figu
 	@echo "benchmarks $(if $(BENCH),with $(BENCH); at full length: make bench ARGS=,at full length)"
 	@failed=; absent=; for program in $(BENCHMARKS); do echo "== $$program $(BENCH)"; \
 		$(BIN)/python -m $$program $(BENCH) || { status=$$?; \
-		if [ $$status -eq 2 ]; then absent="$$absent $$program"; else failed="$$failed $$program($$status)"; fi; }; done; \
-	[ -z "$$absent" ] || echo "not measured, as this machine or the command line does not let them:$$absent"; \
+		if [ $$status -eq 77 ]; then absent="$$absent $$program"; else failed="$$failed $$program($$status)"; fi; }; done; \
+	[ -z "$$absent" ] || echo "not measured, as this machine does not let them:$$absent"; \
 	[ -z "$$failed" ] || { echo "failed or fell short:$$failed" >&2; exit 1; }
 
 chaos: $(VENV)/.test ## an hour of accelerated time full of faults against the promises of the design (ARGS=--quick for minutes)

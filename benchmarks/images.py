@@ -37,7 +37,7 @@ def main() -> None:
     options = parser.parse_args()
     if os.geteuid() != 0 or not all(map(shutil.which, PROGRAMS)):
         print(f"cannot run here: needs root and {', '.join(PROGRAMS)}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(results.NOT_HERE)
     with tempfile.TemporaryDirectory(dir=Path(sys.prefix)) as scratch:
         store = Store(STORE if options.quick else Path(scratch))
         started = time.monotonic()

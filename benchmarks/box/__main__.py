@@ -9,7 +9,7 @@ Needs gcc, Prometheus and PostgreSQL (`make` installs the latter two), and for 2
 nobody else wants anything: on a slower or busier machine take half of that. A run for which passes, scrapes or readings
 came late says so, is kept as late, and counts only with `--late`; the same command plays it again.
 
-Exits with 1 where an aim was missed, with 2 where it cannot run here, with 3 where there is nothing to score.
+Exits with 1 where an aim was missed, with 77 where it cannot run here, with 3 where there is nothing to score.
 
 Examples:
   python -m benchmarks.box --quick
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parameters = replace(parameters, fleet=fleet)
     if not options.score and (reason := _lacking()):
         print(f"cannot run here: {reason}", file=sys.stderr)
-        return 2
+        return results.NOT_HERE
     directory = options.resume or Path(tempfile.mkdtemp(prefix="box-"))
     directory.mkdir(parents=True, exist_ok=True)
     try:

@@ -6,7 +6,7 @@
 
 Starts an exporter of its own. One line a second and GPU, then the means: ours of counters over the whole time (busy /
 observed, energy / time), nvidia-smi's of what it said once a second. It sees a single phase of a load whose period is
-just a second: hence the period of the example. Needs a GPU; exits with 2 where there is none.
+just a second: hence the period of the example. Needs a GPU; exits with 77 where there is none.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if why := absent():
         print(f"this compares figures of real GPUs: {why}", file=sys.stderr)
-        return 2
+        return results.NOT_HERE
     seconds = watch(min(10, arguments.seconds) if arguments.quick else arguments.seconds)
     rows = [row for uuid, series in seconds.items() for row in summary(uuid, series)]
     results.report(rows, arguments, section="On real GPUs")

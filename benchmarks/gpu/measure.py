@@ -11,7 +11,7 @@ nvidia-smi's power, and what the alerter found with what there was to be found. 
 are jobs with CPUs of their own, else process groups: then their CPU use is not known, nor causes that need it.
 
 `--out` keeps the figures as JSON, the recording, logs and the alerter's store. Needs torch and an NVIDIA GPU. Exits
-with 2 where there is none, with 1 where a duty cycle is over 2 points off or a finding is not the one that was to be
+with 77 where there is none, with 1 where a duty cycle is over 2 points off or a finding is not the one that was to be
 made.
 """
 
@@ -54,7 +54,7 @@ def main() -> int:
     options = parser.parse_args()
     if why := absent():
         print(f"this measures real GPUs: {why}", file=sys.stderr)
-        return 2
+        return results.NOT_HERE
     chosen = [case for case in CASES if not options.cases or case.name.startswith(tuple(options.cases))]
     options.out = options.out or Path(tempfile.mkdtemp(prefix="gpu-"))
     options.out.mkdir(parents=True, exist_ok=True)

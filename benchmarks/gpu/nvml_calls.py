@@ -4,7 +4,7 @@
 
 As benchmarks/nvml_floor.py measures it on the NVML double, on a real driver: CPU time, which a driver's calls take
 awake. Some fields are not read at each turn, so that a mean over turns is told. Then each call by itself, and each
-field beside NVML's own call for the energy. Needs gcc, an NVIDIA GPU and its driver; exits with 2 where there is none.
+field beside NVML's own call for the energy. Needs gcc, an NVIDIA GPU and its driver; exits with 77 where there is none.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main() -> int:
     options = parser.parse_args()
     if why := absent():
         print(f"this measures a real driver: {why}", file=sys.stderr)
-        return 2
+        return results.NOT_HERE
     readings = query()
     reader, pynvmls, floor, calls = compare(3 if options.quick else options.rounds)
     shown = f"reader {1e3 * fmean(reader):.1f}, pynvml alone {1e3 * fmean(pynvmls):.1f}, C {1e3 * fmean(floor):.1f} ms"

@@ -7,7 +7,7 @@ The same steps run in slices of some seconds: without an exporter, with one as i
 and with one that reads every quarter of a second. The last shows twenty times of what there is, so that it stands out
 from the noise. Two programs: one keeps the GPU busy, one launches small kernels and feels what holds up its host. Each
 slice with an exporter is compared with the mean of those without on either side of it. Needs torch and an NVIDIA GPU;
-exits with 2 where there is none.
+exits with 77 where there is none.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def main() -> int:
     options = parser.parse_args()
     if why := absent():
         print(f"this measures real GPUs: {why}", file=sys.stderr)
-        return 2
+        return results.NOT_HERE
     try:
         import torch  # noqa: PLC0415 - only where it is installed
     except ImportError:
         print("this computes with torch, which is not installed here: pip install torch", file=sys.stderr)
-        return 2
+        return results.NOT_HERE
     if options.quick:
         options.cycles, options.slice = 1, 2.0
     driver = next(iter(query().values())).driver

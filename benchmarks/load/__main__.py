@@ -14,7 +14,7 @@ alerter   passes over a real Prometheus that was backfilled with 1,000 and 10,00
           all three.
 
 The table's cells say what was measured at that size; others are arithmetic, on the straight line through what was
-measured. Needs gcc and Prometheus (2 where it cannot run). Nothing here asks how fast the machine is.
+measured. Needs gcc and Prometheus (exits with 77 where it cannot run). Nothing here asks how fast the machine is.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def main() -> None:
     options = parser.parse_args()
     if lacking := missing():
         print(f"cannot run here without {' and '.join(lacking)}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(results.NOT_HERE)
     with tempfile.TemporaryDirectory() as name:
         # Each part as soon as it is measured: what comes later may fail.
         measure(

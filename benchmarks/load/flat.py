@@ -10,7 +10,7 @@ Snapshots, scrapes and passes are as many as in the hours at full length, as eve
 scale; where the machine is too slow for that there are fewer, and the figures say how many. The trend is that of the
 hours' medians after the warm-up, with its 95 % interval.
 
-Exits with 1 where something of ours grows by more than 2 % of itself a day even at the low end of the interval, with 2
+Exits with 1 where something of ours grows by more than 2 % of itself a day even at the low end of the interval, with 77
 where it cannot run. Needs gcc and Prometheus. Nothing here asks how fast the machine is.
 """
 
@@ -75,7 +75,7 @@ def main() -> None:
     hours = options.hours or (1.0 if options.quick else 24.0)
     if lacking := missing():
         print(f"cannot run here without {' and '.join(lacking)}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(results.NOT_HERE)
     with tempfile.TemporaryDirectory() as folder:
         found = run(Path(folder), hours, options.time_scale, options.seed)
     results.report(rows(found), options)

@@ -6,7 +6,7 @@ A recording has the averages of 10 to 30 s of each GPU's utilization, power and 
 exporter can be shown, so the rules that need it (idle gaps: `stalled`; power limits: `hung`; GPM: `low_sm_activity`)
 are switched off on both sides.
 
-Exits with 1 where incidents or users differ, with 2 where it cannot run here, or not at this pace.
+Exits with 1 where incidents or users differ, with 77 where it cannot run here, or not at this pace.
 
 Examples:
   python -m benchmarks.real --quick
@@ -59,7 +59,7 @@ def main() -> int:
         parser.error("--show needs --keep")
     if reason := _lacking(options.file):
         print(f"cannot run here: {reason}", file=sys.stderr)
-        return 2
+        return results.NOT_HERE
     directory = options.keep or Path(tempfile.mkdtemp(prefix="real-"))
     directory.mkdir(parents=True, exist_ok=True)
     try:
@@ -115,7 +115,7 @@ def _run(options: argparse.Namespace, directory: Path) -> int:
         options.no_record = True
     results.report(told.rows(runs, found, analyzed, chain), options, section="Real runs")
     if chain.late:
-        return 2
+        return results.NOT_HERE
     return 1 if told.disagreements(found) or told.users_moved(analyzed, chain) else 0
 
 

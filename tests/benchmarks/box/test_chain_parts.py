@@ -21,6 +21,7 @@ from benchmarks.box.nodes.settings import NodeSettings
 from benchmarks.box.outcome import Names
 from benchmarks.box.site import kinds
 from benchmarks.box.watch import overdue
+from benchmarks.results import NOT_HERE
 from tests.fakes.cgroup import Use
 from tests.fakes.nvml import GpuProcess, Level, Load
 
@@ -162,5 +163,5 @@ def test_a_machine_that_lacks_something_says_what(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "find_gcc", lambda: None)
-    assert command.main(["--quick"]) == 2
+    assert command.main(["--quick"]) == NOT_HERE
     assert "cannot run here: gcc is missing" in capsys.readouterr().err
