@@ -209,8 +209,8 @@ class _Folding:
             self._note(EventKind.SEVERITY_CHANGED, f"{incident.severity} became {now}", severity=now.value)
 
     def _settle_cause(self) -> None:
-        """A hesitation may end when evidence arrives. What was told neither falls back nor changes by degrees, or causes
-        would flap; but that GPUs do nothing may be seen to be over.
+        """A hesitation may end when evidence arrives. What was told neither falls back nor changes by degrees, or
+        causes would flap; but that GPUs do nothing may be seen to be over.
         """
         incident = self._present
         told = frozenset(incident.diagnosis.causes)
