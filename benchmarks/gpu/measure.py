@@ -83,7 +83,7 @@ def main() -> int:
 
 def row(found: Figures, driver: str) -> results.Row:
     """What is kept of a case."""
-    what = f"{found.name}, {found.seconds:.0f} s: duty cycle by CUDA events, exporter, nvidia-smi"
+    what = f"{found.name}: duty cycle by CUDA events, exporter, nvidia-smi"
     off = "-" if found.off is None else f"{100 * found.off:+.2f} points"
     said = [f"{_percent(found.truth)}, {_percent(found.busy)} ({off}), {_percent(found.theirs)}"]
     if len(found.owned) > 1:
@@ -104,6 +104,7 @@ def row(found: Figures, driver: str) -> results.Row:
         said.append(f"energy counter {found.watts:.1f} W, nvidia-smi {found.watts_theirs:.1f} W ({more:+.1f} %)")
     if found.right is not None:
         said.append(f"found: {_findings(found)}, {verdict(found.right, found.incidents)}")
+    said.append(f"over {found.seconds:.0f} s")
     return results.Row(what, "; ".join(said), "`python -m benchmarks.gpu.measure`", f"driver {driver}")
 
 

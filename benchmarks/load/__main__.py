@@ -13,8 +13,9 @@ head      a real Prometheus scrapes the same page as that of 125 and of 1,250 no
 alerter   passes over a real Prometheus that was backfilled with 1,000 and 10,000 GPUs, and over canned answers about
           all three.
 
-The table's cells say what was measured at that size; others are arithmetic, on the straight line through what was
-measured. Needs gcc and Prometheus (exits with 77 where it cannot run). Nothing here asks how fast the machine is.
+The table's cells say what was measured at that size; others are arithmetic, and say on what: memory and CPU at 100,000
+GPUs lie on the straight line through two sizes. Needs gcc and Prometheus (exits with 77 where it cannot run). Nothing
+here asks how fast the machine is.
 """
 
 from __future__ import annotations

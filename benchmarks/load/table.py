@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -26,13 +26,15 @@ class Measured:
 
 @dataclass(frozen=True)
 class Cell:
-    """A figure in words. `measured` at this very size, or computed from figures of others."""
+    """A figure in words. `measured` at this very size, or computed from figures of others: how says `basis`."""
 
     figure: str
     measured: bool
+    basis: str = ""
 
     def __str__(self) -> str:
-        return f"{self.figure} {'(measured)' if self.measured else '(computed)'}"
+        how = "measured" if self.measured else f"computed: {self.basis}" if self.basis else "computed"
+        return f"{self.figure} ({how})"
 
 
 def line(points: Mapping[float, float]) -> Callable[[float], float]:
@@ -44,6 +46,12 @@ def line(points: Mapping[float, float]) -> Callable[[float], float]:
     return lambda x: points[first] + slope * (x - first)
 
 
+def basis(sizes: Iterable[float]) -> str:
+    """On what a figure lies that `line` gives, by the sizes that were measured."""
+    first, last = min(known := list(sizes)), max(known)
+    return f"in proportion to {first:,}" if first == last else f"on the line through {first:,} and {last:,}"
+
+
 def cells(found: Measured, sizes: Sequence[int]) -> dict[str, list[Cell | None]]:
     """By what is told, one cell a size. What was measured at two sizes goes on as a straight line."""
     scraped, beside = found.scraped, found.beside
@@ -52,7 +60,10 @@ def cells(found: Measured, sizes: Sequence[int]) -> dict[str, list[Cell | None]]
 
     def over(known: Mapping[int, float], show: Callable[[float], str]) -> list[Cell | None]:
         onward = line(known)
-        return [Cell(show(known[gpus] if gpus in known else onward(gpus)), gpus in known) for gpus in sizes]
+        return [
+            Cell(show(known[gpus]), True) if gpus in known else Cell(show(onward(gpus)), False, basis(known))
+            for gpus in sizes
+        ]
 
     def days(rate: float) -> str:
         return f"{rate * DAY * found.disk.whole / 1e9:,.1f} GB"
@@ -67,13 +78,16 @@ def cells(found: Measured, sizes: Sequence[int]) -> dict[str, list[Cell | None]]
     node = found.node
     return {
         "series a GPU": [
-            Cell(f"{(series[gpus] if gpus in series else line(series)(gpus)) / gpus:.0f}", gpus in series)
+            Cell(f"{series[gpus] / gpus:.0f}", True)
+            if gpus in series
+            else Cell(f"{line(series)(gpus) / gpus:.0f}", False, basis(series))
             for gpus in sizes
         ],
         "series": over(series, "{:,.0f}".format),
         "samples a second": over(rates, "{:,.0f}".format),
-        f"on disk a day, {found.disk.whole:.2f} bytes a sample": [
-            Cell(days(rates[gpus] if gpus in rates else rate(gpus)), False) for gpus in sizes
+        "on disk a day": [
+            Cell(days(rates[gpus] if gpus in rates else rate(gpus)), False, f"{found.disk.whole:.2f} bytes a sample")
+            for gpus in sizes
         ],
         "Prometheus: memory, without queries": over(
             {gpus: one.resident for gpus, one in scraped.items()}, lambda mb: f"{mb / 1000:,.2f} GB"
@@ -85,10 +99,10 @@ def cells(found: Measured, sizes: Sequence[int]) -> dict[str, list[Cell | None]]
             {gpus: median(one.engine_cpu[1:]) for gpus, one in beside.items()}, "{:,.1f} s".format
         ),
         "exporter: CPU of each node, measured on one": [
-            Cell(f"{node.minute / 60:.2%} of a core", False) for _ in sizes
+            Cell(f"{node.minute / 60:.2%} of a core", False, "as on one") for _ in sizes
         ],
         "exporter: memory of each node, measured on one": [
-            Cell(f"{node.memory.resident:.0f} MB", False) for _ in sizes
+            Cell(f"{node.memory.resident:.0f} MB", False, "as on one") for _ in sizes
         ],
         "alerter: CPU of a pass over Prometheus": over(ours, "{:,.2f} s".format),
         "alerter: CPU of a pass over canned answers": over(canned, "{:,.2f} s".format),
