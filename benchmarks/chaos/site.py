@@ -41,11 +41,14 @@ from .links import Link
 from .machines import INTERVAL, Machine
 from .processes import Program
 from .prometheus import Prometheus
+from .promises.bounds import NOTICED
 from .receivers import Receivers
 from .workload import Workload
 
 _COMES_UP = 120.0
 """Wall seconds until something that has to come up is given up."""
+_FIRST_JOB = 13001
+"""No test's cluster has these numbers: one that runs on this machine meanwhile would end the jobs, by their cgroups."""
 POD_NODE = "k1"
 _TOKEN_LIFE = 4 * 3600
 
@@ -57,6 +60,19 @@ def missing() -> list[str]:
     if os.geteuid():
         return ["root", *absent]
     return absent if absent or mountable() else ["the right to mount a tmpfs"]
+
+
+class _Slurm(MortalCluster):
+    """One of which also nothing else is asked once its controller is gone, as at a Ctrl-C, which all of it gets."""
+
+    def _configure(self) -> None:
+        super()._configure()
+        with (self.directory / "slurm.conf").open("a") as settings:
+            settings.write(f"FirstJobId={_FIRST_JOB}\n")
+
+    def cancel_all(self) -> None:
+        assert self.pid("slurmctld") is not None, "nobody is there to cancel jobs"
+        super().cancel_all()
 
 
 class Site:
@@ -97,7 +113,7 @@ class Site:
         authority = Authority(self.directory / "certificates", issuing)
         # Short, as the paths of sockets have to be.
         sockets = Path(enter(tempfile.TemporaryDirectory(prefix="chaos-")))
-        self.slurm = enter(MortalCluster())
+        self.slurm = enter(_Slurm())
         for name in NODES:
             self._add_slurm_node(name, libraries, authority)
         self.kubelet = kubelet.FakeKubelet(sockets / "kubelet.sock").start()
@@ -195,6 +211,8 @@ class Site:
                 "ca_file": str(self.authority),
                 "scrape_interval": f"{INTERVAL:g}s",
                 "timeout": "3s",
+                # One that falls silent in the midst of a pass is asked all that is left of it, one time-out each.
+                "pass_timeout": f"{NOTICED:g}s",
             },
             "slurm": {
                 "url": f"http://127.0.0.1:{self.slurm_link.port}",

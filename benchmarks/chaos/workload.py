@@ -28,6 +28,8 @@ _LOOK = 0.1
 """Wall seconds between two looks at the prolog's files."""
 _LATE = 20.0
 """Wall seconds after which a job that has not begun is asked for."""
+_LEAVES = 5.0
+"""Wall seconds for which one is waited for that is being submitted at the end."""
 _AGAIN = 3.0
 """Wall seconds until a job is submitted anew where Slurm did not take it."""
 
@@ -95,7 +97,8 @@ class Workload:
     ) -> None:
         self._stopping.set()
         self._watching.join()
-        self._submitting.join()
+        # Slurm's own commands look for a controller that is gone for a minute; they end with the rest of Slurm.
+        self._submitting.join(_LEAVES)
 
     def check(self) -> None:
         """Raises what ended its threads."""

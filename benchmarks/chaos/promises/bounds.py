@@ -8,7 +8,9 @@ from ..alerters import PASS
 from ..machines import INTERVAL
 
 NOTICED = 6.0
-"""Wall seconds after which a question to a part that is away has failed: its time-out, twice."""
+"""Wall seconds after which a question to a part that is away has failed: its time-out, twice; and a pass that began
+before it was away.
+"""
 PATIENCE = 5.0
 """Wall seconds within which a page is to be there: half of what Prometheus waits by default."""
 _KUBELET = 10.0
