@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -74,6 +76,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return 2 if path in MAKERS else 3
 
     items.sort(key=turn)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    """No garbage is collected while a report parses source: a finalizer whose own trouble is shown parses, too, and
+    CPython (3.11 at least) then ends the outer one, and with it all tests, with "AST constructor recursion depth
+    mismatch".
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -1,0 +1,41 @@
+"""What the fixtures' own file does to every test."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+CONFTEST = "from tests.conftest import pytest_runtest_makereport\n"
+TESTS = """
+import ast
+
+class Parses:
+    \"\"\"Each collection of garbage finds one.\"\"\"
+
+    def __init__(self):
+        self.itself = self
+
+    def __del__(self):
+        ast.parse("a + b * (c - d)")
+        Parses()
+
+def test_fails_beside_garbage():
+    Parses()
+    assert False
+
+CODE = [
+    "Enough for a collection to begin while it is parsed.",
+    LINES
+]
+"""
+
+
+def test_a_report_is_made_whatever_garbage_there_is(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_garbage.py").write_text(TESTS.replace("LINES", "\n".join(["    (1, 2, 3 + 4),"] * 3000)))
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(tmp_path)]
+    done = subprocess.run([*command, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert "1 failed" in done.stdout, done.stdout[-2000:] + done.stderr
+    assert "INTERNALERROR" not in done.stdout
