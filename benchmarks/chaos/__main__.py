@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import signal
 import sys
@@ -90,7 +91,11 @@ def main() -> int:
     if lacks := missing():
         console.print(f"chaos cannot run here, for want of {', '.join(lacks)}")
         return 2
-    length = 60 * given.minutes if given.minutes else _QUICK if given.quick else _HOUR
+    return _run(given, 60 * given.minutes if given.minutes else _QUICK if given.quick else _HOUR, console)
+
+
+def _run(given: argparse.Namespace, length: float, console: Console) -> int:
+    """One of `length` wall seconds, judged, shown, kept where it is wanted or tells of something; the exit status."""
     calm = 25.0 + _VERDICT / given.time_scale
     drawn = plan(given.seed, length, calm, given.time_scale, only=frozenset(given.only))
     directory = Path(tempfile.mkdtemp(prefix="chaos-"))
@@ -105,18 +110,18 @@ def main() -> int:
             )
     except KeyboardInterrupt:
         shutil.rmtree(directory, ignore_errors=True)
-        console.print("interrupted: nothing of it is left, and nothing was judged")
+        console.print("nothing of it is left, and nothing was judged")
         return _INTERRUPTED
     except Exception as error:  # noqa: BLE001 - whatever it was, there is no evidence: nothing to judge, and no row
         where = kept.move(directory, given.keep)
         text = f"nothing could be judged: {type(error).__name__}: {error}\nlogs are in {where}"
         console.print(text, highlight=False, markup=False, soft_wrap=True)
         return _FAILED
+    kept.write(record, directory)  # before it is judged: an hour is not to be lost by whatever goes wrong there
     judged = check(record)  # once: of a run that nobody keeps its logs are gone afterwards
     _show(record, judged, time.monotonic() - began)
     if given.keep or _status(record, judged):
         where = kept.move(directory, given.keep)
-        kept.write(record, where)
         console.print(f"logs and evidence are in {where}", highlight=False)
     else:
         shutil.rmtree(directory, ignore_errors=True)
@@ -139,6 +144,7 @@ def _interruptible() -> Iterator[None]:
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         for number in before:
             signal.signal(number, signal.SIG_IGN)
+        os.write(2, b"interrupted: the site is being taken down\n")
         raise KeyboardInterrupt
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -86,7 +86,7 @@ def test_a_site_that_does_not_start_ends_it_with_3_and_its_logs_are_kept(run, tm
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_whoever_interrupts_it_twice_does_not_disturb_how_it_leaves(
-    number: signal.Signals, run, tmp_path: Path, capsys
+    number: signal.Signals, run, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     left = []
 
@@ -103,7 +103,7 @@ def test_whoever_interrupts_it_twice_does_not_disturb_how_it_leaves(
     assert left == ["all of it"]
     assert not (tmp_path / "run").exists()
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
-    assert "interrupted" in capsys.readouterr().err
+    assert "interrupted: the site is being taken down" in capfd.readouterr().err
 
 
 def test_a_fault_that_did_nothing_is_named(run, capsys) -> None:
