@@ -39,12 +39,12 @@ image-arguments: # what they are told of the commit
 	@printf '%s\n' $(IMAGE_ARGUMENTS)
 
 test: $(VENV)/.test ## every test (ARGS="-k word" for some)
-	$(BIN)/pytest -n 4 $(ARGS)
+	$(BIN)/pytest -n 5 $(ARGS)
 
 test-gpu: $(VENV)/.dev ## tests that need a real NVIDIA GPU
 	$(BIN)/pytest -m gpu $(ARGS)
 
-soak: $(VENV)/.test ## what takes hours: full-length scenarios, 200,000 scrapes, 24 accelerated hours, 100,000 examples for every parser
+soak: $(VENV)/.test ## what takes hours: full-length scenarios, 200,000 scrapes, 24 accelerated hours, 100,000 examples for every parser (ARGS=--resume goes on)
 	$(BIN)/pytest -m soak --timeout=0 -s $(ARGS)
 
 # A program of benchmarks/ is a file, or a package, that can be run; 77 is its word for "not on this machine".

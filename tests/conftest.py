@@ -50,6 +50,12 @@ IMAGES = {"exporter_image", "alerter_image"}
 MAKERS = ("tests/images/test_running_images.py", "tests/dashboards/answers/test_boards.py")
 """Their first tests make what other files want, too: images, and the data of a day of a fleet."""
 
+WAITING = (
+    *("tests/exporter/test_faults.py", "tests/exporter/test_endurance.py", "tests/exporter/test_kubernetes_node.py"),
+    *("tests/exporter/test_reload.py", "tests/benchmarks/box/test_chain.py"),
+)
+"""They take minutes and compute for seconds: at the end nothing would be left to be computed meanwhile."""
+
 _MAKES_WAY = 10
 
 
@@ -73,7 +79,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         path = item.path.relative_to(root).as_posix()
         if path.startswith(WHOLE_STACKS):
             return 1 if IMAGES & set(getattr(item, "fixturenames", ())) else 0
-        return 2 if path in MAKERS else 3
+        return 2 if path in MAKERS else 3 if path in WAITING else 4
 
     items.sort(key=turn)
 
