@@ -178,7 +178,8 @@ class JobEvidence:
     """All that is known of one job at the instant `at`.
 
     `window` computes the evidence of the last n seconds on demand: most passes need two of the four windows. It can do
-    so for up to the `longest` (wall seconds; None: any). `watched_from` is when the source began to see the job.
+    so for up to the `longest` (wall seconds; None: any), beyond which the GPUs may have been others'. `watched_from` is
+    when the source began to see the job.
     `memory_grew_at` is when the job's GPU memory last reached a new high, within its first minutes (a job still loading
     is not judged). `ended` is when the job is known to have ended; `visible` tells whether its exporters answer, so
     that an absent job is not taken for an ended one; `unseen` says why they are not enough, where it is not that they
