@@ -6,6 +6,7 @@ too: an older one that did would be believed. `--resume` goes on where an earlie
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 
 import pytest
@@ -35,8 +36,8 @@ class Soaked:
             items[:] = [item for item in items if item not in left_out]
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item) -> object:
-        report: pytest.TestReport = yield
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
         if _is_soak(item) and (report.when == "call" or report.failed):
             row, section = _row(item, report), _section(item)
             self.rows.setdefault(section, []).append(row)
