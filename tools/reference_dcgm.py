@@ -81,7 +81,7 @@ GAPS = (
     ),
     (
         ("DCGM_FI_DEV_POWER_USAGE_INSTANT", "DCGM_FI_DEV_POWER_MGMT_LIMIT*"),
-        "Power is the mean over the sample interval, and the limit the one in force.",
+        "Power is the mean between the last two readings of the energy counter, and the limit the one in force.",
         "`gpu_power_watts`, `gpu_power_limit_watts`",
     ),
     (
@@ -134,7 +134,7 @@ DIFFERENCES = (
     restarted; when the GPU has fallen off the bus it stays, with `UUID` and `Hostname` alone.""",
     """**Before Hopper** there is no `DCGM_FI_PROF_*`, and the two panels of dashboard 12239 that show it (GPU and
     tensor core utilization) are empty; `DCGM_FI_DEV_GPU_UTIL / 100` is what can be shown in the first instead.""",
-    """**Power** is the mean over the sample interval, from the energy counter, and not the sensor's newest reading.""",
+    """**Power** is the mean between the last two readings of the energy counter, not the sensor's newest reading.""",
     """**Units.** Whole numbers are rounded to the nearest. Throttling is in nanoseconds, as NVML gives it; some counter
     files of dcgm-exporter say microseconds. `DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL` is a rate, for which older ones say
     counter; it is a gauge here. What DCGM calls MB in it is 1000 KiB.""",

@@ -105,7 +105,10 @@ def _of_a_stall(case: Case, window: WindowEvidence, *, starved: bool) -> Reasons
     """By what shows that loaders cannot keep up, and by whether ranks are apart."""
     ranks = apart(case, window)
     if ranks is None or ranks.busiest < case.settings.rules.uneven.busiest_at_least:
-        return ((Cause.DATA_LOADING,) if starved else (Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.SMALL_WORK)), []
+        if starved:
+            return (Cause.DATA_LOADING,), []
+        peers = (Cause.COMMUNICATION,) if len(window.gpus) > 1 else ()
+        return (Cause.DATA_LOADING, *peers, Cause.SMALL_WORK), []
     waits, evidence = why_apart(case, window, ranks.behind), straggling.said(case, window, ranks)
     if ranks.at_work:
         # What reads ahead uses CPUs and waits for storage also while its GPU has enough to do.

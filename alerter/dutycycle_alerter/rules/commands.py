@@ -39,7 +39,8 @@ def confirm(job: Job, causes: tuple[Cause, ...], *, ended: bool = False) -> tupl
         commands.append(_inside(job, "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"))
     if _LOOK_AT_CODE & named:
         commands.append(_inside(job, _STACKS, in_shell=True))
-    if {Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.HANG} & named:
+    # Where over-request may be the cause, others of its GPUs work: to end the job would end their work.
+    if {Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.HANG} & named and Cause.OVER_REQUEST not in named:
         commands += _end(job)
     if _PROFILE & named:
         commands += (_nsys(job), _PYTORCH, _TENSORFLOW)

@@ -69,18 +69,18 @@ CASES: list[tuple[str, JobEvidence, list[Cause]]] = [
     ("stalled", evidence([0.3], gpu_fields=gaps(0.2), host=HostUsage(cpu_of_limit=0.9)), [Cause.DATA_LOADING]),
     (
         "stalled",
-        evidence([0.3], gpu_fields=gaps(0.19), host=HostUsage(cpu_of_limit=0.9)),
+        evidence([0.3] * 2, gpu_fields=gaps(0.19), host=HostUsage(cpu_of_limit=0.9)),
         [Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.SMALL_WORK],
     ),
     (
         "stalled",
-        evidence([0.3], gpu_fields=gaps(0.5), host=HostUsage(cpu_of_limit=0.89)),
+        evidence([0.3] * 2, gpu_fields=gaps(0.5), host=HostUsage(cpu_of_limit=0.89)),
         [Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.SMALL_WORK],
     ),
     # Waiting for a CPU is not waiting for data.
     (
         "stalled",
-        evidence([0.3], gpu_fields=NO_GAPS, host=HostUsage(cpu_pressure=0.9, io_pressure=0.0)),
+        evidence([0.3] * 2, gpu_fields=NO_GAPS, host=HostUsage(cpu_pressure=0.9, io_pressure=0.0)),
         [Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.SMALL_WORK],
     ),
     ("uneven", evidence([0.9, 0.3]), [Cause.COMMUNICATION]),
@@ -416,6 +416,12 @@ def test_the_stacks_of_a_hang_are_taken_on_every_node() -> None:
     assert stacks[7].endswith('py-spy dump --pid "$pid"; done')
     assert len(stacks) == 8
     assert "scancel 7" in commands
+
+
+def test_nobody_is_told_to_end_a_job_of_which_other_gpus_work() -> None:
+    commands = confirm(job(8, id="slurm/7", job_id="7"), (Cause.OVER_REQUEST, Cause.HANG))
+    assert any("py-spy" in command for command in commands)
+    assert not any("scancel" in command for command in commands)
 
 
 def test_why_clocks_are_held_down_is_asked_of_the_driver() -> None:

@@ -110,7 +110,7 @@ STALLED = [
     ("one is hardly used", case([0.8, 0.0051]), [STRAGGLER]),
     ("declared", case(expect_uneven=True), THREE),
     ("the busiest does little", case([0.29, 0.1]), THREE),
-    ("one GPU", case([0.4], busiest=WAITS), THREE),
+    ("one GPU has nobody to wait for", case([0.4], busiest=WAITS), [LOADING, SMALL]),
 ]
 
 

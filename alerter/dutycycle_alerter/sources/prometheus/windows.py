@@ -63,7 +63,8 @@ class _Window:
             return HostUsage(self._cores[place], self._of_limit[place], self._io[place], self._cpu[place])
         cores = _known(self._cores, places)
         return HostUsage(
-            cpu_cores=sum(cores) if cores else None,
+            # Those of some of its nodes would pass for the cores of the whole job.
+            cpu_cores=sum(cores) if len(cores) == len(places) else None,
             cpu_of_limit=max(_known(self._of_limit, places), default=None),
             io_pressure=max(_known(self._io, places), default=None),
             cpu_pressure=max(_known(self._cpu, places), default=None),

@@ -90,6 +90,14 @@ def test_hosts_cores_add_up_and_the_worst_of_the_rest_counts() -> None:
     assert (host.cpu_cores, host.cpu_of_limit, host.io_pressure, host.cpu_pressure) == (3.0, 0.5, 0.1, None)
 
 
+def test_cores_are_not_known_where_those_on_one_of_the_nodes_are_not() -> None:
+    """Else a job whose other nodes compute would pass for one that keeps few cores busy."""
+    job = Known(("", "slurm/1"), held("n1").held + held("n2", "G9").held, None, True, AT)
+    tables = Tables(AT, [job])
+    give(tables, "cpu_seconds", HOST, {("n1", "slurm/1"): 900.0}, 900)
+    assert Windows(tables, (900,)).of(job, 900).host.cpu_cores is None
+
+
 def gpus(tables: Tables) -> dict[tuple[str, str], GpuEvidence]:
     return {(item.gpu.uuid, item.gpu.mig): item for item in DeviceEvidence(tables, SEEN, LENGTHS).gpus()}
 
