@@ -43,7 +43,7 @@ examples:
   python -m benchmarks.chaos --list
   python -m benchmarks.chaos --judge DIR              what was kept of a run, judged again
 
-exit status: 0 no violation, 1 violations, 2 it cannot run here, 3 the harness itself failed, 130 interrupted
+exit status: 0 no violation, 1 violations, 3 the harness itself failed, 77 it cannot run here, 130 interrupted
 """
 
 
@@ -90,7 +90,7 @@ def main() -> int:
         parser.error(f"--time-scale: {INTERVAL:g} s divided by it are not whole milliseconds")
     if lacks := missing():
         console.print(f"chaos cannot run here, for want of {', '.join(lacks)}")
-        return 2
+        return results.NOT_HERE
     return _run(given, 60 * given.minutes if given.minutes else _QUICK if given.quick else _HOUR, console)
 
 

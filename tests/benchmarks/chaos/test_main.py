@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import results
 from benchmarks.chaos import __main__ as program
 from benchmarks.chaos import kept
 from benchmarks.chaos.record import Record
@@ -104,6 +105,13 @@ def test_whoever_interrupts_it_twice_does_not_disturb_how_it_leaves(
     assert not (tmp_path / "run").exists()
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
     assert "interrupted: the site is being taken down" in capfd.readouterr().err
+
+
+def test_a_machine_that_lacks_something_is_told_what_it_is(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.setattr(program, "missing", lambda: ["slurmctld"])
+    monkeypatch.setattr(sys, "argv", ["chaos", "--no-record"])
+    assert program.main() == results.NOT_HERE
+    assert "for want of slurmctld" in capsys.readouterr().err
 
 
 def test_a_fault_that_did_nothing_is_named(run, capsys) -> None:
