@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import idna
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from dutycycle_alerter.authorities import Authority, authority
 from dutycycle_alerter.settings.types import RealDuration, Section
 
 SHORTEST_TOKEN = 20
@@ -18,9 +19,6 @@ SHORTEST_TOKEN = 20
 
 _TAKEN = ("-", "act", "api", "expectations", "incidents", "static", "unsubscribe")
 """First parts of the page's own addresses that have others below them."""
-
-
-_AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*)(:[0-9]{1,5})?")
 
 
 def _public(url: str) -> str:
@@ -32,7 +30,7 @@ def _public(url: str) -> str:
         raise ValueError("a path is made of letters, digits, '.', '_', '~' and '-', such as /dutycycle")
     if path and path.split("/")[1] in _TAKEN:
         raise ValueError(f"the path {path} would hide pages of its own: choose another, such as /dutycycle")
-    return url and f"{parts.scheme}://{_host(parts.netloc)}{path}"
+    return url and f"{parts.scheme}://{_authority(parts.netloc).within(parts.scheme)}{path}"
 
 
 def _header(name: str) -> str:
@@ -55,14 +53,19 @@ def _network(text: str) -> str:
 
 
 def _host(name: str) -> str:
+    return str(_authority(name))
+
+
+def _authority(name: str) -> Authority:
     """As a browser sends it: in ASCII. What is compared with a Host header must have no other form."""
     known = name
     if not name.isascii():
         host, colon, port = name.partition(":")
         known = f"{_in_ascii(host)}{colon}{port}"
-    if not _AUTHORITY.fullmatch(known):
+    found = authority(known)
+    if found is None:
         raise ValueError("expected a host name as in the browser's address, such as gpus.example.org")
-    return known
+    return found
 
 
 def _in_ascii(host: str) -> str:

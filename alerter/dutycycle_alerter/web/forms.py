@@ -21,6 +21,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
+from dutycycle_alerter.authorities import spellings
 from dutycycle_alerter.incidents.expectations import Covered, Scope
 from dutycycle_alerter.scale import parse_duration
 
@@ -197,8 +198,9 @@ def check_origin(headers: Headers, *, origins: Origins) -> None:
     if origin is None:
         return
     scheme, authority = urlsplit(origin.lower())[:2]
-    own = authority == headers.get("host", "").lower() or authority in (*origins.names, origins.authority)
-    if not authority or not own or (authority == origins.authority and scheme != origins.scheme):
+    spelt = spellings(authority, scheme)
+    own = spelt & {*spellings(headers.get("host", ""), scheme), *origins.names, origins.authority}
+    if not own or (origins.authority in spelt and scheme != origins.scheme):
         raise ForgedRequestError("the form was sent from another origin")
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Iterable
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dutycycle_alerter.authorities import authority, spellings
 from dutycycle_alerter.web.access.proxies import Peers
 
 MAX_BODY = 64 * 1024
@@ -20,8 +20,6 @@ API = "/api/"
 
 OWN_PATHS = frozenset({"/expectations", "/gpus", "/login", "/logout", "/metrics", "/users"})
 """Whole paths of pages, which a site's public path may be as well."""
-
-_HOST = re.compile(r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(?::[0-9]{1,5})?")
 
 _HEADERS = {
     "Content-Security-Policy": (
@@ -70,7 +68,7 @@ class Guard:
             await send(message)
 
         headers = Headers(scope=scope)
-        publicly = bool(self._encrypted) and headers.get("host", "").lower() == self._encrypted
+        publicly = self._encrypted in spellings(headers.get("host", ""), "https")
         scheme = "https" if publicly else self._peers.scheme(scope)
         inner = {**scope, "scheme": scheme, "path": self._stripped(scope["path"])}
         app = self._refusal(headers, inner["path"]) or self._app
@@ -110,8 +108,8 @@ def host_name(host: str) -> str:
     """The name in a Host header or an origin's authority, without port and brackets, in lower case; empty where it is
     neither.
     """
-    match = _HOST.fullmatch(host.strip().lower())
-    return "" if match is None else match["v6"] or match["name"] or ""
+    found = authority(host.strip().lower())
+    return "" if found is None else found.name
 
 
 def _is_address(host: str) -> bool:

@@ -427,6 +427,19 @@ def test_a_host_is_kept_as_browsers_send_it(given: str, ascii_name: str) -> None
 
 
 @pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("https://gpus.example.org:443/dutycycle", "https://gpus.example.org/dutycycle"),
+        ("http://gpus.example.org:80", "http://gpus.example.org"),
+        ("http://gpus.example.org:443", "http://gpus.example.org:443"),
+        ("https://bücher.example.:0443", "https://xn--bcher-kva.example"),
+    ],
+)
+def test_the_public_address_is_kept_as_browsers_write_it(given: str, kept: str) -> None:
+    assert Web(public_url=given).public_url == kept
+
+
+@pytest.mark.parametrize(
     ("host", "says"),
     [
         ("☃.example", "xn--"),  # browsers know it, the standard does not

@@ -11,6 +11,7 @@ import pytest
 import urllib3
 
 from dutycycle_alerter.incidents.model import EventKind, State
+from dutycycle_alerter.settings.web import Web
 from tests.alerter.web.conftest import Client, Live
 from tests.alerter.web.html import parse
 
@@ -189,12 +190,16 @@ def test_cookies_are_out_of_reach_of_scripts_and_other_sites(live: Live, browser
             assert "Secure" not in cookie  # it is plain HTTP
 
 
+@pytest.mark.parametrize("public", ["https://gpus.example.org", "https://gpus.example.org:443"])
+@pytest.mark.parametrize("name", ["gpus.example.org", "gpus.example.org:443", "gpus.example.org."])
 def test_under_an_https_public_name_cookies_are_secure_and_forms_come_from_there(
-    live_site: Callable[..., Live],
+    live_site: Callable[..., Live], public: str, name: str
 ) -> None:
-    """Also where the proxy is on another machine, and is not believed that the browser used TLS."""
-    live = live_site(public_url="https://gpus.example.org")
-    number, host = live.incident_of("alice"), {"Host": "gpus.example.org"}
+    """Also where the proxy is on another machine, and is not believed that the browser used TLS; and with the port that
+    browsers leave out, or a name that is fully qualified.
+    """
+    live = live_site(public_url=Web(public_url=public).public_url)
+    number, host = live.incident_of("alice"), {"Host": name}
     page = live.client.get(f"/incidents/{number}", **host)
     assert "Secure" in page.headers["set-cookie"]
     browser = Browser(live.client, number)

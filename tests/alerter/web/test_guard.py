@@ -40,6 +40,8 @@ def raw(client: Client, request: bytes) -> bytes:
         "10.1.2.3:80",
         "gpu.example.org",
         "GPU.example.org:443",
+        "gpu.example.org.",
+        "gpu.example.org.:443",
         "here",
     ],
 )
@@ -96,18 +98,23 @@ def test_hostile_host_names_are_not_repeated_as_they_are(serve: Serve) -> None:
 
 def test_a_proxys_page_may_change_things_under_its_name(serve: Serve) -> None:
     """The proxy passes another Host on; the browser says the name it knows."""
-    client = serve(full_reader(""), names=["gpu.example.org", "gpu.example.org:8443"])
-    for origin, status in (
-        ("https://gpu.example.org", 403),  # the token is still missing
-        ("https://gpu.example.org:8443", 403),
-        ("https://gpu.example.org:1", 403),
+    web = Web(allowed_hosts=("gpu.example.org", "gpu.example.org:8443", "other.example:443", "dotted.example."))
+    client = serve(full_reader(""), names=web.allowed_hosts)
+    for origin, own in (
+        ("https://gpu.example.org", True),
+        ("https://gpu.example.org:8443", True),
+        ("https://gpu.example.org:1", False),
+        ("https://other.example", True),  # a browser leaves the port out that https has anyway
+        ("http://other.example", False),
+        ("https://dotted.example", True),
+        ("https://dotted.example.", True),
     ):
         answer = client.request(
             "POST", "/incidents/7/resolve", fields={"token": "", "name": "x"}, headers={"Origin": origin}
         )
-        assert answer.status == status
+        assert answer.status == 403
         token_missing = "out of date" in answer.data.decode()
-        assert token_missing is (origin != "https://gpu.example.org:1")
+        assert token_missing is own, origin
 
 
 @pytest.mark.parametrize(
@@ -172,6 +179,8 @@ def test_large_and_endless_bodies_are_refused(serve: Serve) -> None:
         ("a b", ""),
         ("user@a.example", ""),
         ("a.example:80:80", ""),
+        ("a.example.", "a.example"),
+        ("a.example..", ""),
         ("<b>a.example</b>", ""),
         ("a\u0131.example", ""),
         ("xn--bcher-kva.example", "xn--bcher-kva.example"),
