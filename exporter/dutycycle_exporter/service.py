@@ -13,8 +13,9 @@ from typing import Protocol
 
 from dutycycle_exporter.accounting import Accounts
 from dutycycle_exporter.memory import Memory
-from dutycycle_exporter.model import GpuReading, Ownership, Snapshot
+from dutycycle_exporter.model import Allocation, GpuReading, Ownership, Snapshot
 from dutycycle_exporter.sysfs import expected_gpus
+from dutycycle_exporter.tenures import LATEST
 from dutycycle_exporter.views import View
 
 log = logging.getLogger(__name__)
@@ -138,7 +139,7 @@ class Service:
             snapshot = replace(snapshot, t=self._clock(), elapsed=self._elapsed())
         if self._apart:
             snapshot = replace(snapshot, gpus=tuple(map(_unseen, snapshot.gpus)))
-        view = self._accounts.update(snapshot, snapshot.ownership or self._resolve(snapshot.gpus, snapshot.t))
+        view = self._accounts.update(snapshot, snapshot.ownership or self._owners_then(snapshot))
         now = self._elapsed()
         expected = self._expect(now)
         with self._lock:
@@ -176,6 +177,25 @@ class Service:
         view = self._accounts.update(Snapshot(now, (), ownership=recorded, elapsed=self._elapsed()), ownership)
         with self._lock:
             self._view = view
+
+    def _owners_then(self, snapshot: Snapshot) -> Ownership:
+        """Whose the GPUs are, but for who began since: while this process was stopped snapshots waited in the pipe.
+
+        Who held a GPU at the snapshot before is never one of those, whatever a clock that was set makes of its start.
+        """
+        found, now = self._resolve(snapshot.gpus, snapshot.t), self._clock()
+        waited = self._elapsed() - snapshot.at
+        known = () if self._view is None else self._view.ownership.allocations
+        before = {(one.device, one.workload.id, one.start) for one in known}
+
+        def began_since(one: Allocation) -> bool:
+            if (one.device, one.workload.id, one.start) in before:
+                return False
+            # By then a start may seem too late to be true.
+            return waited > LATEST if one.start is None else now - waited < one.start <= now
+
+        then = tuple(one for one in found.allocations if not began_since(one))
+        return found if len(then) == len(found.allocations) else replace(found, allocations=then)
 
     def _resolve(self, gpus: Sequence[GpuReading], now: float) -> Ownership:
         began = time.perf_counter()

@@ -175,6 +175,60 @@ def test_a_snapshot_that_was_held_up_in_a_call_does_not_count_the_time_of_silenc
     assert page.value("workload_gpu_allocated_seconds_total", OWNER) == 27
 
 
+@pytest.mark.parametrize(("stood", "known"), [(60, True), (900, False)], ids=["a minute", "beyond what a start may be"])
+def test_a_snapshot_that_waited_while_the_exporter_was_stopped_is_not_of_a_job_that_began_since(page, stood, known):
+    """By far too late a start is one that nobody knows."""
+    page.snapshot()
+    stopped = page.clock.now
+    page.clock.advance(stood)
+    second = replace(WORKLOAD, id="slurm/2", job_id="2")
+    began = stopped + stood - 10
+    page.ownership = Ownership((Allocation("GPU-0", second, start=began if known else None),))
+    for waited in range(5, 45, 5):
+        page.snapshot(t=stopped + waited)
+    page.ownership = Ownership((Allocation("GPU-0", second, start=began),))
+    page.snapshot()
+    labels = {**OWNER, "workload": "slurm/2", "job_id": "2"}
+    assert page.value("workload_gpu_allocated_seconds_total", labels) == pytest.approx(10)
+
+
+@pytest.mark.parametrize("step", [-3600.0, -20.0, 20.0, 3600.0])
+def test_a_clock_that_is_set_while_snapshots_wait_takes_a_gpu_from_nobody(page, step):
+    """Neither from who held it already, nor from who had just begun, whose start is of the time before."""
+    page.elapsed = 100.0
+    start = page.clock.now + 1
+    page.snapshot()
+    page.ownership = Ownership((Allocation("GPU-0", WORKLOAD, start=start),))
+    for _ in range(2):
+        page.clock.advance(5)
+        page.elapsed += 5
+        page.snapshot()
+    read, at = page.clock.now, page.elapsed
+    page.clock.advance(20 + step)
+    for waited in range(5, 25, 5):
+        page.elapsed = at + waited
+        gpu = GpuReading("GPU-0", 0, "H100")
+        snapshot = Snapshot(read + waited, (gpu,), visible=1, elapsed=page.elapsed)
+        page.elapsed = at + 20
+        page.service.on_snapshot(snapshot)
+        assert page.service.state().view.ownership == page.ownership
+    assert page.value("workload_gpu_allocated_seconds_total", OWNER) == pytest.approx(30)
+
+
+def test_who_began_after_a_clock_was_set_back_did_not_hold_the_gpu_when_a_snapshot_was_read_before_that(page):
+    page.elapsed = 100.0
+    page.snapshot()
+    read = page.clock.now
+    page.clock.advance(20 - 3600)
+    second = replace(WORKLOAD, id="slurm/2", job_id="2")
+    page.ownership = Ownership((Allocation("GPU-0", second, start=page.clock.now - 5),))
+    page.elapsed = 120.0
+    page.service.on_snapshot(Snapshot(read + 5, (GpuReading("GPU-0", 0, "H100"),), visible=1, elapsed=105.0))
+    assert page.service.state().view.ownership.allocations == ()
+    page.snapshot()
+    assert page.value("workload_gpu_allocated_seconds_total", {**OWNER, "workload": "slurm/2", "job_id": "2"}) == 5
+
+
 def test_one_lost_child_changes_nothing_that_is_shown(page):
     page.snapshot()
     before = page.names()
