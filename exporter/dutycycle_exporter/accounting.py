@@ -51,7 +51,7 @@ class _Device:
     throttle: defaultdict[str, Meter] = field(default_factory=lambda: defaultdict(Meter))
     power: float | None = None
     metered: float | None = None
-    """Mean power by the energy counter, between its last two readings."""
+    """Mean power by the energy counter, between its last two readings; None where the last turn's failed."""
     owned: dict[str, OwnedAccount] = field(default_factory=dict)
     tenures: Tenures = field(default_factory=Tenures)
 
@@ -65,7 +65,9 @@ class _Device:
 
     @property
     def told(self) -> float:
-        """Until when its counters were read, also those that are not at each turn; infinity where it has none."""
+        """Until when its energy and its throttle counters were read, which are not at each turn; infinity where it has
+        none. Spans and units are told a turn or two late at most, for which the hold time is enough.
+        """
         meters = (self.energy, *self.throttle.values())
         return min((meter.until for meter in meters if meter.until is not None), default=float("inf"))
 
@@ -268,8 +270,17 @@ def _credit_activity(device: _Device, activity: Activity, parts_of: _Parts) -> N
 
 def _credit_energy(device: _Device, now: float) -> None:
     """Joules since the previous reading, to those who held the device meanwhile; sets the mean power."""
-    if ("energy", "") not in device.reading.carried:
-        watts = device.energy.read(now, device.reading.energy)
+    energy, name = device.reading.energy, ("energy", "")
+    if name in device.reading.stopped:
+        device.energy.forget()
+        device.metered = None
+    elif energy is None:
+        device.energy.miss()
+        device.metered = None
+    elif name in device.reading.carried:
+        device.energy.carry()
+    else:
+        watts = device.energy.read(now, energy)
         device.metered = None if watts is None else watts.per_second
         if watts is not None:
             _share_energy(device, watts)
@@ -284,12 +295,18 @@ def _share_energy(device: _Device, watts: Rate) -> None:
 
 def _credit_throttle(device: _Device, now: float) -> None:
     """Seconds for which the clocks were held down, to those who held the device meanwhile."""
+    told = {reason for reason, _ in device.reading.throttle}
+    for reason, meter in device.throttle.items():
+        if reason not in told:
+            meter.miss()
     for reason, seconds in device.reading.throttle:
         for owned in device.owned.values():
             # A series begins with its workload, at 0: PromQL's increase() loses what a new one holds already.
             owned.throttle[reason] += 0.0
-        carried = ("throttle", reason) in device.reading.carried
-        rate = None if carried else device.throttle[reason].read(now, seconds)
+        if ("throttle", reason) in device.reading.carried:
+            device.throttle[reason].carry()
+            continue
+        rate = device.throttle[reason].read(now, seconds)
         if rate is None or not rate.per_second:
             continue
         for tenure in device.tenures.during(rate.start, rate.end):

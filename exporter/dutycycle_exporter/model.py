@@ -78,8 +78,9 @@ class GpuReading:
 
     Counters are the device's own, which begin anew when the driver does: `throttle` in seconds by reason, `ecc_errors`,
     `remapped_rows` and `retired_pages` by type, bytes by direction (rx, tx: as the device sees it), `cycles` by
-    `contract.CYCLES`. `carried` names those that are as an earlier turn read them, by field and label ("" without one).
-    `finished` are processes that ended, newest last.
+    `contract.CYCLES`. `carried` names those that are as an earlier turn read them, by field and label ("" without one),
+    and `stopped` those that do not count on, as a recording says nothing of the time; what is missing without that was
+    not read, and counts on. `finished` are processes that ended, newest last.
     """
 
     uuid: str
@@ -122,6 +123,7 @@ class GpuReading:
     cycles: Counts = ()
     activity: Activity | None = None
     carried: frozenset[tuple[str, str]] = frozenset()
+    stopped: frozenset[tuple[str, str]] = frozenset()
     finished: tuple[FinishedProcess, ...] = ()
 
     @property

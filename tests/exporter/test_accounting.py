@@ -126,6 +126,31 @@ def test_energy_of_a_lost_gpu_that_came_back_is_its_counters_difference():
     assert run.device.power == 100
 
 
+def test_what_the_energy_counter_counts_over_a_reading_that_failed_is_credited_at_the_next():
+    """Its mean power is of the whole time between the two; until then NVML's own is shown."""
+    run = Run().at(T, held_by(A), energy=0.0).at(T + 10, held_by(A), energy=1000.0, power=90.0)
+    assert run.device.power == 100
+    run.at(T + 20, held_by(A), power=90.0)
+    assert (run.device.power, run.owned(A).energy) == (90, 1000)
+    run.at(T + 30, held_by(A), energy=11000.0, power=90.0)
+    assert (run.device.power, run.owned(A).energy) == (500, 11000)
+    run.at(T + 40, held_by(A), energy=15000.0, power=90.0)
+    assert (run.device.power, run.owned(A).energy) == (400, 15000)
+
+
+def test_what_counted_over_a_reading_that_failed_is_of_those_who_held_the_gpu_meanwhile():
+    run = Run(hold=60).at(T, held_by(A), energy=0.0).at(T + 10, held_by(B, start=T + 10))
+    run.at(T + 40, held_by(B, start=T + 10), energy=4000.0).at(T + 75, held_by(B, start=T + 10), energy=4000.0)
+    assert {owned.workload.id: owned.energy for owned in run.view.owned} == {A.id: 1000, B.id: 3000}
+
+
+def test_a_counter_that_stood_still_gives_nobody_what_it_counted_before_and_after():
+    stopped = frozenset({("energy", "")})
+    run = Run().at(T, held_by(A), energy=0.0).at(T + 10, held_by(A), stopped=stopped)
+    run.at(T + 20, held_by(A), energy=2000.0).at(T + 30, held_by(A), energy=3000.0)
+    assert (run.device.power, run.owned(A).energy) == (100, 1000)
+
+
 def test_a_counter_that_is_not_read_at_each_turn_is_credited_whole_at_the_next_reading():
     """Half of the energy's turns and five of six of a throttle counter's tell what an earlier one read."""
     run, carried = Run(), frozenset({("energy", ""), ("throttle", "thermal")})

@@ -75,6 +75,28 @@ def test_a_counter_that_is_not_read_any_more_keeps_no_series_for_good(visible):
     assert run.workloads == []
 
 
+@pytest.mark.parametrize("counter", ["energy", "throttle"])
+def test_a_counter_that_is_told_no_more_is_waited_for_for_a_few_turns_only(counter):
+    """A throttle reason that a driver does not list any more, or an energy that fails from now on."""
+    told = {"energy": 0.0} if counter == "energy" else {"throttle": (("thermal", 0.0),)}
+    run = Run(hold=10).at(T, held_by(A), **told).at(T + 5, held_by(A), **told)
+    run.at(T + 10).at(T + 15)
+    run.at(T + 20)
+    assert run.at(T + 30).workloads == [A.id]
+    assert run.at(T + 31).workloads == []
+    run.at(T + 60, held_by(A)).at(T + 90).at(T + 101)
+    assert run.workloads == [], "nobody waits for it again"
+
+
+@pytest.mark.parametrize("counter", ["energy", "throttle"])
+def test_over_a_reading_that_failed_a_counter_is_waited_for(counter):
+    told = {"energy": 0.0} if counter == "energy" else {"throttle": (("thermal", 0.0),)}
+    read = {"energy": 1000.0} if counter == "energy" else {"throttle": (("thermal", 5.0),)}
+    run = Run(hold=4).at(T, held_by(A), **told).at(T + 5, held_by(A)).at(T + 10, EMPTY).at(T + 15, **read)
+    owned = run.owned(A)
+    assert (owned.energy or sum(dict(owned.throttle).values())) > 0
+
+
 def test_one_that_comes_back_before_its_last_counter_was_read_goes_on():
     run, carried = Run(hold=10), frozenset({("energy", "")})
     run.at(T, held_by(A), energy=0.0).at(T + 5, energy=100.0).at(T + 10, held_by(A, start=T + 7), energy=200.0)

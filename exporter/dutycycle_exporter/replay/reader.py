@@ -186,6 +186,7 @@ class _Gpu:
             power_limit=_highest(shown, "power_limit_watts", now),
             # The integral stands still where nobody knows the power: a counter that stands still would read as 0 W.
             energy=None if power is None else _sum(energy.at(now) for energy in self._energy),
+            stopped=frozenset({("energy", "")}) if power is None else frozenset(),
             processes=_processes(shown, work, now),
         )
 
