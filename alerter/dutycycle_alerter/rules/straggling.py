@@ -20,14 +20,16 @@ class Apart:
     """GPUs that work much less than the busiest: their places in the job, and by how much the slowest does (0..1).
 
     `busiest` is the busiest GPU's utilization. `paused` tells whether it idled for more than hardly any of the time,
-    `draws` whether its kernels draw about as much as the slowest's (where its clocks are held down they may draw less):
-    one that hardly pauses and draws less only spins. None where that is not known.
+    `held_down` whether its clocks were held down, and `draws` whether its kernels draw about as much as the slowest's
+    (where clocks are held down they may draw less): one that hardly pauses and draws less only spins. None where that
+    is not known.
     """
 
     behind: frozenset[int]
     spread: float
     busiest: float
     paused: bool | None
+    held_down: bool | None
     draws: bool | None
 
     @property
@@ -56,7 +58,12 @@ def apart(case: Case, window: WindowEvidence) -> Apart | None:
         return None
     behind = frozenset(place for place, value in enumerate(values) if value <= (1 - rules.uneven.spread) * most)
     first, last = values.index(most), values.index(least)
-    return Apart(behind, spread, most, _paused(case, window, first), _draws(case, window, first, last))
+    held_down = _held_down(case, window.gpus[first])
+    # Clocks that are held down draw little, too.
+    draws = True if held_down else _draws(case, window, first, last)
+    if draws is False and held_down is None:
+        draws = None
+    return Apart(behind, spread, most, _paused(case, window, first), held_down, draws)
 
 
 def _paused(case: Case, window: WindowEvidence, place: int) -> bool | None:
@@ -73,9 +80,6 @@ def _paused(case: Case, window: WindowEvidence, place: int) -> bool | None:
 
 def _draws(case: Case, window: WindowEvidence, first: int, last: int) -> bool | None:
     """Whether the kernels of the first draw about as much as those of the last."""
-    if first in throttled_gpus(case, window):
-        # Clocks that are held down draw little, too.
-        return True
     gpus, usages = case.job.gpus, window.gpus
     if any(usage.share < 1 for usage in (usages[first], usages[last])) or gpus[first].model != gpus[last].model:
         # The power of a shared GPU is that of all its holders, and kernels of another model draw something else.
@@ -94,9 +98,12 @@ def _power_while_busy(usage: Usage) -> float | None:
 
 def throttled_gpus(case: Case, window: WindowEvidence) -> frozenset[int]:
     """Which of the GPUs heat or the power brake held down for as much of the time as the rule `throttled` asks for."""
-    bound = case.settings.rules.throttled.thermal
-    shares = [thermal_share(usage) for usage in window.gpus]
-    return frozenset(place for place, share in enumerate(shares) if share is not None and share >= bound)
+    return frozenset(place for place, usage in enumerate(window.gpus) if _held_down(case, usage))
+
+
+def _held_down(case: Case, usage: Usage) -> bool | None:
+    share = thermal_share(usage)
+    return None if share is None else share >= case.settings.rules.throttled.thermal
 
 
 def why_apart(case: Case, window: WindowEvidence, behind: frozenset[int]) -> tuple[Cause, ...]:
@@ -112,16 +119,15 @@ def why_apart(case: Case, window: WindowEvidence, behind: frozenset[int]) -> tup
 def said(case: Case, window: WindowEvidence, found: Apart) -> list[str]:
     """The sentences that show it: what the GPUs did, which is true whatever the cause."""
     return [
-        f"the slowest GPU worked {percent(found.spread)} less than the busiest{_of_the_busiest(case, window, found)}",
+        f"the slowest GPU worked {percent(found.spread)} less than the busiest{_of_the_busiest(found)}",
         sentences.each_gpu(case.job, utilizations(window)),
         *sentences.waiting(window, case.settings.rules.hung),
     ]
 
 
-def _of_the_busiest(case: Case, window: WindowEvidence, found: Apart) -> str:
+def _of_the_busiest(found: Apart) -> str:
     if found.paused is not False:
         return ""
     if found.spins:
         return ", which hardly paused and drew less for its work: it spins, and waits"
-    held_down = utilizations(window).index(found.busiest) in throttled_gpus(case, window)
-    return ", which hardly paused" + (" and drew as much for its work" if found.draws and not held_down else "")
+    return ", which hardly paused" + (" and drew as much for its work" if found.draws and not found.held_down else "")

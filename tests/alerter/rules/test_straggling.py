@@ -45,18 +45,19 @@ def case(
     draws: tuple[float, ...] = (0.6, 0.6),
     host: HostUsage = NO_HOST,
     hot: tuple[int, ...] = (),
+    unknown: tuple[int, ...] = (),
     slowest: Fields = {},  # noqa: B006 - not changed
     **fields: object,
 ) -> JobEvidence:
-    """The first GPU as `busiest`, the others with gaps of half of the time; of those in `hot` clocks are held down.
-    `slowest` are fields of the last one.
+    """The first GPU as `busiest`, the others with gaps of half of the time; of those in `hot` clocks are held down, of
+    those in `unknown` nobody knows. `slowest` are fields of the last one.
     """
     parts = []
     for place, utilization in enumerate(utilizations):
         found = dict(busiest if place == 0 else WAITS)
         if draws:
             found = powered(found, utilization, draws[min(place, len(draws) - 1)])
-        parts.append(found | {"throttle_thermal_share": 0.05 if place in hot else 0.0})
+        parts.append(found | {"throttle_thermal_share": None if place in unknown else 0.05 if place in hot else 0.0})
     parts[-1] |= slowest
     return ranks(utilizations, parts, host, **fields)
 
@@ -87,6 +88,8 @@ STALLED = [
     # It spins while the other one waits for its own data.
     ("the busiest draws less", case(draws=(0.47, 0.6)), [STRAGGLER, LOADING]),
     ("hardly less", case(draws=(0.49, 0.6)), [STRAGGLER]),
+    ("less, and perhaps a hot one", case(draws=(0.2, 0.6), unknown=(0,)), [STRAGGLER, LOADING]),
+    ("as much, and perhaps a hot one", case(unknown=(0,)), [STRAGGLER]),
     ("nobody knows what it draws", case(draws=()), [STRAGGLER, LOADING]),
     # The power of a GPU is that of all who share it, and that of another model says nothing.
     ("others work on the busiest, too", case(busiest=FED | HALF), [STRAGGLER, LOADING]),
@@ -153,6 +156,9 @@ APART = "the slowest GPU worked 50 % less than the busiest"
         (case(), f"{APART}, which hardly paused and drew as much for its work"),
         (case(hot=(0,), draws=(0.2, 0.6)), f"{APART}, which hardly paused"),
         (case(draws=(0.2, 0.6)), f"{APART}, which hardly paused and drew less for its work: it spins, and waits"),
+        # Perhaps its clocks are held down.
+        (case(draws=(0.2, 0.6), unknown=(0, 1)), f"{APART}, which hardly paused"),
+        (case(draws=(0.6, 0.6), unknown=(0, 1)), f"{APART}, which hardly paused and drew as much for its work"),
         # Loaders cannot keep up: each may wait for its own.
         (case(busiest=gaps(0.3), host=STARVED), APART),
         (case(draws=()), f"{APART}, which hardly paused"),
@@ -190,6 +196,7 @@ def test_uneven_only_because_a_gpu_did_nothing_for_a_while(long: float | None, c
         ),
         # Nobody knows who waits for whom.
         (case(draws=()), []),
+        (case(draws=(0.2, 0.6), unknown=(0,)), []),
         (case(busiest=gaps(0.3)), []),
         (case(busiest=gaps(0.3), draws=(0.2, 0.6)), []),
         (case(busiest=UNMEASURED, draws=(0.2, 0.6)), []),
