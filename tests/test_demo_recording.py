@@ -19,7 +19,7 @@ EXPECTED = {
     "slurm/48211": ("idle", ["no process"]),
     "slurm/48214": ("uneven", ["communication or straggler"]),
     "slurm/48216": ("stalled", ["data loading"]),
-    "slurm/48217": ("stalled", ["data loading", "communication or straggler", "small work per step"]),
+    "slurm/48217": ("stalled", ["data loading", "small work per step"]),
     "slurm/48220": ("underused", ["small work per step"]),
 }
 

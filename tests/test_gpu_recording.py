@@ -29,8 +29,8 @@ FOUND = {
     "slurm/1101": ("underused", ["small work per step"]),
     "slurm/1111": ("low_sm_activity", ["small work per step"]),
     "slurm/1121": ("idle", ["idle notebook"]),
-    "slurm/1131": ("stalled", ["data loading", "communication or straggler", "small work per step"]),
-    "slurm/1132": ("stalled", ["data loading", "communication or straggler", "small work per step"]),
+    "slurm/1131": ("stalled", ["data loading", "small work per step"]),
+    "slurm/1132": ("stalled", ["data loading", "small work per step"]),
 }
 
 

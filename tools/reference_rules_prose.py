@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dutycycle_alerter.incidents.model import Cause
 from dutycycle_alerter.rules.causes import MEMORY_BOUND_DRAM, MEMORY_BOUND_TENSOR
-from dutycycle_alerter.rules.idle_causes import PAUSES_OF_PEOPLE, POLLING_CORES, WORKING_CORES
+from dutycycle_alerter.rules.idle_causes import POLLING_CORES, WORKING_CORES
 from dutycycle_alerter.rules.stalled import BEGUN
 from dutycycle_alerter.rules.underused_causes import PAUSE_SHARE
 from dutycycle_alerter.scale import format_duration
@@ -178,8 +178,8 @@ def alone(judging: Judging) -> Mapping[Cause, str]:
     """Where each cause is named without another beside it."""
     rules = judging.rules
     return {
-        Cause.NO_PROCESS: f"""no process held the GPUs of an idle job, or of an underused one that did nothing over its
-            last {_time(rules.idle.clear_window)}""",
+        Cause.NO_PROCESS: f"""no process held the GPUs over the last {_time(rules.idle.clear_window)} of an idle job, or
+            of an underused one that did nothing in them""",
         Cause.IDLE_NOTEBOOK: f"""a process holds the GPUs of an idle job, which uses under {WORKING_CORES:g} CPU
             cores; of a batch job only where these are known not to have worked since it began, and a process holds one
             of them""",
@@ -199,10 +199,8 @@ def alone(judging: Judging) -> Mapping[Cause, str]:
             model, both whole GPUs""",
         Cause.CHECKPOINT: f"""pauses of {_longest_short_gap()} s to 10 min take {_pct(PAUSE_SHARE)} of the time or more,
             and without them the job would not be underused""",
-        Cause.HANG: f"""counters confirm a hang on several GPUs, and multiprocessors are not at the floor as well; an
-            idle batch job with a process on each of several GPUs, which use under {WORKING_CORES:g} CPU cores and do
-            not wait for I/O, is known to have worked from its beginning on, with idle gaps of {_longest_short_gap()} s
-            and longer for under {_pct(PAUSES_OF_PEOPLE)} of that time on each GPU""",
+        Cause.HANG: """counters confirm a hang on several GPUs, and multiprocessors are not at the floor as well; of an
+            idle job never, as nothing measured tells it from a notebook, a server or a program that is done""",
         Cause.THROTTLING: """the GPUs whose clocks were held down are exactly those that lag, or all the others; and of
             the rule `throttled`""",
         Cause.OVER_REQUEST: """no process used the idle ones of several GPUs, which are known not to have worked since

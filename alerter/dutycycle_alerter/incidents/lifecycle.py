@@ -14,6 +14,7 @@ from dataclasses import replace
 from dutycycle_alerter.headline import rule_name
 from dutycycle_alerter.incidents.expectations import in_history
 from dutycycle_alerter.incidents.model import (
+    NOTHING_WORKS,
     Cause,
     Diagnosis,
     Event,
@@ -31,9 +32,6 @@ from dutycycle_alerter.rules.diagnosis import diagnose
 from dutycycle_alerter.rules.verdict import Judgement, Outcome
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.settings import Judging
-
-_NOTHING_WORKS = frozenset({Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY, Cause.HANG})
-"""Causes for which GPUs do nothing at all."""
 
 
 def advance(incident: Incident | None, judgement: Judgement, settings: Judging, *, time_scale: float = 1.0) -> Step:
@@ -214,13 +212,14 @@ class _Folding:
         """
         incident = self._present
         told = frozenset(incident.diagnosis.causes)
-        if len(told) < 2 and not told & _NOTHING_WORKS:
+        if len(told) < 2 and not told & NOTHING_WORKS:
             return
         if self.judgement.verdict(incident.rule).outcome is not Outcome.FIRING:
             return
         diagnosis = self._diagnose(incident.rule)
         found = frozenset(diagnosis.causes)
-        if not self._settles(found, told):
+        # What is not measured any more may be what the other causes were found by.
+        if not frozenset(incident.diagnosis.known) <= frozenset(diagnosis.known) or not self._settles(found, told):
             return
         text = f"cause: {diagnosis.summary}"
         self._change(diagnosis=diagnosis)
@@ -228,7 +227,7 @@ class _Folding:
 
     def _settles(self, found: frozenset[Cause], told: frozenset[Cause]) -> bool:
         """Whether causes that are found now are better than those that were told."""
-        now, before = found & _NOTHING_WORKS, told & _NOTHING_WORKS
+        now, before = found & NOTHING_WORKS, told & NOTHING_WORKS
         if before and not now:
             # That a rest is not found again may be for want of evidence. The rule `idle` sees whether somebody works.
             return self.judgement.verdict("idle").outcome.closes

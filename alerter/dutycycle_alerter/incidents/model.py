@@ -70,12 +70,17 @@ class Cause(StrEnum):
         return "idle notebook or process holding memory" if self is Cause.IDLE_NOTEBOOK else self.value
 
 
+NOTHING_WORKS = frozenset({Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY, Cause.HANG})
+"""Causes for which the GPUs that a finding is about do nothing at all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """Why a rule fires. One cause is a verdict; several are a hesitation, and `tell_apart` says how to settle it.
 
     `evidence` are sentences with the figures that picked the cause; `advice` are concrete steps, most useful first;
-    `commands` are exact command lines that would confirm it.
+    `commands` are exact command lines that would confirm it. `known` are the names of what was measured of all its GPUs
+    and nodes: with less of it the same causes need not be found.
     """
 
     causes: tuple[Cause, ...]
@@ -83,6 +88,7 @@ class Diagnosis:
     advice: tuple[str, ...]
     tell_apart: str = ""
     commands: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
 
     @property
     def summary(self) -> str:

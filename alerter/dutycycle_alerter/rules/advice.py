@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
-from dutycycle_alerter.incidents.model import Cause
+from dutycycle_alerter.incidents.model import NOTHING_WORKS, Cause
 
 _RANKS = (
     (
@@ -26,6 +26,7 @@ _COLLECTIVES = (
     ),
 )
 _OF_SEVERAL = frozenset({*_RANKS, *_COLLECTIVES})
+_CANCEL = "Cancel it once the stacks are saved: what hangs does not recover, and holds its GPUs until its time limit."
 
 ADVICE: dict[Cause, tuple[str, ...]] = {
     Cause.NO_PROCESS: (
@@ -90,7 +91,7 @@ ADVICE: dict[Cause, tuple[str, ...]] = {
     Cause.HANG: (
         "Dump the stacks before you cancel; of several ranks look at the one that differs from the others.",
         *_COLLECTIVES,
-        "Cancel it once the stacks are saved: it does not recover, and it holds its GPUs until its time limit.",
+        _CANCEL,
     ),
     Cause.THROTTLING: ("The hardware slows the GPU down; nothing in the job causes it. Tell the operators.",),
     Cause.OVER_REQUEST: (
@@ -127,9 +128,15 @@ SIGNS: dict[Cause, str] = {
 """What each cause looks like, to whoever has to choose between several."""
 
 
-def steps(causes: Iterable[Cause], *, gpus: int) -> list[str]:
+def steps(causes: Collection[Cause], *, gpus: int) -> list[str]:
     """The steps of each cause for a job that holds so many GPUs: one GPU has no ranks that could wait for others."""
-    return [step for cause in causes for step in ADVICE[cause] if gpus > 1 or step not in _OF_SEVERAL]
+    left_out = (_OF_SEVERAL if gpus == 1 else frozenset()) | (frozenset() if may_end(causes) else {_CANCEL})
+    return [step for cause in causes for step in ADVICE[cause] if step not in left_out]
+
+
+def may_end(causes: Collection[Cause]) -> bool:
+    """Whether a job is one to end by any of its causes: by none of them does it work, on some of its GPUs or slowly."""
+    return NOTHING_WORKS.issuperset(causes)
 
 
 def tell_apart(causes: tuple[Cause, ...]) -> str:

@@ -6,20 +6,29 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from dutycycle_alerter.model import Usage, WindowEvidence
-from dutycycle_alerter.rules.case import Case, utilizations
+from dutycycle_alerter.rules.case import Case
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
     """GPUs of a job over the `seconds` (wall) before a shorter window, as far back as the longest window of its rules.
 
-    `utilization` is their mean duty cycle in that time. `whole` tells that the time reaches back to the job's beginning
-    and was measured well enough: what did not happen in it never did.
+    `utilization` is their mean duty cycle in that time; `most` the seconds for which the one that worked most was busy.
+    `whole` tells that the time reaches back to the job's beginning and was measured well enough: what did not happen in
+    it never did.
     """
 
     utilization: float
+    most: float
     seconds: float
     whole: bool
+
+    def worked(self, below: float, length: float) -> bool | None:
+        """Whether a GPU ever worked as much as keeps a window of `length` seconds from being idle for a rule that asks
+        for at most `below`; None where what was not seen may have been work. No share of the whole time, which any
+        rest makes smaller.
+        """
+        return True if self.most > below * length else False if self.whole else None
 
 
 def before(case: Case, length: float, places: Collection[int] | None = None) -> Before | None:
@@ -31,37 +40,17 @@ def before(case: Case, length: float, places: Collection[int] | None = None) -> 
     measured = sum(_measured(pair) for pair in pairs)
     if not _enough(case, pairs, measured):
         return None
-    worked = sum(max(0.0, min(a.busy, a.observed) - min(b.busy, b.observed)) for a, b in pairs)
+    worked = [max(0.0, min(a.busy, a.observed) - min(b.busy, b.observed)) for a, b in pairs]
     lived = case.evidence.at - _since(case)
     return Before(
-        utilization=min(1.0, worked / measured),
+        utilization=min(1.0, sum(worked) / measured),
+        most=max(seconds / last.share for seconds, (_, last) in zip(worked, pairs, strict=True)),
         seconds=min(longer, lived) - length,
         whole=case.job.start_told
         and _soon(case)
         and longer >= lived
         and measured >= case.settings.coverage * (lived - length) * _shares(pairs) * (1 - 1e-9),
     )
-
-
-def pauses_before(case: Case, length: float) -> float | None:
-    """The time before a window in which no GPU of the job worked that was spent in idle gaps of over 30 s, as a share
-    of the measured time of the GPU on which that is most; None where that is not known.
-
-    The rest that the window shows may have begun before it: that much is left out, where it can be told from a pause.
-    """
-    pairs = _pairs(case, _longer(case, length), length)
-    rest = _rest_before(case, length, pairs)
-    shares = []
-    for pair in pairs:
-        long, middle = _grown("gap_ge600", pair), _grown("gap_30to600", pair)
-        if long is None or middle is None:
-            return None
-        # The rest that goes on was no pause between pieces of work; nor was it work.
-        paused, measured = (middle, _measured(pair) - long) if rest else (middle + long, _measured(pair))
-        if not _enough(case, [pair], measured):
-            return None
-        shares.append(min(1.0, paused / measured))
-    return max(shares, default=None)
 
 
 _Pair = tuple[Usage, Usage]
@@ -120,23 +109,3 @@ def _shares(pairs: Sequence[_Pair]) -> float:
 def _measured(pair: _Pair) -> float:
     longer, last = pair
     return max(0.0, longer.observed - last.observed)
-
-
-def _grown(name: str, pair: _Pair) -> float | None:
-    longer, last = (getattr(usage, name) for usage in pair)
-    return None if longer is None or last is None else max(0.0, longer - last)
-
-
-def _rest_before(case: Case, length: float, pairs: Sequence[_Pair]) -> bool:
-    """Whether all long gaps before the window are the beginning of the rest that it shows; False where that cannot be
-    asked.
-    """
-    gaps = [long / pair[1].share for pair in pairs if (long := _grown("gap_ge600", pair)) is not None]
-    rest = max(gaps, default=0.0)
-    if case.evidence.longest is not None or rest <= 0:
-        return False
-    known = case.window(length + rest)
-    return (
-        all(case.covered(usage, known.length) for usage in known.gpus)
-        and max(utilizations(known)) <= case.settings.rules.idle.below
-    )

@@ -77,10 +77,12 @@ def _without_process(case: Case, window: WindowEvidence, places: list[int]) -> R
         # Who tries things uses now one GPU and now two.
         return (Cause.OVER_REQUEST,), []
     earlier = before(case, window.length, places)
-    if earlier is not None and earlier.utilization > case.settings.rules.partially_idle.below:
+    bounds = case.settings.rules.partially_idle
+    worked = None if earlier is None else earlier.worked(bounds.below, bounds.window)
+    if worked and earlier is not None:
         said = f"the idle ones were at {percent(earlier.utilization)} over {sentences.span_before(case, earlier)}"
         return (Cause.OVER_REQUEST, Cause.HANG), [f"{said}: what ran there has ended, and others may wait for it"]
-    if earlier is not None and earlier.whole:
+    if worked is False:
         return (Cause.OVER_REQUEST,), []
     return (Cause.OVER_REQUEST, Cause.HANG), ["it is not known whether they had worked before"]
 

@@ -9,6 +9,7 @@ import shlex
 
 from dutycycle_alerter.incidents.model import Cause
 from dutycycle_alerter.model import Job
+from dutycycle_alerter.rules.advice import may_end
 from dutycycle_alerter.rules.kubectl import end_object
 
 _NSYS = "nsys profile --trace=cuda,nvtx,osrt --delay=60 --duration=60"
@@ -39,8 +40,7 @@ def confirm(job: Job, causes: tuple[Cause, ...], *, ended: bool = False) -> tupl
         commands.append(_inside(job, "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"))
     if _LOOK_AT_CODE & named:
         commands.append(_inside(job, _STACKS, in_shell=True))
-    # Where over-request may be the cause, others of its GPUs work: to end the job would end their work.
-    if {Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.HANG} & named and Cause.OVER_REQUEST not in named:
+    if {Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.HANG} & named and may_end(named):
         commands += _end(job)
     if _PROFILE & named:
         commands += (_nsys(job), _PYTORCH, _TENSORFLOW)

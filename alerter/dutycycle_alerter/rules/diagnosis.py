@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import fields, replace
 
 from dutycycle_alerter.incidents.model import Cause, Diagnosis
-from dutycycle_alerter.model import Job
+from dutycycle_alerter.model import Job, WindowEvidence
 from dutycycle_alerter.rules import causes, report_causes, sentences
 from dutycycle_alerter.rules.advice import ADVICE, steps, tell_apart
 from dutycycle_alerter.rules.case import Case
@@ -50,7 +51,16 @@ def diagnose(judgement: Judgement, rule: str, settings: Judging, *, time_scale: 
         advice=tuple(dict.fromkeys(told)),
         tell_apart=tell_apart(found),
         commands=confirm(_concerned(case.job, verdict), found, ended=rule in report_causes.BY_RULE),
+        known=tuple(_known(window)),
     )
+
+
+def _known(window: WindowEvidence) -> Iterator[str]:
+    """The fields of a window's usages that are known of all GPUs, and of the CPUs of all nodes."""
+    for parts in (window.gpus, (window.host,)):
+        for field in fields(parts[0]) if parts else ():
+            if all(getattr(part, field.name) is not None for part in parts):
+                yield field.name
 
 
 def _concerned(job: Job, verdict: Verdict) -> Job:

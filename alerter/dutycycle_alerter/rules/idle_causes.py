@@ -1,8 +1,9 @@
 """Why the GPUs of a whole job do nothing: what holds them, what its CPUs do, and whether it had worked before.
 
 A notebook that waits for somebody, a server that nobody calls, a program that is done and a batch job that stands still
-look alike now; what they did before may tell. A cause is left out only where something that is known excludes it: what
-is not known leaves all that it could have excluded. (Data loading alone must be seen to be named.)
+look alike, and nothing that is measured tells one from another once they have worked. A cause is left out only where
+something that is known excludes it: what is not known leaves all that it could have excluded. (Data loading alone must
+be seen to be named.)
 """
 
 from __future__ import annotations
@@ -13,48 +14,51 @@ from dutycycle_alerter.figures import percent
 from dutycycle_alerter.incidents.model import Cause
 from dutycycle_alerter.model import HostUsage, JobKind, WindowEvidence
 from dutycycle_alerter.rules import sentences
-from dutycycle_alerter.rules.before import Before, before, pauses_before
+from dutycycle_alerter.rules.before import Before, before
 from dutycycle_alerter.rules.case import Case, utilizations
 from dutycycle_alerter.rules.verdict import Reasons
+from dutycycle_alerter.scale import format_duration
 
 # A process that keeps at least half a core busy computes; less is a kernel or shell that waits for a person.
 WORKING_CORES = 0.5
 # What polls keeps one core of its process busy; a little more is what threads beside it do.
 POLLING_CORES = 1.2
-# People think between two cells for longer than a run of training rests between its steps, checkpoints and its start.
-PAUSES_OF_PEOPLE = 0.2
 
 
-def why_idle(case: Case, window: WindowEvidence, span: str, *, lasting: bool = True) -> Reasons:
-    """Causes and sentences for a window in which no GPU of the job worked; `span` is that window for people. A rest
-    that is not `lasting` may as well end, and is not told for a hang alone.
-    """
+def why_idle(case: Case, window: WindowEvidence, span: str) -> Reasons:
+    """Causes and sentences for a window in which no GPU of the job worked; `span` is that window for people."""
     evidence = [f"{sentences.all_gpus(case.job)} at {sentences.at_most(utilizations(window))} over {span}"]
-    processes = sentences.total(window.gpus, "processes")
+    latest = _latest(case, window)
+    processes = sentences.total(latest.gpus, "processes")
     earlier = before(case, window.length) if case.job.kind is JobKind.BATCH else None
     worked = _worked(case, earlier)
     if worked and earlier is not None:
         evidence.append(f"mean utilization {percent(earlier.utilization)} over {sentences.span_before(case, earlier)}")
     if processes == 0:
-        return (Cause.NO_PROCESS,), [*evidence, "no process held a GPU of the job in that time"]
+        since = format_duration(latest.length * case.time_scale)
+        return (Cause.NO_PROCESS,), [*evidence, f"no process has held a GPU of the job for {since} or longer"]
     if processes is None:
         evidence.append("it is not known whether a process holds the GPUs")
     else:
-        evidence.append(sentences.held(window, processes))
+        evidence.append(sentences.held(latest, processes))
     if worked:
-        evidence += sentences.without_process(case.job, window)
+        evidence += sentences.without_process(case.job, latest)
     cpus = _cpus(window.host.cpu_cores, processes)
     cores = window.host.cpu_cores
     evidence.append(
         "the CPU use of the job is not measured" if cores is None else f"the job kept {cores:.1f} CPU cores busy"
     )
     if case.job.kind is JobKind.BATCH:
-        found, more = _at_a_stand(case, window, worked, cpus)
-        if found == (Cause.HANG, Cause.IDLE_NOTEBOOK) and lasting and (steady := _steady(case, window, earlier)):
-            found, more = (Cause.HANG,), [*more, steady]
+        found, more = _at_a_stand(case, window, latest, worked, cpus)
     else:
         found, more = _left_alone(cpus), []
     return ((Cause.NO_PROCESS, *found) if processes is None else found), [*evidence, *more]
+
+
+def _latest(case: Case, window: WindowEvidence) -> WindowEvidence:
+    """The end of a window: processes are told as the most that held a GPU at any time in it, and may be gone."""
+    length = case.settings.rules.idle.clear_window
+    return window if length >= window.length else case.window(length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +89,13 @@ def _left_alone(cpus: _Cpus) -> tuple[Cause, ...]:
 
 def _worked(case: Case, earlier: Before | None) -> bool | None:
     """Whether its GPUs worked before; None where that is not known: what was not watched may have been work."""
-    if earlier is None:
-        return None
-    if earlier.utilization > case.settings.rules.idle.below:
-        return True
-    return False if earlier.whole else None
+    idle = case.settings.rules.idle
+    return None if earlier is None else earlier.worked(idle.below, idle.window)
 
 
-def _at_a_stand(case: Case, window: WindowEvidence, worked: bool | None, cpus: _Cpus) -> Reasons:
+def _at_a_stand(
+    case: Case, window: WindowEvidence, latest: WindowEvidence, worked: bool | None, cpus: _Cpus
+) -> Reasons:
     """Of a batch job of which processes hold its GPUs, or may."""
     pressure, evidence = window.host.io_pressure, []
     reads = pressure is not None and pressure >= case.settings.rules.stalled.pressure
@@ -107,7 +110,7 @@ def _at_a_stand(case: Case, window: WindowEvidence, worked: bool | None, cpus: _
     if worked is not False:
         return (Cause.HANG, Cause.IDLE_NOTEBOOK, *computes), evidence
     evidence.append("its GPUs have not worked since it was first seen")
-    known = [usage.processes for usage in window.gpus]
+    known = [usage.processes for usage in latest.gpus]
     if len(known) > 1 and None in known:
         return (Cause.HANG, Cause.IDLE_NOTEBOOK, *computes), evidence
     ranks = sum(count is not None and count >= 1 for count in known)
@@ -115,18 +118,3 @@ def _at_a_stand(case: Case, window: WindowEvidence, worked: bool | None, cpus: _
         evidence.append(f"a process holds each of {ranks} GPUs: ranks may wait")
         return (Cause.HANG, Cause.IDLE_NOTEBOOK, *computes), evidence
     return (Cause.IDLE_NOTEBOOK, *computes), evidence
-
-
-def _steady(case: Case, window: WindowEvidence, earlier: Before | None) -> str:
-    """Of what hangs or is left alone: the sentence that shows a hang; empty where nothing tells one from the other.
-
-    Several ranks, a process on each GPU, that have worked from the job's beginning on without the pauses that people
-    make, and wait for no storage: no notebook works like that, nor a server that was ever left alone for a while.
-    """
-    ranks = [usage.processes is not None and usage.processes >= 1 for usage in window.gpus]
-    if len(ranks) < 2 or not all(ranks) or window.host.io_pressure is None or earlier is None or not earlier.whole:
-        return ""
-    pauses = pauses_before(case, window.length)
-    if pauses is None or pauses >= PAUSES_OF_PEOPLE:
-        return ""
-    return f"until they stopped, pauses of 30 s and more took at most {percent(pauses)} of the time"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import ceil, floor
 
 from dutycycle_alerter.figures import count, gibibytes, hours, percent
-from dutycycle_alerter.incidents.model import Cause
+from dutycycle_alerter.incidents.model import NOTHING_WORKS, Cause
 from dutycycle_alerter.model import WindowEvidence
 from dutycycle_alerter.rules.case import Case, mean_utilization, utilizations
 from dutycycle_alerter.rules.straggling import apart
@@ -26,9 +26,6 @@ HEADROOM = 1.25
 MOST_ON_ONE = 7
 # A batch is not advised to grow further than this: next to nothing in use says little of what one more sample needs.
 MOST_FOLD = 100
-
-
-_NOTHING_WORKS = frozenset({Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY, Cause.HANG})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,7 @@ def tailored(causes: Iterable[Cause], facts: Facts) -> Iterator[str]:
 
 def held_for_nothing(causes: Iterable[Cause], facts: Facts) -> str:
     """What holding the GPUs wastes from now on, where nothing works on them; empty where something may."""
-    if not _NOTHING_WORKS & set(causes):
+    if not NOTHING_WORKS & set(causes):
         return ""
     said = f"every hour like this wastes {facts.whole_gpus:.3g} GPU-hours"
     job, at = facts.case.job, facts.case.evidence.at

@@ -250,6 +250,7 @@ def from_row(row: Any) -> Incident:
             advice=tuple(diagnosis["advice"]),
             tell_apart=diagnosis["tell_apart"],
             commands=tuple(diagnosis["commands"]),
+            known=tuple(diagnosis.get("known", ())),
         ),
     )
 

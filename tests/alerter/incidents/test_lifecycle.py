@@ -342,15 +342,52 @@ def test_a_job_in_which_nothing_ran_is_told_anew_once_something_holds_its_gpus()
 
 @pytest.mark.parametrize("lost", [UNKNOWN_PROCESSES, NOTHING])
 def test_evidence_that_is_lost_changes_no_cause(lost: Does) -> None:
-    """Once the longest window has nothing but rest, or nobody knows of processes, the verdict stays."""
+    """Once the longest window has nothing but rest, or nobody knows of processes, what was told stays."""
     told = at_its_own_time(None, Life([(40, [WORKS]), (31, [NOTHING])], 4, QUIET).evidence()).incident
     assert told is not None
-    assert told.diagnosis.causes == (Cause.HANG,)
+    assert told.diagnosis.causes == (Cause.HANG, Cause.IDLE_NOTEBOOK)
     later = Life([(40, [WORKS]), (31, [NOTHING]), (90, [lost])], 4, QUIET).evidence()
     step = at_its_own_time(told, later)
     assert step.incident is not None
     assert step.incident.diagnosis == told.diagnosis
     assert EventKind.CAUSE_FOUND not in kinds(step)
+
+
+HOT = {"throttle_thermal_share": 0.05}
+READS_AND_POLLS = HostUsage(cpu_cores=1.0, io_pressure=0.5)
+
+
+@pytest.mark.parametrize(
+    ("item", "poorer", "causes"),
+    [
+        (
+            evidence([0.9, 0.3], gpu_fields=NO_GAPS | HOT),
+            evidence([0.9, 0.3], gpu_fields=NO_GAPS),
+            (Cause.THROTTLING, Cause.COMMUNICATION),
+        ),
+        (
+            evidence([0.29, 0.17], gpu_fields=gaps(0.15)),
+            evidence([0.29, 0.17]),
+            (Cause.COMMUNICATION, Cause.SMALL_WORK, Cause.DATA_LOADING),
+        ),
+        (
+            evidence([0.0], gpu_fields=NO_GAPS | {"processes": 1.0}, host=READS_AND_POLLS),
+            evidence([0.0], gpu_fields=NO_GAPS | {"processes": 1.0}, host=HostUsage(cpu_cores=1.0)),
+            (Cause.CPU_ONLY, Cause.DATA_LOADING, Cause.HANG),
+        ),
+    ],
+)
+def test_what_is_not_measured_any_more_settles_no_hesitation(
+    item: JobEvidence, poorer: JobEvidence, causes: tuple[Cause, ...]
+) -> None:
+    told = opened(item)
+    assert told.diagnosis.causes == causes
+    found = step(told, poorer, LATER + MINUTE)
+    assert found.incident is not None
+    assert found.incident.diagnosis == told.diagnosis
+    assert EventKind.CAUSE_FOUND not in kinds(found)
+    # It alone would have found fewer.
+    assert set(opened(poorer).diagnosis.causes) < set(causes)
 
 
 def test_what_polls_is_not_only_code_for_cpus_once_its_past_is_out_of_sight() -> None:

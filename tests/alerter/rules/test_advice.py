@@ -6,7 +6,8 @@ import pytest
 
 from dutycycle_alerter.incidents.model import Cause
 from dutycycle_alerter.rules.advice import ADVICE, steps
-from tests.alerter.cases import evidence
+from dutycycle_alerter.rules.commands import confirm
+from tests.alerter.cases import evidence, job
 from tests.alerter.rules.spinning import at_power, counters
 from tests.alerter.rules.test_diagnosis import diagnosis
 
@@ -14,6 +15,26 @@ from tests.alerter.rules.test_diagnosis import diagnosis
 @pytest.mark.parametrize("cause", list(Cause))
 def test_a_job_of_several_gpus_is_told_all_steps(cause: Cause) -> None:
     assert steps([cause], gpus=2) == list(ADVICE[cause])
+
+
+@pytest.mark.parametrize(
+    ("causes", "told"),
+    [
+        ([Cause.HANG], True),
+        ([Cause.HANG, Cause.IDLE_NOTEBOOK], True),
+        ([Cause.NO_PROCESS, Cause.HANG, Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY], True),
+        # On its other GPUs it works.
+        ([Cause.OVER_REQUEST, Cause.HANG], False),
+        # It may only be slow.
+        ([Cause.HANG, Cause.SMALL_WORK], False),
+        ([Cause.THROTTLING, Cause.HANG], False),
+        ([Cause.DATA_LOADING, Cause.HANG], False),
+    ],
+)
+def test_a_job_that_may_work_is_not_one_to_cancel(causes: list[Cause], told: bool) -> None:
+    assert any(step.startswith("Cancel it") for step in steps(causes, gpus=8)) is told
+    ends = [command for command in confirm(job(8, id="slurm/7", job_id="7"), tuple(causes)) if "scancel" in command]
+    assert ends == (["scancel 7"] if told else [])
 
 
 @pytest.mark.parametrize("cause", list(Cause))
@@ -26,8 +47,8 @@ def test_a_job_of_one_gpu_has_no_ranks(cause: Cause) -> None:
 
 
 def test_steps_are_in_the_order_of_the_causes() -> None:
-    found = steps([Cause.HANG, Cause.SMALL_WORK], gpus=8)
-    assert found == [*ADVICE[Cause.HANG], *ADVICE[Cause.SMALL_WORK]]
+    found = steps([Cause.DATA_LOADING, Cause.SMALL_WORK], gpus=8)
+    assert found == [*ADVICE[Cause.DATA_LOADING], *ADVICE[Cause.SMALL_WORK]]
 
 
 @pytest.mark.parametrize(("gpus", "told"), [(1, False), (2, True)])

@@ -418,12 +418,6 @@ def test_the_stacks_of_a_hang_are_taken_on_every_node() -> None:
     assert "scancel 7" in commands
 
 
-def test_nobody_is_told_to_end_a_job_of_which_other_gpus_work() -> None:
-    commands = confirm(job(8, id="slurm/7", job_id="7"), (Cause.OVER_REQUEST, Cause.HANG))
-    assert any("py-spy" in command for command in commands)
-    assert not any("scancel" in command for command in commands)
-
-
 def test_why_clocks_are_held_down_is_asked_of_the_driver() -> None:
     assert any("nvidia-smi -q -d PERFORMANCE" in c for c in confirm(job(), (Cause.THROTTLING,)))
 

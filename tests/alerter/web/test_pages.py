@@ -117,7 +117,7 @@ class TestIncident:
         assert page.all("h1")[0].words == "All 4 GPUs are idle"
         assert "Job slurm/41207 of alice, account nlp, partition gpu" in words
         assert "Likely cause: no process In guides on GPU utilization: GPUs held and not used." in words
-        assert "No process held a GPU of the job in that time." in words
+        assert "No process has held a GPU of the job for 15 min or longer." in words
         assert "Cancel the job if nothing will start in it any more" in words
         assert "scancel 41207" in [code.words for code in page.all("code")]
         assert "Wasted so far 11.9 GPU-hours" in words

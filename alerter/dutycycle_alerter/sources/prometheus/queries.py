@@ -39,7 +39,7 @@ ACCOUNTED = {
     "busy": "workload_gpu_busy_seconds_total",
     "energy": "workload_gpu_energy_joules_total",
 }
-GAPS = {"gap_lt2": "lt2", "gap_2to30": "2to30", "gap_30to600": "30to600", "gap_ge600": "ge600"}
+GAPS = {"gap_2to30": "2to30", "gap_30to600": "30to600", "gap_ge600": "ge600"}
 UNITS = ("sm", "tensor", "dram")
 
 
@@ -95,8 +95,6 @@ def evidence(settings: Settings, *, shard: tuple[str, ...] = ()) -> tuple[Query,
         found += _held(of, window)
     for window in lengths.peaks:
         found.append(_memory(of, window))
-    for window in lengths.paused:
-        found += _pauses(of, window)
     for window in lengths.links:
         found.append(device_queries.links(of, window))
     for window in sorted({*lengths.full, lengths.throttled}):
@@ -138,21 +136,13 @@ def _utilization(of: Selectors, window: float) -> Iterable[Query]:
 
 def _full(of: Selectors, window: float) -> Iterable[Query]:
     yield Query("energy", by("max", KEY, of.increase(ACCOUNTED["energy"], window)), KEY, window)
-    yield from _gaps(of, window, "gap_lt2", "gap_2to30", "gap_30to600", "gap_ge600")
+    gaps, active = "workload_gpu_idle_gap_seconds_total", "workload_gpu_active_seconds_total"
+    # Every length is there where one is; that most of them are 0 need not be told a hundred thousand times.
+    yield Query("gap_lt2", by("max", KEY, of.increase(gaps, window, 'length="lt2"')), KEY, window)
+    for name, length in GAPS.items():
+        yield Query(name, f"{by('max', KEY, of.increase(gaps, window, f'length={length!r}'))} > 0", KEY, window)
     for unit in UNITS:
-        grown = of.increase("workload_gpu_active_seconds_total", window, f"unit={unit!r}")
-        yield Query(unit, by("max", KEY, grown), KEY, window)
-
-
-def _pauses(of: Selectors, window: float) -> Iterable[Query]:
-    return _gaps(of, window, "gap_30to600", "gap_ge600")
-
-
-def _gaps(of: Selectors, window: float, whole: str, *others: str) -> Iterable[Query]:
-    """Every length is there where one is: that most are 0 need not be told a hundred thousand times, but of `whole`."""
-    for name in (whole, *others):
-        grown = of.increase("workload_gpu_idle_gap_seconds_total", window, f"length={GAPS[name]!r}")
-        yield Query(name, by("max", KEY, grown) + ("" if name == whole else " > 0"), KEY, window)
+        yield Query(unit, by("max", KEY, of.increase(active, window, f"unit={unit!r}")), KEY, window)
 
 
 def _host(of: Selectors, window: float) -> Iterable[Query]:

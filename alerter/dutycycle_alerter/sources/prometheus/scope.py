@@ -22,8 +22,7 @@ SHORTEST_LOOKBACK, LONGEST_LOOKBACK = 1800.0, 7200.0
 @dataclass(frozen=True, slots=True)
 class Windows:
     """Which windows the rules read, in wall seconds: `basic` utilization alone, `full` everything, `held` memory and
-    processes as well, `links` also link traffic, `peaks` memory for what is reported of a job at its end, `paused` long
-    idle gaps, for what a job did before it stopped.
+    processes as well, `links` also link traffic, `peaks` memory for what is reported of a job at its end.
     """
 
     basic: tuple[float, ...]
@@ -31,7 +30,6 @@ class Windows:
     held: tuple[float, ...]
     links: tuple[float, ...]
     peaks: tuple[float, ...]
-    paused: tuple[float, ...]
     leaked: float
     throttled: float
 
@@ -50,8 +48,9 @@ def windows(settings: Settings) -> Windows:
     """The windows of the rules. A whole day is read only where some jobs may be serving."""
     rules = settings.judging.rules
     held = {rules.idle.window, rules.partially_idle.window, rules.uneven.window, rules.low_sm_activity.window}
-    held.add(rules.underused.window)
-    full = held | {rules.hung.window, rules.stalled.window, rules.idle.clear_window}
+    # What holds the GPUs of a job that does nothing is asked of the end of its window as well.
+    held |= {rules.underused.window, rules.idle.clear_window}
+    full = held | {rules.hung.window, rules.stalled.window}
     basic = {rules.idle.critical_window}
     # Jobs that these entries are about may say of themselves that they are serving.
     trusted = settings.policies.opt_out.kinds
@@ -63,7 +62,6 @@ def windows(settings: Settings) -> Windows:
         held=tuple(sorted(held)),
         links=(rules.hung.window,),
         peaks=tuple({rules.idle.critical_window} - held),
-        paused=tuple({rules.idle.critical_window} - full),
         leaked=rules.leaked_memory.window,
         throttled=rules.throttled.window,
     )

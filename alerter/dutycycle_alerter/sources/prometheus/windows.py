@@ -24,7 +24,7 @@ _OF_ROW = (
     "dram",
 )
 _OF_DEVICE = ("throttle_thermal", "throttle_power", "link_bytes")
-_GAPS = ("gap_lt2", "gap_2to30", "gap_30to600", "gap_ge600")
+_LONGER_GAPS = ("gap_2to30", "gap_30to600", "gap_ge600")
 
 
 class Windows:
@@ -82,10 +82,9 @@ def _columns(tables: Tables, length: float) -> list[Cells]:
     row = {name: tables.column(tables.rows, name, length) for name in _OF_ROW}
     # A GPU whose busy time is not known is not known to have been idle.
     observed = np.where(np.isnan(row["busy"]), 0.0, np.nan_to_num(row["observed"]))
-    asked = [name for name in _GAPS if (name, length) in tables.columns]
-    for name in asked[1:]:
-        # Only those over 0 are listed; of the shortest that was asked for all.
-        row[name] = np.where(np.isnan(row[asked[0]]), np.nan, np.nan_to_num(row[name]))
+    for name in _LONGER_GAPS:
+        # Only those over 0 are listed.
+        row[name] = np.where(np.isnan(row["gap_lt2"]), np.nan, np.nan_to_num(row[name]))
     device = {name: tables.column(tables.devices, name, length)[tables.own] for name in _OF_DEVICE}
     power_limit = tables.column(tables.devices, "power_limit")[tables.whole]
     idle_power = tables.learned.get("idle_power", {})

@@ -79,7 +79,6 @@ def make() -> tuple[Past, float]:
     one.allocate("slurm/6", 4, start=past.now)
     for item in one.allocations.values():
         item.memory_used, item.processes = 20 * GIB, 2
-    one.allocations["slurm/1", 0].counters["30to600"] += 240.0  # a pause that has just ended
     past.run((HOURS - 1) * 3600 - 120 - 1800, work, *nodes)
     one.devices[5].xids[79] = past.now
     two.restart()

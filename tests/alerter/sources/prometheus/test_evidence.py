@@ -9,8 +9,6 @@ import pytest
 
 from dutycycle_alerter.model import Evidence, GpuEvidence, JobEvidence, Usage
 from dutycycle_alerter.rules import Outcome, judge
-from dutycycle_alerter.rules.before import pauses_before
-from dutycycle_alerter.rules.case import Case
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.prometheus import PrometheusSource
 from dutycycle_alerter.store.database import open_database
@@ -107,16 +105,6 @@ def test_windows_hold_what_happened_in_them(seen: Seen) -> None:
     assert (usage.memory_used, usage.processes) == (20 * GIB, 2)
     usage = seen.job("slurm/1").window(7200).gpus[0]
     assert (usage.observed, usage.busy) == (about(7200), about(3600))
-
-
-def test_pauses_are_known_over_the_longest_window(seen: Seen) -> None:
-    """Of what a job did before it stopped its pauses tell; short gaps are asked for over shorter windows alone."""
-    first, second = seen.job("slurm/1").window(7200).gpus
-    assert [(one.gap_lt2, one.gap_2to30) for one in (first, second)] == [(None, None)] * 2
-    assert [(one.gap_30to600, one.gap_ge600) for one in (first, second)] == [(about(240), 0), (0, 0)]
-    assert [one.gap_30to600 for one in seen.job("slurm/1").window(1800).gpus] == [0, 0]
-    # What a hang is told from somebody who went away by.
-    assert pauses_before(Case(seen.job("slurm/1"), seen.settings.judging), 1800) == about(240 / 5400)
 
 
 def test_a_trace_of_use_is_not_rounded_to_idleness(seen: Seen) -> None:

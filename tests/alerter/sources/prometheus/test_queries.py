@@ -102,18 +102,6 @@ def test_windows_are_wall_time() -> None:
     assert all("[15000ms]" in q.text for q in every(settings(time_scale=60)) if q.name == "busy" and q.window == 15)
 
 
-@pytest.mark.parametrize("kinds", [[], SERVING], ids=["", "serving"])
-def test_pauses_are_asked_for_over_the_longest_window_of_batch_jobs(kinds: list[dict[str, str]]) -> None:
-    """Not over a day: that is read of serving jobs, of which nobody asks whether they paused."""
-    asked = [(q.name, q.window) for q in queries.evidence(settings(kinds)) if q.name.startswith("gap_")]
-    assert sorted(name for name, window in asked if window == 7200) == ["gap_30to600", "gap_ge600"]
-    assert not [name for name, window in asked if window > 7200]
-    rules = {"idle": {"critical_window": "30m"}}
-    found = Settings.model_validate({"prometheus": {}, "judging": {"rules": rules}}).scaled()
-    names = [(query.name, query.window) for query in queries.evidence(found)]
-    assert len(names) == len(set(names))
-
-
 def test_what_a_name_means_is_asked_once_for_each_window() -> None:
     asked = [(query.name, query.window) for query in queries.evidence(settings(SERVING))]
     assert len(asked) == len(set(asked))

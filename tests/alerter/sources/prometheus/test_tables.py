@@ -54,20 +54,9 @@ def test_busy_time_that_is_not_known_makes_measured_time_worthless() -> None:
 def test_gaps_that_are_not_listed_are_none_where_the_others_are_known() -> None:
     tables = Tables(AT, [held(), held(workload="slurm/2")])
     give(tables, "gap_lt2", KEY, {("n1", "G0", "", "slurm/1"): 5.0}, 900)
-    for name in ("gap_2to30", "gap_30to600", "gap_ge600"):
-        give(tables, name, KEY, {}, 900)
     known, unknown = (Windows(tables, (900,)).of(job, 900).gpus[0] for job in tables.jobs)
     assert (known.gap_lt2, known.gap_2to30, known.gap_ge600) == (5.0, 0.0, 0.0)
     assert (unknown.gap_lt2, unknown.gap_2to30, unknown.gap_ge600) == (None, None, None)
-
-
-def test_pauses_alone_tell_nothing_of_gaps_that_were_not_asked_for() -> None:
-    tables = Tables(AT, [held(), held(workload="slurm/2")])
-    give(tables, "gap_30to600", KEY, {("n1", "G0", "", "slurm/1"): 0.0}, 7200)
-    give(tables, "gap_ge600", KEY, {}, 7200)
-    known, unknown = (Windows(tables, (7200,)).of(job, 7200).gpus[0] for job in tables.jobs)
-    assert (known.gap_lt2, known.gap_2to30, known.gap_30to600, known.gap_ge600) == (None, None, 0.0, 0.0)
-    assert (unknown.gap_30to600, unknown.gap_ge600) == (None, None)
 
 
 @pytest.mark.parametrize("length", [900, 86400])
