@@ -311,9 +311,9 @@ SECTIONS = (
     ),
     Section(
         "Ownership",
-        "One series per workload on a GPU, present from allocation to its end. A new series is shown at 0, and "
-        "an ended one at its final "
-        "value, for `--series-hold`, so that PromQL's `increase` loses nothing.",
+        "One series per workload on a GPU, present from allocation to its end. A new series is shown at 0 for "
+        "`--series-hold`, and an ended one for as long at its final value, from when the counters that are slow to "
+        "read were read once more: up to 30 s after the end, at most 2 min. So PromQL's `increase` loses nothing.",
         (
             Family(
                 "gpu_allocation",

@@ -97,7 +97,8 @@ def _options() -> Iterator[Callable[[Callable[..., None]], Callable[..., None]]]
         "series_hold",
         type=_DURATION,
         default="30s",
-        help="How long a new ownership series stays at 0 and an ended one at its final value: two scrape intervals.",
+        help="How long a new ownership series stays at 0, and an ended one at its final value once slow counters were "
+        "read again: two scrape intervals.",
     )
     for name, (default, about) in SWITCHES.items():
         yield _switch(f"collect.{name}", f"collect_{name}", default=default, help=about)
