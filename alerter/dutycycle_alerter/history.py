@@ -204,18 +204,18 @@ def gpu_usage(series: Series, start: float, end: float, *, idle_power: float | N
     )
 
 
-def host_usage(hosts: Iterable[Series], start: float, end: float) -> HostUsage:
+def host_usage(hosts: Iterable[Series | None], start: float, end: float) -> HostUsage:
     """CPU and pressure over (start, end]: cores summed over the nodes, ratios those of the node that is worst off.
 
-    There is a series for every node, empty where nothing is known of it: a sum that lacks one would be too little.
+    Every node counts, None where nothing is known of it: a sum that lacks one would be too little.
     """
     cores: list[float | None] = []
     of_limit: list[float] = []
     io: list[float] = []
     cpu: list[float] = []
     for series in hosts:
-        span = min(end, series.times[-1]) - max(start, series.times[0]) if series.times else 0.0
-        if span <= 0:
+        span = min(end, series.times[-1]) - max(start, series.times[0]) if series and series.times else 0.0
+        if series is None or span <= 0:
             cores.append(None)
             continue
         cpu_seconds, io_pressure, cpu_pressure = series.increase(start, end)
@@ -238,7 +238,7 @@ def host_usage(hosts: Iterable[Series], start: float, end: float) -> HostUsage:
 
 def window_evidence(
     gpus: Sequence[Series],
-    hosts: Sequence[Series],
+    hosts: Sequence[Series | None],
     at: float,
     length: float,
     *,

@@ -346,13 +346,15 @@ def test_a_node_that_reports_only_part_of_a_window_is_rated_over_that_part() -> 
 
 def test_a_node_that_is_silent_over_the_window_says_nothing() -> None:
     assert host_usage([host_series(4, limit=8, io=1, cpu=1, end=50)], 50, 100).cpu_cores is None
-    assert host_usage([Series(3)], 0, 100).cpu_cores is None
+    assert host_usage([None], 0, 100).cpu_cores is None
 
 
 @pytest.mark.parametrize(
-    "silent", [Series(3), host_series(None, io=0.1), host_series(4, end=50)], ids=["never seen", "no CPU", "silent now"]
+    "silent",
+    [None, Series(3), host_series(None, io=0.1), host_series(4, end=50)],
+    ids=["never seen", "nothing yet", "no CPU", "silent now"],
 )
-def test_of_nodes_of_which_one_is_not_known_the_cores_of_the_others_are_not_the_jobs(silent: Series) -> None:
+def test_of_nodes_of_which_one_is_not_known_the_cores_of_the_others_are_not_the_jobs(silent: Series | None) -> None:
     for order in ([host_series(6, limit=8, io=0.4), silent], [silent, host_series(6, limit=8, io=0.4)]):
         found = host_usage(order, 60, 100)
         assert (found.cpu_cores, found.cpu_of_limit, found.io_pressure) == (None, 0.75, 0.4)

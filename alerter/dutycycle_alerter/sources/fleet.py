@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from dutycycle_alerter.history import GPU_COUNTERS, HOST_COUNTERS, Series, memory_grew_at, window_evidence
+from dutycycle_alerter.history import GPU_COUNTERS, Series, memory_grew_at, window_evidence
 from dutycycle_alerter.model import Consumption, Evidence, Gpu, Job, JobEvidence
 from dutycycle_alerter.settings import JobMatch, KindMatch
 from dutycycle_alerter.sources.consumed import consumed
@@ -23,7 +23,6 @@ from dutycycle_alerter.store.counters import PointRow, SeriesRow
 LONGEST_WINDOW = 86400.0
 CLOCK_SLACK = 1.0
 """Seconds by which the clock may go back, beside a scrape interval, without anything being done about it."""
-_UNKNOWN_HOST = Series(len(HOST_COUNTERS))
 
 
 @dataclass(slots=True)
@@ -130,7 +129,7 @@ class Fleet:
         histories = [tracked.history for tracked in judged]
         begun = job.start if job.first_process is None else job.first_process
         idle_power = [None if gpu.mig else self.devices.idle_power.get(gpu.model) for gpu in job.gpus]
-        hosts = [self.hosts.get((node, workload), _UNKNOWN_HOST) for node in job.nodes]
+        hosts = [self.hosts.get((node, workload)) for node in job.nodes]
         return JobEvidence(
             job=job,
             at=at,

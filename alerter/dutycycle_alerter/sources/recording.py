@@ -33,7 +33,6 @@ _JOINED = 1.5
 # A GPU has left its job when the job went on without it for this many of its intervals, as an allocation that is
 # absent from three answers of its exporter has ended.
 _ABSENT = 3
-_UNKNOWN_HOST = Series(len(HOST_COUNTERS))
 
 
 class RecordedJob:
@@ -76,7 +75,7 @@ class RecordedJob:
                 first_process=first,
             ),
             at=at,
-            window=partial(window_evidence, series, [self._hosts.get(node, _UNKNOWN_HOST) for node in nodes], at),
+            window=partial(window_evidence, series, [self._hosts.get(node) for node in nodes], at),
             watched_from=max((one.times[0] for one in series), default=self.start),
             memory_grew_at=self._grew_at(at, begun),
             ended=at if ended else None,
