@@ -65,7 +65,8 @@ def _between_steps(case: Case, window: WindowEvidence, mean: float, gaps: float)
     if ranks is not None and ranks.at_work:
         # The gaps are those of the others; the busiest has none, and works little all the same.
         return (*waits, Cause.SMALL_WORK), evidence
-    return (*waits, Cause.SMALL_WORK, Cause.DATA_LOADING)[:MOST_CAUSES], evidence
+    # None of them is left out for length: each would have to be excluded by something known.
+    return (*waits, Cause.SMALL_WORK, Cause.DATA_LOADING), evidence
 
 
 def _last_part(case: Case, window: WindowEvidence) -> WindowEvidence | None:

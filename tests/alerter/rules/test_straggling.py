@@ -135,7 +135,10 @@ def without_gaps(utilizations: list[float], **fields: object) -> JobEvidence:
         (without_gaps([0.29, 0.18]), [SMALL]),
         (without_gaps([0.29, 0.17], expect_uneven=True), [SMALL]),
         (evidence([0.29, 0.17], gpu_fields=gaps(0.15)), [STRAGGLER, SMALL, LOADING]),
-        (evidence([0.29, 0.17], gpu_fields=gaps(0.15) | {"throttle_thermal_share": 0.05}), [HOT, STRAGGLER, SMALL]),
+        (
+            evidence([0.29, 0.17], gpu_fields=gaps(0.15) | {"throttle_thermal_share": 0.05}),
+            [HOT, STRAGGLER, SMALL, LOADING],
+        ),
         # The gaps are those of the ranks that wait.
         (
             ranks([0.28, 0.16], [powered(FED, 0.28, 0.3), powered(gaps(0.38), 0.16, 0.3)]),
