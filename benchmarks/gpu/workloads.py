@@ -15,7 +15,7 @@
 - `narrow`: the same on `--multiprocessors` of the GPU's.
 
 It writes a JSON object a second: `t`, and up to then `steps` and `busy`, the seconds for which its kernels were on the
-GPU, by CUDA events. The first one says that it has begun. Needs torch and a CUDA device; exits with 2 where there is
+GPU, by CUDA events. The first one says that it has begun. Needs torch and a CUDA device; exits with 77 where there is
 none.
 """
 
@@ -31,6 +31,9 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.gpu.truth import Residency, kernels_by_profiler, seconds_in_a_graph
+
+# As in benchmarks.results, which imports what the Python that has torch may lack.
+_NOT_HERE = 77
 
 WIDTH = 4096
 SAMPLE = 2**20
@@ -254,10 +257,10 @@ def main() -> int:
         import torch  # noqa: PLC0415 - only where it is installed
     except ImportError:
         print("this computes with torch, which is not installed here: pip install torch", file=sys.stderr)
-        return 2
+        return _NOT_HERE
     if not torch.cuda.is_available():
         print("this needs a CUDA device, and torch finds none: it needs an NVIDIA GPU and driver", file=sys.stderr)
-        return 2
+        return _NOT_HERE
     LOOPS[options.workload](torch, Progress(torch, options.seconds), options)
     return 0
 

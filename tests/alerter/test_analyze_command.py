@@ -209,7 +209,7 @@ def test_the_page_is_self_contained_and_says_everything(tmp_path, idle):
     assert "@import" not in html
     assert "url(" not in html
     assert "script" not in page.tags
-    for expected in ("The GPU is idle", "no process", "ann", "1 of 1", "14 Nov 2023", "No process held a GPU"):
+    for expected in ("The GPU is idle", "no process", "ann", "1 of 1", "14 Nov 2023", "No process has held a GPU"):
         assert expected in text
     assert "svg" in page.tags
 

@@ -44,7 +44,9 @@ def _almost_at_once(gaps: Sequence[float]) -> bool:
     # The first group and the last may be cut.
     whole = sizes[1:-1] if len(sizes) > 3 else sizes[: max(2, len(sizes) - 1)]
     size, alike = Counter(whole).most_common(1)[0]
-    return size > 1 and alike >= _ALIKE * len(whole)
+    # A few pauses of one GPU may lie equally far apart; but a group that was cut is no larger than the whole ones.
+    fits = alike >= _ROUNDS or max(sizes) <= size
+    return 1 < size <= _MOST_GPUS and fits and alike >= _ALIKE * len(whole)
 
 
 def _in_rounds(gaps: Sequence[float]) -> bool:

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dutycycle_alerter.errors import RecordingError
@@ -261,6 +261,10 @@ def test_one_gpu_needs_no_name(tmp_path, every):
         ([*[1.0] * 4, 56.0] * 20, False),  # five rows, at every minute
         ([0.1, 0.16, *[0.1] * 5] * 1, False),
         ([4.9, *[0.003, 0.002, 0.004, 4.99] * 6, 0.003], True),  # first and last group cut
+        ([*[0.003, 0.002, 5] * 2, 0.003], True),
+        # Three pauses of one GPU, two of them equally far apart.
+        ([*[0.25] * 12, 4, *[0.25] * 14, 4, *[0.25] * 14, 4, *[0.25] * 16], False),
+        ([*[0.25] * 9, 4, *[0.25] * 16, 4, *[0.25] * 16, 4, *[0.25] * 9], False),
     ],
 )
 def test_what_counts_as_groups(gaps, expected):
@@ -300,6 +304,7 @@ def test_pauses_and_one_line_that_was_written_twice_make_no_groups(gaps_and_plac
     assert not in_groups(np.cumsum([1_700_000_000, *gaps]).tolist())
 
 
+@example(seed=4408, every=0.25, spread=0.0, rows=60)
 @given(st.integers(0, 10**9), st.floats(0.05, 0.5), st.floats(0, 0.3), st.integers(60, 300))
 def test_a_loaded_machine_makes_no_groups_of_one_gpus_rows(seed, every, spread, rows):
     """Rows ten times a second come early and late, and now and then much too late, but in no rhythm."""
