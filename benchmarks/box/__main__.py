@@ -73,7 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.score and (reason := _lacking()):
         print(f"cannot run here: {reason}", file=sys.stderr)
         return results.NOT_HERE
-    directory = options.resume or Path(tempfile.mkdtemp(prefix="box-"))
+    # The programs that are started in it read its paths from where they are.
+    directory = (options.resume or Path(tempfile.mkdtemp(prefix="box-"))).resolve()
     directory.mkdir(parents=True, exist_ok=True)
     try:
         found = _all(options, parameters, directory)

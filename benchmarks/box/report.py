@@ -57,8 +57,9 @@ def _how(found: Sequence[tuple[Scenario, Played]]) -> Row:
     nodes, real = len(scenario.nodes), round(settings["processes"])
     pace = [one.pace for _, one in found]
     jobs = sum(len(one.jobs) for one, _ in found)
+    seeds = "1 seed" if len(found) == 1 else f"{len(found)} seeds"
     figure = (
-        f"{len(found)} seeds, {jobs:,} jobs, {nodes} nodes of {scenario.gpus_per_node} GPUs: {real} with an exporter's "
+        f"{seeds}, {jobs:,} jobs, {nodes} nodes of {scenario.gpus_per_node} GPUs: {real} with an exporter's "
         f"process on the NVML double, the others of the exporter's own parts, in no process of their own; read every "
         f"{settings['read_interval']:g} s, scraped every {settings['interval']:g} s, a pass every "
         f"{settings['pass_interval']:g} s, {settings['time_scale']:g} times as fast; at worst "

@@ -60,7 +60,8 @@ def main() -> int:
     if reason := _lacking(options.file):
         print(f"cannot run here: {reason}", file=sys.stderr)
         return results.NOT_HERE
-    directory = options.keep or Path(tempfile.mkdtemp(prefix="real-"))
+    # The programs that are started in it read its paths from where they are.
+    directory = (options.keep or Path(tempfile.mkdtemp(prefix="real-"))).resolve()
     directory.mkdir(parents=True, exist_ok=True)
     try:
         return _run(options, directory)

@@ -20,9 +20,11 @@ class Playing:
 
     late: dict[int, float] = field(default_factory=dict)
     seeds: list[int] = field(default_factory=list)
+    directories: list[Path] = field(default_factory=list)
 
     def __call__(self, scenario: Scenario, *, directory: Path, **_: object) -> Observed:
         self.seeds.append(scenario.seed)
+        self.directories.append(directory)
         pace = asdict(Pace(passes_overdue=self.late.get(scenario.seed, 0.0)))
         costs = {"wall": 1.0, "cores": {"crowd-1": 0.5}, "pace": pace}
         (directory / "costs.json").write_text(json.dumps(costs))
@@ -54,6 +56,17 @@ def test_a_run_that_was_stopped_goes_on_with_the_seeds_that_are_missing_or_late(
     assert command.main([*arguments, "--score"]) == 0
     assert playing.seeds == [1, 2, 2]
     assert "Cores that each process kept busy" in capsys.readouterr().out
+
+
+def test_programs_are_started_in_places_that_are_the_same_from_anywhere(
+    tmp_path: Path, playing: Playing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They run in directories of their own, where a path that a person wrote beside this one leads nowhere."""
+    monkeypatch.chdir(tmp_path)
+    assert command.main(["--quick", "--resume", "runs"]) == 0
+    (directory,) = playing.directories
+    assert directory.is_relative_to(tmp_path / "runs")
+    assert (tmp_path / "runs" / "seed-1.json").exists()
 
 
 def test_a_late_run_is_shown_and_counts_only_where_that_is_asked_for(
