@@ -217,22 +217,25 @@ class _Folding:
         if self.judgement.verdict(incident.rule).outcome is not Outcome.FIRING:
             return
         diagnosis = self._diagnose(incident.rule)
-        found = frozenset(diagnosis.causes)
-        # What is not measured any more may be what the other causes were found by.
-        if not frozenset(incident.diagnosis.known) <= frozenset(diagnosis.known) or not self._settles(found, told):
+        if not self._settles(diagnosis, incident.diagnosis):
             return
         text = f"cause: {diagnosis.summary}"
+        if not told.issuperset(diagnosis.causes):
+            text += f", no longer {incident.diagnosis.summary}"
         self._change(diagnosis=diagnosis)
-        self._note(EventKind.CAUSE_FOUND, text if found < told else f"{text}, no longer {incident.diagnosis.summary}")
+        self._note(EventKind.CAUSE_FOUND, text)
 
-    def _settles(self, found: frozenset[Cause], told: frozenset[Cause]) -> bool:
+    def _settles(self, latest: Diagnosis, earlier: Diagnosis) -> bool:
         """Whether causes that are found now are better than those that were told."""
+        found, told = frozenset(latest.causes), frozenset(earlier.causes)
         now, before = found & NOTHING_WORKS, told & NOTHING_WORKS
         if before and not now:
             # That a rest is not found again may be for want of evidence. The rule `idle` sees whether somebody works.
             return self.judgement.verdict("idle").outcome.closes
-        # Fewer causes of which only some are new may be for want of evidence as well.
-        if found < told or (len(found) < len(told) and not found & told):
+        # What is not measured any more may be what the others were found by. Fewer causes of which only some are new may
+        # be for want of evidence, too.
+        fewer = found < told or (len(found) < len(told) and not found & told)
+        if fewer and frozenset(earlier.known) <= frozenset(latest.known):
             return True
         # A process has come to GPUs that had none, or the last has gone.
         return bool(before) and not before & now and frozenset({Cause.NO_PROCESS}) in (before, now)

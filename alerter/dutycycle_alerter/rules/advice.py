@@ -130,7 +130,9 @@ SIGNS: dict[Cause, str] = {
 
 def steps(causes: Collection[Cause], *, gpus: int) -> list[str]:
     """The steps of each cause for a job that holds so many GPUs: one GPU has no ranks that could wait for others."""
-    left_out = (_OF_SEVERAL if gpus == 1 else frozenset()) | (frozenset() if may_end(causes) else {_CANCEL})
+    left_out = set(_OF_SEVERAL if gpus == 1 else ())
+    if not may_end(causes):
+        left_out.add(_CANCEL)
     return [step for cause in causes for step in ADVICE[cause] if step not in left_out]
 
 

@@ -28,7 +28,9 @@ class Before:
         for at most `below`; None where what was not seen may have been work. No share of the whole time, which any
         rest makes smaller.
         """
-        return True if self.most > below * length else False if self.whole else None
+        if self.most > below * length:
+            return True
+        return False if self.whole else None
 
 
 def before(case: Case, length: float, places: Collection[int] | None = None) -> Before | None:

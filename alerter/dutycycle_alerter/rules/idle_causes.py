@@ -109,7 +109,7 @@ def _at_a_stand(
         return (Cause.DATA_LOADING, Cause.HANG, *computes), evidence
     if worked is not False:
         return (Cause.HANG, Cause.IDLE_NOTEBOOK, *computes), evidence
-    evidence.append("its GPUs have not worked since it was first seen")
+    evidence.append("its GPUs have hardly worked, if at all, since it was first seen")
     known = [usage.processes for usage in latest.gpus]
     if len(known) > 1 and None in known:
         return (Cause.HANG, Cause.IDLE_NOTEBOOK, *computes), evidence

@@ -85,7 +85,7 @@ def _stands_still(case: Case, window: WindowEvidence) -> WindowEvidence | None:
 
 
 def _stopped(case: Case, window: WindowEvidence, last: WindowEvidence, evidence: list[str]) -> Reasons:
-    """Of a job that is underused because it has come to a stand: what `idle` will say of it, but that it may go on."""
+    """Of a job that is underused because it has come to a stand: what `idle` will say of it."""
     ended = last.length / window.length
     found, more = why_idle(case, last, f"the last {percent(ended)} of that time")
     bound, mean = case.settings.rules.underused.below, mean_utilization(window)

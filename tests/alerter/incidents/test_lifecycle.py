@@ -7,42 +7,22 @@ import pytest
 from dutycycle_alerter.errors import TransitionError
 from dutycycle_alerter.incidents.actions import acknowledge, resolve, snooze
 from dutycycle_alerter.incidents.audience import Audience, audience
-from dutycycle_alerter.incidents.lifecycle import advance, lose
-from dutycycle_alerter.incidents.model import Cause, EventKind, Incident, Resolution, Severity, State, Step
-from dutycycle_alerter.model import Consumption, HostUsage, JobEvidence, JobKind
+from dutycycle_alerter.incidents.lifecycle import lose
+from dutycycle_alerter.incidents.model import Cause, EventKind, Resolution, Severity, State, Step
+from dutycycle_alerter.model import Consumption, JobEvidence
 from dutycycle_alerter.rules import Outcome, judge
-from tests.alerter.cases import LATER, SETTINGS, START, evidence, moved
+from tests.alerter.cases import LATER, SETTINGS, START, evidence
+from tests.alerter.incidents.folding import IDLE, MINUTE, STALLED, UNDERUSED, kinds, opened, step
 from tests.alerter.rules.spinning import at_power, counters
 from tests.alerter.rules.test_rules import NO_GAPS, gaps
-from tests.alerter.rules.timeline import EMPTY, NOTHING, WORKS, Does, Life
-from tests.alerter.rules.timeline import UNKNOWN as UNKNOWN_PROCESSES
 
-MINUTE = 60.0
 HEALTHY = evidence([0.95, 0.95], gpu_fields=NO_GAPS)
-IDLE = evidence([0.0, 0.0], by_window={7200: [0.5, 0.5]}, gpu_fields=NO_GAPS | {"processes": 0.0})
-STALLED = evidence([0.4, 0.4], gpu_fields=gaps(0.4))
 STALLED_AND_LOW = evidence([0.28, 0.28], gpu_fields=gaps(0.4))
-UNDERUSED = evidence([0.2, 0.2], gpu_fields=NO_GAPS)
 PERHAPS_HUNG = evidence([1.0, 1.0], gpu_fields=NO_GAPS | at_power(75))
 HUNG = evidence([1.0, 1.0], gpu_fields=NO_GAPS | at_power(75) | counters(tensor=0.0, dram=0.0))
 HUNG_AND_SMALL = evidence([1.0, 1.0], gpu_fields=NO_GAPS | at_power(75) | counters(sm=0.1, tensor=0.0, dram=0.0))
 SMALL_KERNELS = evidence([0.9, 0.9], gpu_fields=NO_GAPS | counters(sm=0.05))
 UNKNOWN = evidence([0.0, 0.0], coverage=0.1)
-QUIET = HostUsage(cpu_cores=0.02, io_pressure=0.0)
-
-
-def step(incident: Incident | None, item: JobEvidence, at: float = LATER) -> Step:
-    return advance(incident, judge(moved(item, at), SETTINGS), SETTINGS)
-
-
-def opened(item: JobEvidence = IDLE, at: float = LATER) -> Incident:
-    incident = step(None, item, at).incident
-    assert incident is not None
-    return replace(incident, id=1)
-
-
-def kinds(result: Step) -> list[EventKind]:
-    return [event.kind for event in result.events]
 
 
 def test_nothing_opens_on_a_healthy_job() -> None:
@@ -254,188 +234,6 @@ def test_a_rule_that_can_no_longer_be_judged_counts_as_not_firing() -> None:
     assert result.incident is not None
     assert result.incident.state is State.RESOLVED
     assert "can no longer be judged" in result.events[0].text
-
-
-def test_a_hesitation_ends_in_a_verdict_and_does_not_come_back() -> None:
-    incident = opened(STALLED)
-    assert len(incident.diagnosis.causes) == 3
-    found = step(incident, replace(STALLED, window=_with_host(STALLED, HostUsage(io_pressure=0.5))), LATER + MINUTE)
-    assert found.incident is not None
-    assert (found.incident.diagnosis.causes, kinds(found)) == ((Cause.DATA_LOADING,), [EventKind.CAUSE_FOUND])
-    assert step(found.incident, STALLED, LATER + 2 * MINUTE) == Step(
-        replace(found.incident, known_at=LATER + 120, updated_at=LATER + 120)
-    )
-
-
-RESTED = Life([(60, [Does(0.4)]), (20, [NOTHING])], 1, QUIET)
-AGAIN = Life([(60, [Does(0.4)]), (20, [NOTHING]), (6, [Does(0.4)])], 1, QUIET)
-
-
-def at_its_own_time(incident: Incident | None, item: JobEvidence) -> Step:
-    return advance(incident, judge(item, SETTINGS), SETTINGS)
-
-
-def test_what_stood_still_is_not_told_to_hang_once_it_works_again() -> None:
-    told = at_its_own_time(None, RESTED.evidence()).incident
-    assert told is not None
-    assert (told.rule, told.diagnosis.causes) == ("underused", (Cause.HANG, Cause.IDLE_NOTEBOOK))
-    again = at_its_own_time(told, AGAIN.evidence())
-    assert again.incident is not None
-    assert again.incident.rule == "underused"
-    assert not {Cause.HANG, Cause.IDLE_NOTEBOOK} & set(again.incident.diagnosis.causes)
-    assert kinds(again) == [EventKind.CAUSE_FOUND]
-    assert again.events[0].text.endswith(", no longer hang, or idle notebook or process holding memory")
-
-
-def test_what_was_told_of_a_rest_beside_another_cause_goes_with_it() -> None:
-    told = at_its_own_time(None, RESTED.evidence()).incident
-    assert told is not None
-    both = replace(told, diagnosis=replace(told.diagnosis, causes=(Cause.SMALL_WORK, Cause.NO_PROCESS)))
-    again = at_its_own_time(both, AGAIN.evidence()).incident
-    assert again is not None
-    assert Cause.NO_PROCESS not in again.diagnosis.causes
-
-
-def test_that_it_works_again_must_be_seen() -> None:
-    """Its last minutes are hardly measured: for all that is known it stands still."""
-    told = at_its_own_time(None, RESTED.evidence()).incident
-    item = AGAIN.evidence()
-
-    def holes(length: float) -> object:
-        found = item.window(length)
-        usages = [replace(usage, observed=usage.observed - 0.21 * 900) for usage in found.gpus]
-        return replace(found, gpus=tuple(usages))
-
-    again = at_its_own_time(told, replace(item, window=holes)).incident  # type: ignore[arg-type]
-    assert told is not None
-    assert again is not None
-    assert again.diagnosis == told.diagnosis
-
-
-@pytest.mark.parametrize(("measured", "causes"), [(0.79, (Cause.SMALL_WORK, Cause.HANG)), (0.8, (Cause.SMALL_WORK,))])
-def test_nor_is_a_rest_ruled_out_by_minutes_that_nobody_measured(measured: float, causes: tuple[Cause, ...]) -> None:
-    incident = opened(UNDERUSED)
-    both = replace(incident, diagnosis=replace(incident.diagnosis, causes=(Cause.SMALL_WORK, Cause.HANG)))
-
-    def holes(length: float) -> object:
-        found = UNDERUSED.window(length)
-        share = measured if length == 900 else 1.0
-        usages = (replace(one, observed=one.observed * share, busy=one.busy * share) for one in found.gpus)
-        return replace(found, gpus=tuple(usages))
-
-    again = step(both, replace(UNDERUSED, window=holes)).incident  # type: ignore[arg-type]
-    assert again is not None
-    assert again.diagnosis.causes == causes
-
-
-def test_a_job_in_which_nothing_ran_is_told_anew_once_something_holds_its_gpus() -> None:
-    told = at_its_own_time(None, Life([(60, [EMPTY])], 1, QUIET).evidence()).incident
-    assert told is not None
-    assert told.diagnosis.causes == (Cause.NO_PROCESS,)
-    held = at_its_own_time(told, Life([(60, [EMPTY]), (5, [NOTHING])], 1, QUIET).evidence())
-    assert held.incident is not None
-    assert held.incident.diagnosis.causes == (Cause.IDLE_NOTEBOOK,)
-    ended = at_its_own_time(held.incident, Life([(60, [EMPTY]), (5, [NOTHING]), (31, [EMPTY])], 1, QUIET).evidence())
-    assert ended.incident is not None
-    assert ended.incident.diagnosis.causes == (Cause.NO_PROCESS,)
-
-
-@pytest.mark.parametrize("lost", [UNKNOWN_PROCESSES, NOTHING])
-def test_evidence_that_is_lost_changes_no_cause(lost: Does) -> None:
-    """Once the longest window has nothing but rest, or nobody knows of processes, what was told stays."""
-    told = at_its_own_time(None, Life([(40, [WORKS]), (31, [NOTHING])], 4, QUIET).evidence()).incident
-    assert told is not None
-    assert told.diagnosis.causes == (Cause.HANG, Cause.IDLE_NOTEBOOK)
-    later = Life([(40, [WORKS]), (31, [NOTHING]), (90, [lost])], 4, QUIET).evidence()
-    step = at_its_own_time(told, later)
-    assert step.incident is not None
-    assert step.incident.diagnosis == told.diagnosis
-    assert EventKind.CAUSE_FOUND not in kinds(step)
-
-
-HOT = {"throttle_thermal_share": 0.05}
-READS_AND_POLLS = HostUsage(cpu_cores=1.0, io_pressure=0.5)
-
-
-@pytest.mark.parametrize(
-    ("item", "poorer", "causes"),
-    [
-        (
-            evidence([0.9, 0.3], gpu_fields=NO_GAPS | HOT),
-            evidence([0.9, 0.3], gpu_fields=NO_GAPS),
-            (Cause.THROTTLING, Cause.COMMUNICATION),
-        ),
-        (
-            evidence([0.29, 0.17], gpu_fields=gaps(0.15)),
-            evidence([0.29, 0.17]),
-            (Cause.COMMUNICATION, Cause.SMALL_WORK, Cause.DATA_LOADING),
-        ),
-        (
-            evidence([0.0], gpu_fields=NO_GAPS | {"processes": 1.0}, host=READS_AND_POLLS),
-            evidence([0.0], gpu_fields=NO_GAPS | {"processes": 1.0}, host=HostUsage(cpu_cores=1.0)),
-            (Cause.CPU_ONLY, Cause.DATA_LOADING, Cause.HANG),
-        ),
-    ],
-)
-def test_what_is_not_measured_any_more_settles_no_hesitation(
-    item: JobEvidence, poorer: JobEvidence, causes: tuple[Cause, ...]
-) -> None:
-    told = opened(item)
-    assert told.diagnosis.causes == causes
-    found = step(told, poorer, LATER + MINUTE)
-    assert found.incident is not None
-    assert found.incident.diagnosis == told.diagnosis
-    assert EventKind.CAUSE_FOUND not in kinds(found)
-    # It alone would have found fewer.
-    assert set(opened(poorer).diagnosis.causes) < set(causes)
-
-
-def test_what_polls_is_not_only_code_for_cpus_once_its_past_is_out_of_sight() -> None:
-    polling = HostUsage(cpu_cores=1.0, io_pressure=0.0)
-    told = at_its_own_time(None, Life([(40, [WORKS]), (31, [NOTHING])], 1, polling).evidence()).incident
-    assert told is not None
-    later = at_its_own_time(told, Life([(40, [WORKS]), (125, [NOTHING])], 1, polling).evidence()).incident
-    assert later is not None
-    assert told.diagnosis.causes == later.diagnosis.causes == (Cause.CPU_ONLY, Cause.HANG)
-
-
-def test_a_hesitation_narrows_to_what_it_named_and_to_what_excludes_all_of_that() -> None:
-    incident = opened(STALLED)
-    three = incident.diagnosis.causes
-    assert three == (Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.SMALL_WORK)
-    reads = replace(STALLED, window=_with_host(STALLED, HostUsage(io_pressure=0.5)))
-
-    def told(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
-        found = step(replace(incident, diagnosis=replace(incident.diagnosis, causes=causes)), reads).incident
-        assert found is not None
-        return found.diagnosis.causes
-
-    assert told((Cause.DATA_LOADING, Cause.SMALL_WORK)) == (Cause.DATA_LOADING,)
-    assert told((Cause.THROTTLING, Cause.COMMUNICATION)) == (Cause.DATA_LOADING,)
-    # A verdict of degree stays as it was told first.
-    assert told((Cause.COMMUNICATION,)) == (Cause.COMMUNICATION,)
-
-
-def test_what_was_told_of_gpus_that_still_do_nothing_does_not_follow_cores_around_a_bound() -> None:
-    def notebook(cores: float) -> JobEvidence:
-        return Life([(120, [NOTHING])], 1, HostUsage(cpu_cores=cores)).evidence(kind=JobKind.INTERACTIVE)
-
-    told = at_its_own_time(None, notebook(0.4)).incident
-    assert told is not None
-    assert told.diagnosis.causes == (Cause.IDLE_NOTEBOOK,)
-    assert at_its_own_time(told, notebook(0.6)) == Step(told)
-
-
-def test_fewer_causes_of_which_some_are_new_are_no_narrowing() -> None:
-    incident = opened(evidence([0.08], gpu_fields=NO_GAPS | {"gap_ge600_share": 0.11}))
-    assert incident.diagnosis.causes == (Cause.SMALL_WORK, Cause.OVER_REQUEST, Cause.CHECKPOINT)
-    blind = step(incident, evidence([0.08])).incident  # the lengths of its gaps are no longer measured
-    assert blind is not None
-    assert blind.diagnosis == incident.diagnosis
-
-
-def _with_host(item: JobEvidence, host: HostUsage) -> object:
-    return lambda length: replace(item.window(length), host=host)
 
 
 def test_a_snoozed_incident_is_open_again_when_the_time_is_over() -> None:
