@@ -20,6 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import results
+from benchmarks.exits import NOT_HERE
 from benchmarks.results import Row
 from tests.images import tree
 from tests.images.base import PROGRAMS, base
@@ -37,7 +38,7 @@ def main() -> None:
     options = parser.parse_args()
     if os.geteuid() != 0 or not all(map(shutil.which, PROGRAMS)):
         print(f"cannot run here: needs root and {', '.join(PROGRAMS)}", file=sys.stderr)
-        sys.exit(results.NOT_HERE)
+        sys.exit(NOT_HERE)
     with tempfile.TemporaryDirectory(dir=Path(sys.prefix)) as scratch:
         store = Store(STORE if options.quick else Path(scratch))
         started = time.monotonic()

@@ -37,10 +37,6 @@ HEADER = ("date", "machine", "versions", "what", "figure", "by")
 SECTIONS = ("Measured figures", "Fleet in a box", "Real runs", "Chaos", "Soak", "Fuzz", "On real GPUs")
 _WHERE = ("--resume", "--keep", "--out", "--judge")
 _AGAIN = ("--no-record", "--score", "--late", "--show")
-NOT_HERE = 77
-"""How a program exits where this machine lacks what it needs: as test suites say that a test was skipped. 2 is for a
-command line that it does not understand.
-"""
 _CHANGED = "-dirty"
 _MACHINE = re.compile(r"^Machine ([A-Z]): (.+)$", re.MULTILINE)
 

@@ -37,6 +37,7 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks import results
+from benchmarks.exits import NOT_HERE
 from tests.fakes.nvml import find_gcc
 from tests.postgres.server import program as postgres_program
 from tests.prometheus.server import program as prometheus_program
@@ -72,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parameters = replace(parameters, fleet=fleet)
     if not options.score and (reason := _lacking()):
         print(f"cannot run here: {reason}", file=sys.stderr)
-        return results.NOT_HERE
+        return NOT_HERE
     # The programs that are started in it read its paths from where they are.
     directory = (options.resume or Path(tempfile.mkdtemp(prefix="box-"))).resolve()
     directory.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import results
+from benchmarks.exits import NOT_HERE
 
 from . import kept
 from .faults import FAULTS
@@ -90,7 +91,7 @@ def main() -> int:
         parser.error(f"--time-scale: {INTERVAL:g} s divided by it are not whole milliseconds")
     if lacks := missing():
         console.print(f"chaos cannot run here, for want of {', '.join(lacks)}")
-        return results.NOT_HERE
+        return NOT_HERE
     return _run(given, 60 * given.minutes if given.minutes else _QUICK if given.quick else _HOUR, console)
 
 

@@ -23,6 +23,7 @@ from statistics import fmean
 from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks import results
+from benchmarks.exits import NOT_HERE
 from benchmarks.gpu.nvidia_smi import Reading, absent, query
 from tests.exporter.daemon import Daemon
 
@@ -52,7 +53,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if why := absent():
         print(f"this compares figures of real GPUs: {why}", file=sys.stderr)
-        return results.NOT_HERE
+        return NOT_HERE
     seconds = watch(min(10, arguments.seconds) if arguments.quick else arguments.seconds)
     rows = [row for uuid, series in seconds.items() for row in summary(uuid, series)]
     results.report(rows, arguments, section="On real GPUs")

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import results
+from benchmarks.exits import NOT_HERE
 from benchmarks.gpu import jobs
 from benchmarks.gpu.cases import CASES, Case, as_expected, verdict
 from benchmarks.gpu.comparison import Figures, TooShortError, compare, until
@@ -54,7 +55,7 @@ def main() -> int:
     options = parser.parse_args()
     if why := absent():
         print(f"this measures real GPUs: {why}", file=sys.stderr)
-        return results.NOT_HERE
+        return NOT_HERE
     chosen = [case for case in CASES if not options.cases or case.name.startswith(tuple(options.cases))]
     options.out = options.out or Path(tempfile.mkdtemp(prefix="gpu-"))
     options.out.mkdir(parents=True, exist_ok=True)

@@ -22,6 +22,7 @@ from typing import Any
 import pynvml
 
 from benchmarks import results
+from benchmarks.exits import NOT_HERE
 from benchmarks.gpu.nvidia_smi import absent, query
 from benchmarks.nvml_floor import METRICS, again, compile_floor, noted
 from dutycycle_exporter.collected import COLLECTED
@@ -42,7 +43,7 @@ def main() -> int:
     options = parser.parse_args()
     if why := absent():
         print(f"this measures a real driver: {why}", file=sys.stderr)
-        return results.NOT_HERE
+        return NOT_HERE
     readings = query()
     reader, pynvmls, floor, calls = compare(3 if options.quick else options.rounds)
     shown = f"reader {1e3 * fmean(reader):.1f}, pynvml alone {1e3 * fmean(pynvmls):.1f}, C {1e3 * fmean(floor):.1f} ms"

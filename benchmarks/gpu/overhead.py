@@ -24,6 +24,7 @@ from statistics import fmean, median, stdev
 from typing import Any
 
 from benchmarks import results
+from benchmarks.exits import NOT_HERE
 from benchmarks.gpu.nvidia_smi import absent, query
 from benchmarks.gpu.workloads import calibrate, small_training, training
 from tests.exporter.daemon import Daemon, eventually
@@ -46,12 +47,12 @@ def main() -> int:
     options = parser.parse_args()
     if why := absent():
         print(f"this measures real GPUs: {why}", file=sys.stderr)
-        return results.NOT_HERE
+        return NOT_HERE
     try:
         import torch  # noqa: PLC0415 - only where it is installed
     except ImportError:
         print("this computes with torch, which is not installed here: pip install torch", file=sys.stderr)
-        return results.NOT_HERE
+        return NOT_HERE
     if options.quick:
         options.cycles, options.slice = 1, 2.0
     driver = next(iter(query().values())).driver

@@ -30,10 +30,8 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks.exits import NOT_HERE
 from benchmarks.gpu.truth import Residency, kernels_by_profiler, seconds_in_a_graph
-
-# As in benchmarks.results, which imports what the Python that has torch may lack.
-_NOT_HERE = 77
 
 WIDTH = 4096
 SAMPLE = 2**20
@@ -257,10 +255,10 @@ def main() -> int:
         import torch  # noqa: PLC0415 - only where it is installed
     except ImportError:
         print("this computes with torch, which is not installed here: pip install torch", file=sys.stderr)
-        return _NOT_HERE
+        return NOT_HERE
     if not torch.cuda.is_available():
         print("this needs a CUDA device, and torch finds none: it needs an NVIDIA GPU and driver", file=sys.stderr)
-        return _NOT_HERE
+        return NOT_HERE
     LOOPS[options.workload](torch, Progress(torch, options.seconds), options)
     return 0
 

@@ -32,6 +32,7 @@ from pathlib import Path
 
 from benchmarks import results
 from benchmarks.cluster.measured import over_canned, over_prometheus
+from benchmarks.exits import NOT_HERE
 from benchmarks.exporters import ours
 from benchmarks.exporters.measured import Figures, figures, scrape_in_turns, watch
 from benchmarks.exporters.nodes import Shape, node
@@ -67,7 +68,7 @@ def main() -> None:
     options = parser.parse_args()
     if lacking := missing():
         print(f"cannot run here without {' and '.join(lacking)}", file=sys.stderr)
-        sys.exit(results.NOT_HERE)
+        sys.exit(NOT_HERE)
     with tempfile.TemporaryDirectory() as name:
         # Each part as soon as it is measured: what comes later may fail.
         measure(

@@ -27,6 +27,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks import results
+from benchmarks.exits import NOT_HERE
 from benchmarks.load.churn import Player, jobs
 from benchmarks.load.stage import GPUS, PASS, SCRAPE, SNAPSHOT, Stage, missing
 from benchmarks.load.watching import Line, Watched, lines
@@ -75,7 +76,7 @@ def main() -> None:
     hours = options.hours or (1.0 if options.quick else 24.0)
     if lacking := missing():
         print(f"cannot run here without {' and '.join(lacking)}", file=sys.stderr)
-        sys.exit(results.NOT_HERE)
+        sys.exit(NOT_HERE)
     with tempfile.TemporaryDirectory() as folder:
         found = run(Path(folder), hours, options.time_scale, options.seed)
     results.report(rows(found), options)

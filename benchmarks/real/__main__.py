@@ -28,6 +28,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks import results
+from benchmarks.exits import NOT_HERE
 from benchmarks.real import told
 from benchmarks.real.analyzed import JUDGING, Analyzed, analyze
 from benchmarks.real.chain import Chain, play
@@ -59,7 +60,7 @@ def main() -> int:
         parser.error("--show needs --keep")
     if reason := _lacking(options.file):
         print(f"cannot run here: {reason}", file=sys.stderr)
-        return results.NOT_HERE
+        return NOT_HERE
     # The programs that are started in it read its paths from where they are.
     directory = (options.keep or Path(tempfile.mkdtemp(prefix="real-"))).resolve()
     directory.mkdir(parents=True, exist_ok=True)
@@ -116,7 +117,7 @@ def _run(options: argparse.Namespace, directory: Path) -> int:
         options.no_record = True
     results.report(told.rows(runs, found, analyzed, chain), options, section="Real runs")
     if chain.late:
-        return results.NOT_HERE
+        return NOT_HERE
     return 1 if told.disagreements(found) or told.users_moved(analyzed, chain) else 0
 
 

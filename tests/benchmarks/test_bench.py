@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.results import NOT_HERE
+from benchmarks.exits import NOT_HERE
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -21,7 +21,7 @@ from benchmarks.box.nodes.settings import NodeSettings
 from benchmarks.box.outcome import Names
 from benchmarks.box.site import kinds
 from benchmarks.box.watch import overdue
-from benchmarks.results import NOT_HERE
+from benchmarks.exits import NOT_HERE
 from tests.fakes.cgroup import Use
 from tests.fakes.nvml import GpuProcess, Level, Load
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import results
 from benchmarks.chaos import __main__ as program
 from benchmarks.chaos import kept
 from benchmarks.chaos.record import Record
+from benchmarks.exits import NOT_HERE
 
 from .evidence import clean
 
@@ -110,7 +110,7 @@ def test_whoever_interrupts_it_twice_does_not_disturb_how_it_leaves(
 def test_a_machine_that_lacks_something_is_told_what_it_is(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.setattr(program, "missing", lambda: ["slurmctld"])
     monkeypatch.setattr(sys, "argv", ["chaos", "--no-record"])
-    assert program.main() == results.NOT_HERE
+    assert program.main() == NOT_HERE
     assert "for want of slurmctld" in capsys.readouterr().err
 
 
