@@ -81,7 +81,10 @@ def main() -> int:
         Console().print(_listed())
         return 0
     if given.judge:
-        record = kept.read(given.judge)
+        try:
+            record = kept.read(given.judge)
+        except (OSError, ValueError) as error:
+            parser.error(f"--judge: {error}")
         judged = check(record)
         _show(record, judged, record.ended - record.began)
         return _status(record, judged)
@@ -114,12 +117,12 @@ def _run(given: argparse.Namespace, length: float, console: Console) -> int:
         console.print("nothing of it is left, and nothing was judged")
         return _INTERRUPTED
     except Exception as error:  # noqa: BLE001 - whatever it was, there is no evidence: nothing to judge, and no row
-        where = kept.move(directory, given.keep)
-        text = f"nothing could be judged: {type(error).__name__}: {error}\nlogs are in {where}"
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
-        return _FAILED
+        return _failed(error, f"logs are in {kept.move(directory, given.keep)}", console)
     kept.write(record, directory)  # before it is judged: an hour is not to be lost by whatever goes wrong there
-    judged = check(record)  # once: of a run that nobody keeps its logs are gone afterwards
+    try:
+        judged = check(record)  # once: of a run that nobody keeps its logs are gone afterwards
+    except Exception as error:  # noqa: BLE001 - the checker is to be mended, and the evidence judged again
+        return _failed(error, f"logs and evidence are in {kept.move(directory, given.keep)}", console)
     _show(record, judged, time.monotonic() - began)
     if given.keep or _status(record, judged):
         where = kept.move(directory, given.keep)
@@ -128,6 +131,12 @@ def _run(given: argparse.Namespace, length: float, console: Console) -> int:
         shutil.rmtree(directory, ignore_errors=True)
     results.report(_rows(record, judged, given.seed, length), given, section="Chaos")
     return _status(record, judged)
+
+
+def _failed(error: Exception, where: str, console: Console) -> int:
+    text = f"nothing could be judged: {type(error).__name__}: {error}\n{where}"
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+    return _FAILED
 
 
 def _status(record: Record, judged: Verdicts) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import shutil
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,5 +33,9 @@ def write(record: Record, directory: Path) -> None:
 
 def read(directory: Path) -> Record:
     """What `write` wrote, wherever it was moved since. Raises OSError, or ValueError where it is something else."""
-    record = _RECORDS.validate_json(gzip.decompress((directory / EVIDENCE).read_bytes()))
+    try:
+        text = gzip.decompress((directory / EVIDENCE).read_bytes())
+    except (EOFError, zlib.error) as error:
+        raise ValueError(f"{directory / EVIDENCE} is cut off or spoilt: {error}") from error
+    record = _RECORDS.validate_json(text)
     return replace(record, logs=tuple(directory / log.name for log in record.logs))

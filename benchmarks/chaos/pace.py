@@ -18,7 +18,7 @@ from .record import Record
 @dataclass(frozen=True)
 class Pace:
     """Shares of the calm time in which a pass, and a scrape, was overdue by more than its interval; None: there was no
-    calm time.
+    calm time, or nobody could be asked.
     """
 
     passes: float | None
@@ -30,9 +30,9 @@ class Pace:
 
     def __str__(self) -> str:
         if self.passes is None or self.scrapes is None:
-            return "whether the machine kept pace cannot be said: there was no calm time"
-        overdue = f"passes were overdue for {self.passes:.1%} and scrapes for {self.scrapes:.1%} of the calm time"
-        return f"this machine was too slow: {overdue}" if self.slow else overdue
+            return "whether the machine kept pace cannot be said: of a calm time nothing was seen"
+        shares = f"passes were overdue for {self.passes:.1%} and scrapes for {self.scrapes:.1%} of the calm time"
+        return f"this machine was too slow: {shares}" if self.slow else shares
 
 
 def pace(record: Record) -> Pace:

@@ -85,6 +85,46 @@ def test_a_site_that_does_not_start_ends_it_with_3_and_its_logs_are_kept(run, tm
     assert (tmp_path / "kept" / "alerter-a.log").read_text() == "well\n"
 
 
+def test_a_checker_that_fails_ends_it_with_3_and_the_evidence_can_be_judged_again(
+    run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    def fails(_: Record) -> None:
+        raise KeyError("n9")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(program, "check", fails)
+        assert run(clean()) == 3
+    said = capsys.readouterr().err
+    assert f"nothing could be judged: KeyError: 'n9'\nlogs and evidence are in {tmp_path / 'run'}" in said
+    monkeypatch.setattr(sys, "argv", ["chaos", "--judge", str(tmp_path / "run")])
+    assert program.main() == 0
+
+
+@pytest.mark.parametrize("spoil", [lambda whole: b"", lambda whole: whole[:-20], lambda whole: b"{}", None])
+def test_evidence_that_is_none_is_a_word_about_the_command_line_and_no_violation(
+    spoil: Callable[[bytes], bytes] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    if spoil is not None:
+        kept.write(clean(), tmp_path)
+        file = tmp_path / kept.EVIDENCE
+        file.write_bytes(spoil(file.read_bytes()))
+    monkeypatch.setattr(sys, "argv", ["chaos", "--judge", str(tmp_path)])
+    with pytest.raises(SystemExit) as exited:
+        program.main()
+    assert exited.value.code == 2
+    assert "--judge: " in capsys.readouterr().err
+
+
+def test_sockets_and_prometheus_data_are_not_kept(tmp_path: Path) -> None:
+    """Nobody can read a socket, and the data would be most of it."""
+    ours, wanted = tmp_path / "run", tmp_path / "kept"
+    (ours / "prometheus" / "data").mkdir(parents=True)
+    for name in ("prometheus/data/wal", "prometheus/log", "kubelet.sock"):
+        (ours / name).touch()
+    assert kept.move(ours, wanted) == wanted
+    assert [path.name for path in wanted.rglob("*") if path.is_file()] == ["log"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_whoever_interrupts_it_twice_does_not_disturb_how_it_leaves(
     number: signal.Signals, run, tmp_path: Path, capfd: pytest.CaptureFixture[str]

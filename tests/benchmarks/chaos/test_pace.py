@@ -54,7 +54,22 @@ def test_what_prometheus_has_lost_was_not_late() -> None:
     assert not pace(scraped(clean(), every=0.5, since=1500.0)).slow
 
 
+def test_who_does_not_lead_makes_no_passes() -> None:
+    record = with_passes(scraped(clean(), every=0.5), 300.0, 1000.0, 1600.0)
+    record = replace(record, alerters=tuple(replace(page, leads=False) for page in record.alerters))
+    assert pace(replace(record, alerters=record.alerters + clean().alerters)).passes == 0.0
+
+
+def test_scrapes_are_those_of_all_nodes_on_average() -> None:
+    on_time, late = (scraped(clean(), every).scrapes[TARGET] for every in (0.5, 1.5))
+    assert pace(replace(clean(), scrapes={"n1": on_time, "n2": late})).scrapes == pytest.approx(1 / 6, abs=0.01)
+
+
+def test_where_prometheus_could_not_be_asked_it_cannot_be_said() -> None:
+    assert str(pace(clean())).startswith("whether the machine kept pace cannot be said")
+
+
 def test_where_there_was_no_calm_it_cannot_be_said() -> None:
     record = replace(clean(), faults=(replace(KILLED, began=1000.0, ended=1600.0),))
-    assert str(pace(record)) == "whether the machine kept pace cannot be said: there was no calm time"
+    assert str(pace(record)) == "whether the machine kept pace cannot be said: of a calm time nothing was seen"
     assert not pace(record).slow
