@@ -39,6 +39,14 @@ def test_what_was_not_fetched_before_the_counters_were_lost_may_be_missing_too()
     assert lost(replace(record, faults=(cut, KILLED, AWAY))) == pytest.approx(lost(record) + 10)
 
 
+def test_a_gpu_that_is_lost_as_its_job_begins_excuses_that_job_alone() -> None:
+    record = clean()
+    gone = Happened("gpu-lost", "n1", record.began, record.began + 10, blinds=frozenset({"GPU-1"}))
+    for device, expected in (("GPU-1", 10 + recovery(record) + record.interval), ("GPU-2", 0.0)):
+        job = replace(record.jobs[1], devices=frozenset({device}))
+        assert lost(replace(record, jobs=(record.jobs[0], job), faults=(gone,))) == pytest.approx(expected)
+
+
 def test_more_than_that_is_a_violation() -> None:
     record = clean()
     for missing, expected in ((1.0, ["the ledger is true"]), (-1.0, [])):

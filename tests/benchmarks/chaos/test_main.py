@@ -154,6 +154,12 @@ def test_a_machine_that_lacks_something_is_told_what_it_is(monkeypatch: pytest.M
     assert "for want of slurmctld" in capsys.readouterr().err
 
 
+def test_a_machine_that_was_too_slow_is_told_of(run, capsys) -> None:
+    scrapes = {"n1": tuple(1000.0 + 1.5 * number for number in range(400))}
+    run(replace(clean(), scrapes=scrapes))
+    assert "this machine was too slow: passes were overdue for 0.0%" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_fault_that_did_nothing_is_named(run, capsys) -> None:
     lame = replace(clean().faults[0], took=False)
     assert run(replace(clean(), faults=(lame, *clean().faults[1:]))) == 0

@@ -53,11 +53,13 @@ def play(monkeypatch: pytest.MonkeyPatch):
     workload = SimpleNamespace(check=lambda: None, truths=tuple)
     site = SimpleNamespace(start=lambda: None, workload=workload)
     monkeypatch.setattr(playing, "Site", lambda *_: nullcontext(site))
-    monkeypatch.setattr(playing, "Watcher", lambda _: nullcontext(SimpleNamespace(failures=[])))
+    watcher = SimpleNamespace(failures=[])
+    monkeypatch.setattr(playing, "Watcher", lambda _: nullcontext(watcher))
     monkeypatch.setattr(playing, "read", lambda *given: (given[2], given[-1]))
 
-    def with_faults(*faults: Fault, check=None) -> tuple[list[tuple[str, bool | None]], str]:
+    def with_faults(*faults: Fault, check=None, unseen: str = "") -> tuple[list[tuple[str, bool | None]], str]:
         workload.check = check or workload.check
+        watcher.failures += [unseen] if unseen else []
         planned = tuple(Planned(0.01 * number, 0.1, fault) for number, fault in enumerate(faults))
         happened: tuple[Happened, ...]
         happened, broke = playing.play(Plan(0.3, 0.1, planned), Path(), 60.0, lambda _: None)  # type: ignore[misc]
@@ -94,6 +96,13 @@ def test_a_workload_that_fails_ends_the_run_and_every_fault(play) -> None:
 
     assert play(one, check=fails) == ([("one", None)], "OSError: no such node")
     assert one.done == ["begin", "end"]
+
+
+def test_a_run_that_nobody_watched_has_broken_off(play) -> None:
+    assert play(Noted("one"), unseen="KeyError: 'n9'") == (
+        [("one", True)],
+        """the watcher failed: ["KeyError: 'n9'"]""",
+    )
 
 
 def test_whoever_interrupts_it_leaves_no_fault_in_force(play) -> None:

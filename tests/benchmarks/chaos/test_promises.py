@@ -285,6 +285,22 @@ def test_where_one_gpu_is_lost_the_jobs_on_the_others_are_told_of() -> None:
         ] == expected
 
 
+def test_where_its_exporter_is_away_nobody_can_tell_that_a_gpu_is_lost() -> None:
+    record = a_lost_gpu_of_which_nobody_hears(clean())
+    for node, expected in (("n1", []), ("n2", ["n1"])):
+        away = Happened("exporter-paused", node, 1440.0, 1495.0, blinds=frozenset({node}))
+        found = violations(replace(record, faults=(*record.faults, away)))
+        assert [one.subject for one in found if one.promise == "no incident is lost"] == expected
+
+
+def test_a_page_that_hangs_while_the_machine_stands_still_is_nobodys_fault() -> None:
+    record = metrics_hang(clean())
+    at = record.exporters[40].at
+    for stall, expected in ((at + 4.0, []), (at + 6.0, ["exporter-n1"])):
+        found = violations(replace(record, stalls=((stall, stall + 2.0),)))
+        assert [one.subject for one in found if one.promise == "/metrics answers"] == expected
+
+
 def test_an_answer_that_was_lost_may_make_a_message_come_twice() -> None:
     lost = Happened("mail-cut", "mail", OPENED, OPENED + 8, halts=frozenset({"mail"}))
     record = replace(a_message_came_twice(clean()), faults=(*FAULTS, lost))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import pytest
 
 from benchmarks.chaos.faults import FAULTS
 from benchmarks.chaos.promises import incidents, telling
 from benchmarks.chaos.promises.bounds import LOOK, LOOKS
+from benchmarks.chaos.promises.quiet import recovery_at
 from benchmarks.chaos.promises.violation import Occasion
 from benchmarks.chaos.record import AlerterPage, ExporterPage, Record
 from benchmarks.chaos.schedule import Plan, plan
@@ -53,6 +54,14 @@ def test_receivers_are_left_alone_until_there_is_something_to_tell() -> None:
     for seed in range(1, 30):
         begun = [one.at for one in plan(seed, HOUR, CALM, SCALE).faults if one.fault.touches & {"mail", "slack"}]
         assert min(begun) >= 40 * 60 / SCALE
+
+
+def test_a_node_loses_its_next_gpu_when_the_last_one_is_back() -> None:
+    kinds = frozenset({"gpu-lost", "gpu-vanished"})
+    for node in ("n1", "n2", "n3", "n4"):
+        losses = [one for one in plan(1, HOUR, CALM, SCALE, only=kinds).faults if node in one.fault.effects.broken]
+        assert len(losses) > 3
+        assert all(after.at >= before.until + recovery_at(SCALE) for before, after in pairwise(losses))
 
 
 def test_one_kind_alone_can_be_had() -> None:
