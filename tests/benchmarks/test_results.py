@@ -11,7 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.results import FILE, ResultsError, Row, arguments, describe_machine, ours, program, record, report
+from benchmarks import results
+from benchmarks.results import (
+    FILE,
+    ResultsError,
+    Row,
+    arguments,
+    describe_machine,
+    measured,
+    ours,
+    program,
+    record,
+    report,
+)
 
 PAGE = """# Measured figures
 
@@ -95,6 +107,24 @@ def test_a_row_says_what_of_ours_was_measured(page: Path) -> None:
     record([Row("old", "1", "`q`"), Row("older", "1", "`q`", ours="dutycycle 1234567")], file=page, machine="a big one")
     assert [line.split(" | ")[2] for line in lines(page, "`q`")] == [ours(), "dutycycle 1234567"]
     assert ours().startswith("dutycycle ")
+
+
+def test_what_was_measured_is_of_this_machine_this_commit_and_no_failure(
+    page: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = "dutycycle 0123abc"
+    monkeypatch.setattr(results, "ours", lambda: here)
+    rows = [
+        Row("this", "1", "`q`", "Prometheus 2.42.0"),
+        Row("older", "1", "`q`", ours="dutycycle 4567def"),
+        Row("failed", "**failed** after 1 min", "`q`"),
+    ]
+    record(rows, section="Soak", file=page, machine="a big one")
+    record([Row("elsewhere", "1", "`q`")], section="Soak", file=page, machine="a small one")
+    assert measured("Soak", file=page, machine="a big one") == {("this", "`q`")}
+    assert measured("Fuzz", file=page, machine="a big one") == set()
+    here += "-dirty"
+    assert measured("Soak", file=page, machine="a big one") == set()
 
 
 def test_without_git_the_version_that_is_installed_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
