@@ -1,5 +1,6 @@
 """A program of the site gets JSON whose sender it can prove, and every answer of it is understood."""
 
+import base64
 import json
 import logging
 import re
@@ -255,6 +256,17 @@ def test_the_proxy_of_the_environment_is_used(
     receivers("http://tickets.example.org/hooks").deliver(parcel())
     receivers(heard.url).deliver(parcel())
     assert [request.path for request in heard.requests] == ["http://tickets.example.org/hooks", "/hooks/gpus"]
+
+
+def test_a_password_for_the_proxy_may_be_in_any_script(
+    heard: Listening, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", heard.url.replace("://", "://alerter:%C5%82%E2%82%AC@"))
+    monkeypatch.delenv("no_proxy", raising=False)
+    receivers("http://tickets.example.org/hooks").deliver(parcel())
+    (request,) = heard.requests
+    said = base64.b64decode(request.headers["proxy-authorization"].removeprefix("Basic "))
+    assert said.decode("utf-8") == "alerter:ł€"
 
 
 def test_nobody_listens(receivers: Receivers) -> None:

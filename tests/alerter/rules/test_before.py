@@ -102,6 +102,7 @@ def test_gpus_that_are_shared_count_by_their_share() -> None:
     found = past(changed(item, half))
     assert found is not None
     assert (found.utilization, found.whole) == (pytest.approx(0.8), True)
+    assert found.most == pytest.approx(0.8 * 60 * 60)
 
 
 def test_nothing_is_before_a_window_that_is_the_longest() -> None:

@@ -24,7 +24,7 @@ from dutycycle_alerter.incidents.model import (
 )
 from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.settings.policies import Attention
-from dutycycle_alerter.store import incidents
+from dutycycle_alerter.store import incidents, schema
 from dutycycle_alerter.store.database import Database
 from dutycycle_alerter.views import IncidentFilter
 from tests.alerter.store.conftest import text, undone
@@ -83,11 +83,12 @@ RULES = st.builds(OpenRule, TEXT, TIME, st.sampled_from(Severity))
 GPUS = st.builds(Gpu, TEXT, TEXT, TEXT, TEXT, TEXT)
 DIAGNOSES = st.builds(
     Diagnosis,
-    st.lists(st.sampled_from(Cause), min_size=1, max_size=3).map(tuple),
-    st.lists(TEXT, max_size=3).map(tuple),
-    st.lists(TEXT, max_size=3).map(tuple),
-    TEXT,
-    st.lists(TEXT, max_size=3).map(tuple),
+    causes=st.lists(st.sampled_from(Cause), min_size=1, max_size=3).map(tuple),
+    evidence=st.lists(TEXT, max_size=3).map(tuple),
+    advice=st.lists(TEXT, max_size=3).map(tuple),
+    tell_apart=TEXT,
+    commands=st.lists(TEXT, max_size=3).map(tuple),
+    known=st.lists(TEXT, max_size=3).map(tuple),
 )
 INCIDENTS = st.builds(
     Incident,
@@ -133,8 +134,20 @@ EVENTS = st.builds(
 in_one_store = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
-def test_the_strategy_knows_every_field() -> None:
-    assert {field.name for field in fields(Incident)} - {"id"} <= set(INCIDENTS.wrapped_strategy.kwargs)  # type: ignore[attr-defined]
+@pytest.mark.parametrize(("made", "strategy"), [(Incident, INCIDENTS), (Diagnosis, DIAGNOSES)])
+def test_the_strategies_know_every_field(made: type, strategy: st.SearchStrategy[object]) -> None:
+    assert {field.name for field in fields(made)} - {"id"} <= set(strategy.wrapped_strategy.kwargs)  # type: ignore[attr-defined]
+
+
+def test_an_incident_from_before_it_was_kept_what_was_measured_is_read(database: Database) -> None:
+    (number,) = add(database, incident())
+    with database.write() as connection:
+        (diagnosis,) = connection.execute(sa.select(schema.incident.c.diagnosis)).scalars()
+        del diagnosis["known"]
+        connection.execute(sa.update(schema.incident).values(diagnosis=diagnosis))
+        read = incidents.get(connection, number)
+    assert read is not None
+    assert read.diagnosis == incident().diagnosis
 
 
 @in_one_store

@@ -101,6 +101,8 @@ def test_windows_hold_what_happened_in_them(seen: Seen) -> None:
     assert (usage.sm, usage.tensor, usage.dram) == (about(180), about(90), about(135))
     assert (usage.power_limit, usage.memory_total) == (700, 141 * GIB)
     assert usage.idle_power == 65
+    # By its last minutes is told what holds the GPUs of a job that does nothing.
+    assert usage.processes == 2
     usage = seen.job("slurm/1").window(1800).gpus[0]
     assert (usage.memory_used, usage.processes) == (20 * GIB, 2)
     usage = seen.job("slurm/1").window(7200).gpus[0]
