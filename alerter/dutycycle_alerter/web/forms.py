@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from enum import StrEnum
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, BaseModel, Field
@@ -197,7 +196,7 @@ def check_origin(headers: Headers, *, origins: Origins) -> None:
     origin = headers.get("origin")
     if origin is None:
         return
-    scheme, authority = urlsplit(origin.lower())[:2]
+    scheme, _, authority = origin.lower().partition("://")
     spelt = spellings(authority, scheme)
     own = spelt & {*spellings(headers.get("host", ""), scheme), *origins.names, origins.authority}
     if not own or (origins.authority in spelt and scheme != origins.scheme):

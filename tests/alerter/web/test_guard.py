@@ -108,6 +108,9 @@ def test_a_proxys_page_may_change_things_under_its_name(serve: Serve) -> None:
         ("http://other.example", False),
         ("https://dotted.example", True),
         ("https://dotted.example.", True),
+        ("http://[::1", False),
+        ("http://[x]", False),
+        ("gpu.example.org", False),
     ):
         answer = client.request(
             "POST", "/incidents/7/resolve", fields={"token": "", "name": "x"}, headers={"Origin": origin}
