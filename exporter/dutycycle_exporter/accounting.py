@@ -64,7 +64,7 @@ class _Device:
         return self.reading.slices * tenure.share
 
     @property
-    def told(self) -> float:
+    def counted_until(self) -> float:
         """Until when its energy and its throttle counters were read, which are not at each turn; infinity where it has
         none. Spans and units are told a turn or two late at most, for which the hold time is enough.
         """
@@ -131,7 +131,7 @@ class Accounts:
                 owned.ended = now
         for workload, allocation in present.items():
             owned = device.owned.setdefault(workload, OwnedAccount(allocation, IdleGaps(self._time_scale), created=now))
-            owned.hold()
+            owned.resume()
             owned.share = device.reading.slices / len(present)
             owned.remember(allocation)
         before = now if self._previous is None else self._previous
@@ -180,9 +180,9 @@ class Accounts:
         displaced keep their counters.
         """
         device.tenures.forget(now - LATEST)
-        told = device.told
+        counted_until = device.counted_until
         for workload, owned in list(device.owned.items()):
-            owned.settle(now, told)
+            owned.settle(now, counted_until)
             if workload not in displaced and owned.over(now, self.hold):
                 del device.owned[workload]
 

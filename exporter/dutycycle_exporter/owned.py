@@ -63,16 +63,16 @@ class OwnedAccount:
         self.weighted_utilization += seconds * utilization
         self.gaps.add(start, end, utilization, share)
 
-    def hold(self) -> None:
+    def resume(self) -> None:
         """The device is, or is again, allocated to it."""
         self.ended = self.complete = None
 
-    def settle(self, now: float, told: float) -> None:
-        """One that has ended is complete once all counters were read after that: `told` is until when they were."""
+    def settle(self, now: float, counted_until: float) -> None:
+        """One that has ended is complete once all counters were read after that."""
         if self.ended is None:
             return
         self.gaps.finish()
-        if self.complete is None and (told >= self.ended or now - self.ended >= LATEST):
+        if self.complete is None and (counted_until >= self.ended or now - self.ended >= LATEST):
             self.complete = now
 
     def over(self, now: float, hold: float) -> bool:

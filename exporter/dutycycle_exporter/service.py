@@ -194,8 +194,7 @@ class Service:
             # By then a start may seem too late to be true.
             return waited > LATEST if one.start is None else now - waited < one.start <= now
 
-        then = tuple(one for one in found.allocations if not began_since(one))
-        return found if len(then) == len(found.allocations) else replace(found, allocations=then)
+        return replace(found, allocations=tuple(one for one in found.allocations if not began_since(one)))
 
     def _resolve(self, gpus: Sequence[GpuReading], now: float) -> Ownership:
         began = time.perf_counter()

@@ -89,6 +89,19 @@ def test_a_counter_that_is_told_no_more_is_waited_for_for_a_few_turns_only(count
 
 
 @pytest.mark.parametrize("counter", ["energy", "throttle"])
+@pytest.mark.parametrize("carried", [True, False])
+def test_a_counter_that_is_told_at_every_other_turn_is_waited_for(counter, carried):
+    """Readings that fail now and then add up to nothing, whether those between are new or are told again."""
+    told = {"energy": 0.0} if counter == "energy" else {"throttle": (("thermal", 0.0),)}
+    again = {**told, "carried": frozenset({("energy", ""), ("throttle", "thermal")})} if carried else told
+    run = Run(hold=4).at(T, held_by(A), **told)
+    for turn in range(3):
+        run.at(T + 10 * turn + 5, held_by(A)).at(T + 10 * turn + 10, held_by(A), **again)
+    run.at(T + 35).at(T + 40)
+    assert run.at(T + 42).workloads == [A.id]
+
+
+@pytest.mark.parametrize("counter", ["energy", "throttle"])
 def test_over_a_reading_that_failed_a_counter_is_waited_for(counter):
     told = {"energy": 0.0} if counter == "energy" else {"throttle": (("thermal", 0.0),)}
     read = {"energy": 1000.0} if counter == "energy" else {"throttle": (("thermal", 5.0),)}

@@ -192,6 +192,32 @@ def test_a_snapshot_that_waited_while_the_exporter_was_stopped_is_not_of_a_job_t
     assert page.value("workload_gpu_allocated_seconds_total", labels) == pytest.approx(10)
 
 
+def test_a_job_that_began_again_while_snapshots_waited_holds_the_gpu_from_then_on(page):
+    """A requeued one keeps its number."""
+    page.ownership = Ownership((Allocation("GPU-0", WORKLOAD, start=page.clock.now - 5),))
+    page.snapshot()
+    stopped = page.clock.now
+    page.clock.advance(60)
+    page.ownership = Ownership((Allocation("GPU-0", WORKLOAD, start=stopped + 50),))
+    for waited in range(5, 45, 5):
+        page.snapshot(t=stopped + waited)
+        assert page.service.state().view.ownership.allocations == ()
+    page.snapshot()
+    assert page.value("workload_gpu_allocated_seconds_total", OWNER) == pytest.approx(10)
+
+
+@pytest.mark.parametrize(("start", "waited"), [(None, 60), (100, 0), (100, 60)], ids=["unknown", "to come", "so late"])
+def test_who_does_not_say_truly_when_it_began_held_the_gpu_when_a_snapshot_that_waited_was_read(page, start, waited):
+    """Its start is not known, or is another clock's that is ahead."""
+    page.ownership = Ownership()
+    page.snapshot()
+    read = page.clock.now + 5
+    page.clock.advance(5 + waited)
+    page.ownership = Ownership((Allocation("GPU-0", WORKLOAD, start and page.clock.now + start),))
+    page.snapshot(t=read)
+    assert page.service.state().view.ownership == page.ownership
+
+
 @pytest.mark.parametrize("step", [-3600.0, -20.0, 20.0, 3600.0])
 def test_a_clock_that_is_set_while_snapshots_wait_takes_a_gpu_from_nobody(page, step):
     """Neither from who held it already, nor from who had just begun, whose start is of the time before."""
