@@ -11,15 +11,19 @@ CONFTEST = "from tests.conftest import pytest_runtest_makereport\n"
 TESTS = """
 import ast
 
+def parse(frames):
+    \"\"\"It ends the outer one unless it begins just as deep in the stack as that stands in its tree.\"\"\"
+    return parse(frames - 1) if frames else ast.parse("a + b * (c - d)")
+
 class Parses:
     \"\"\"Each collection of garbage finds one.\"\"\"
 
-    def __init__(self):
-        self.itself = self
+    def __init__(self, frames=0):
+        self.itself, self.frames = self, frames
 
     def __del__(self):
-        ast.parse("a + b * (c - d)")
-        Parses()
+        parse(self.frames)
+        Parses((self.frames + 1) % 5)
 
 def test_fails_beside_garbage():
     Parses()
