@@ -161,6 +161,14 @@ def test_nothing_is_kept_of_a_run_that_says_little_or_must_not(flag: str, capsys
     assert "a subject" in capsys.readouterr().out
 
 
+def test_brackets_of_a_figure_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    results.show(("what", "figure"), [("precision", "0.995 [0.974, 0.999]"), ("test_x[soak]", "[red]")])
+    said = capsys.readouterr().out
+    assert "0.995 [0.974, 0.999]" in said
+    assert "test_x[soak]" in said
+    assert "[red]" in said
+
+
 def test_the_machine_is_described_by_what_it_has() -> None:
     said = describe_machine()
     assert said.startswith(f"{len(os.sched_getaffinity(0))} cores of ")
