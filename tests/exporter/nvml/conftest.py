@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from types import ModuleType
 from typing import Any, Self
 
+import pynvml
 import pytest
 
 from dutycycle_exporter.collected import DEFAULT
@@ -50,6 +52,23 @@ class Rack:
     def gpu(self) -> GpuReading:
         """The first."""
         return self.gpus[0]
+
+
+@pytest.fixture
+def unname(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Has NVML say an empty name for the device of that UUID, as if that were an answer."""
+
+    def hide(uuid: str) -> None:
+        real = pynvml.nvmlDeviceGetUUID
+
+        @functools.wraps(real)
+        def answer(handle: Any) -> str:
+            said = str(real(handle))
+            return "" if said == uuid else said
+
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetUUID", answer)
+
+    return hide
 
 
 @pytest.fixture

@@ -35,6 +35,13 @@ def test_instances_follow_their_gpu_and_are_described(make_rack):
     ]
 
 
+def test_an_instance_without_a_name_is_not_shown(make_rack, unname):
+    rack = make_rack()
+    first, second = rack.driver.set_mig(0, ["3g.40gb", "1g.10gb"])
+    unname(first)
+    assert [reading.mig for reading in rack.turn(2).snapshot.gpus] == ["", second], "nor a second whole GPU"
+
+
 def test_memory_and_processes_are_the_instance_s_own(make_rack):
     rack = partitioned(make_rack, "3g.40gb", "1g.10gb")
     rack.driver.run("a", {(0, 0): Load(Level(0.5), [GpuProcess(10, 8 * GIB), GpuProcess(11, 4 * GIB)])})

@@ -94,6 +94,13 @@ def test_a_gpu_that_does_not_say_who_it_is_is_not_a_lost_one(make_rig):
     assert rig.turn().value("gpu_visible") == 1
 
 
+def test_a_gpu_without_a_name_is_there_but_not_shown(make_rack, unname):
+    rack = make_rack(gpus=2)
+    unname(rack.driver.gpus[1].uuid)
+    assert [gpu.uuid for gpu in rack.turn(2).gpus] == [rack.driver.gpus[0].uuid]
+    assert rack.snapshot.visible == 2
+
+
 @pytest.mark.parametrize("how", ["lose", "vanish"])
 def test_a_lost_gpu_is_gone_from_the_series_and_counted_as_missing_until_it_is_back(make_rig, how):
     rig = make_rig(gpus=3).turn(2)

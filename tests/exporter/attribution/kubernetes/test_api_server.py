@@ -141,10 +141,38 @@ def test_a_server_that_is_not_there(token: Path) -> None:
     assert refusal(ApiServer(f"http://{'x' * 70}.invalid", token)) == "unreachable"
 
 
-@pytest.mark.parametrize("url", ["", "10.0.0.1:6443", "ftp://x", "https://", "https://x:port", "https://[::1"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "10.0.0.1:6443",
+        "ftp://x",
+        "https://",
+        "https://x:port",
+        "https://[::1",
+        "https://b\u00fccher.example",
+        "https://a b",
+    ],
+)
 def test_an_address_that_is_none_is_an_error_with_a_remedy(url: str) -> None:
     with pytest.raises(ExporterError, match="write it like https"):
         ApiServer(url)
+
+
+@pytest.mark.parametrize(("scheme", "port"), [("http", 80), ("https", 443)])
+def test_an_ipv6_address_without_a_port_is_asked_at_the_schemes_own(
+    scheme: str, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def connect(address: tuple[str, int], *_: object) -> socket.socket:
+        asked.append(address)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    for host in ("fd00::ab", "fd00::1"):
+        assert refusal(ApiServer(f"{scheme}://[{host}]")) == "unreachable"
+    assert asked == [("fd00::ab", port), ("fd00::1", port)]
 
 
 def test_the_cluster_of_a_pod_is_in_its_environment(tmp_path: Path) -> None:
