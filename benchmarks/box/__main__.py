@@ -13,7 +13,7 @@ Exits with 1 where an aim was missed, with 77 where it cannot run here, with 3 w
 
 Examples:
   python -m benchmarks.box --quick
-  python -m benchmarks.box --resume runs                              # 20 seeds of 6.5 hours: 140 minutes
+  python -m benchmarks.box --resume runs                              # 20 seeds, each 6.5 minutes and a start
   python -m benchmarks.box --seeds 3,7 --time-scale 20 --processes 4
   python -m benchmarks.box --parameters theirs.toml --resume theirs
   python -m benchmarks.box --resume runs --score                      # what there is, without playing
