@@ -196,5 +196,5 @@ class Web(Section):
     @property
     def reached_by(self) -> tuple[str, ...]:
         """The hosts under which the configuration says that people reach the page, without ports."""
-        authorities = (*self.allowed_hosts, *filter(None, [urlsplit(self.public_url).netloc]))
-        return tuple(urlsplit(f"//{authority}").hostname or "" for authority in authorities)
+        written = (*self.allowed_hosts, *filter(None, [urlsplit(self.public_url).netloc]))
+        return tuple(_authority(text).name.lower() for text in written)

@@ -332,7 +332,7 @@ def test_where_nothing_is_configured_nobody_acts_from_elsewhere(host: str, may: 
     ("web", "may"),
     [
         ({}, "operator"),
-        ({"public_url": "http://127.0.0.1:9837", "allowed_hosts": ["localhost:8080", "[::1]"]}, "operator"),
+        ({"public_url": "http://127.0.0.1:9837", "allowed_hosts": ["LocalHost.:8080", "[::1]"]}, "operator"),
         ({"public_url": "https://gpus.example.org/dutycycle"}, "viewer"),
         ({"allowed_hosts": ["localhost", "gpus.example.org:8443"]}, "viewer"),
         ({"public_url": "https://192.0.2.1"}, "viewer"),
