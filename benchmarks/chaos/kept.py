@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
 import zlib
 from dataclasses import replace
@@ -28,7 +29,9 @@ def move(directory: Path, wanted: Path | None) -> Path:
 
 def write(record: Record, directory: Path) -> None:
     """The evidence, beside the logs."""
-    (directory / EVIDENCE).write_bytes(gzip.compress(_RECORDS.dump_json(record)))
+    # Python's own JSON has what programs under test may say: NaN, and bytes that were no text.
+    text = json.dumps(_RECORDS.dump_python(record, mode="json"))
+    (directory / EVIDENCE).write_bytes(gzip.compress(text.encode()))
 
 
 def read(directory: Path) -> Record:
@@ -37,5 +40,5 @@ def read(directory: Path) -> Record:
         text = gzip.decompress((directory / EVIDENCE).read_bytes())
     except (EOFError, zlib.error) as error:
         raise ValueError(f"{directory / EVIDENCE} is cut off or spoilt: {error}") from error
-    record = _RECORDS.validate_json(text)
+    record = _RECORDS.validate_python(json.loads(text))
     return replace(record, logs=tuple(directory / log.name for log in record.logs))

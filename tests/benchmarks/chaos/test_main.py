@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import signal
 import sys
 import tempfile
@@ -72,6 +73,16 @@ def test_kept_evidence_is_what_it_was(tmp_path: Path) -> None:
     assert kept.read(tmp_path) == record
     shown = json.loads(gzip.decompress((tmp_path / kept.EVIDENCE).read_bytes()))
     assert shown["faults"][0]["name"] == "exporter-killed"
+
+
+def test_evidence_of_nonsense_is_kept_as_it_was(tmp_path: Path) -> None:
+    page = replace(clean().exporters[0], age=math.nan, restarts=math.inf)
+    kept.write(replace(clean(), exporters=(page,), pages=(("http://a/", "\udcff"),)), tmp_path)
+    found = kept.read(tmp_path)
+    assert found.exporters[0].age is not None
+    assert math.isnan(found.exporters[0].age)
+    assert found.exporters[0].restarts == math.inf
+    assert found.pages == (("http://a/", "\udcff"),)
 
 
 def test_a_run_that_broke_off_ends_with_3_and_says_so_in_its_row(run, tmp_path: Path, capsys) -> None:
