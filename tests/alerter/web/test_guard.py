@@ -96,6 +96,23 @@ def test_hostile_host_names_are_not_repeated_as_they_are(serve: Serve) -> None:
     assert b"text/html" not in answer
 
 
+@pytest.mark.parametrize("host", ["gpu.example.org", "gpu.example.org.", "GPU.example.org:80", "gpu.example.org.:80"])
+def test_a_page_may_change_things_under_the_name_it_came_to_however_that_is_written(serve: Serve, host: str) -> None:
+    client = serve(full_reader(""), hosts=["gpu.example.org"])
+    for origin, own in (
+        ("http://gpu.example.org", True),
+        ("http://gpu.example.org.", True),
+        ("http://gpu.example.org:81", False),
+        ("http://www.gpu.example.org", False),
+    ):
+        answer = client.request(
+            "POST", "/incidents/7/resolve", fields={"token": "", "name": "x"}, headers={"Origin": origin, "Host": host}
+        )
+        assert answer.status == 403
+        token_missing = "out of date" in answer.data.decode()
+        assert token_missing is own, origin
+
+
 def test_a_proxys_page_may_change_things_under_its_name(serve: Serve) -> None:
     """The proxy passes another Host on; the browser says the name it knows."""
     web = Web(allowed_hosts=("gpu.example.org", "gpu.example.org:8443", "other.example:443", "dotted.example."))
