@@ -232,8 +232,8 @@ class _Folding:
         if before and not now:
             # That a rest is not found again may be for want of evidence. The rule `idle` sees whether somebody works.
             return self.judgement.verdict("idle").outcome.closes
-        # What is not measured any more may be what the others were found by. Fewer causes of which only some are new may
-        # be for want of evidence, too.
+        # What is not measured any more may be what the others were found by. Fewer causes of which only some are new
+        # may be for want of evidence, too.
         fewer = found < told or (len(found) < len(told) and not found & told)
         if fewer and frozenset(earlier.known) <= frozenset(latest.known):
             return True
