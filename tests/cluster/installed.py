@@ -14,10 +14,9 @@ from tests.slurm.cluster import NODES, Cluster
 
 from .machines import Machine
 
-FIRST_JOB = 9001
 HEAD = "head"
 OURS = "PrologFlags=Alloc\nProlog=/etc/slurm/prolog.d/*\nEpilog=/etc/slurm/epilog.d/*\n"
-_TAKEN = ("PrologFlags=", "Prolog=", "Epilog=", "FirstJobId=")
+_TAKEN = ("PrologFlags=", "Prolog=", "Epilog=")
 
 
 class InstalledCluster(Cluster):
@@ -44,7 +43,7 @@ class InstalledCluster(Cluster):
     def _configure(self) -> None:
         super()._configure()
         lines = [line for line in self.conf.read_text().splitlines() if not line.startswith(_TAKEN)]
-        text = "\n".join([*lines, f"FirstJobId={FIRST_JOB}", ""])
+        text = "\n".join([*lines, ""])
         for node, address in self.addresses.items():
             text = re.sub(rf"(NodeName={node} .*?NodeAddr=)\S+", rf"\g<1>{address}", text)
         self.conf.write_text(text)

@@ -7,17 +7,9 @@ import signal
 from tests.exporter.daemon import eventually
 from tests.slurm.cluster import Cluster
 
-FIRST_JOB = 5001
-"""Slurm ends a job by the name of its cgroup, which another test's cluster on this machine must not share."""
-
 
 class MortalCluster(Cluster):
     """Slurm that can be away as a whole, and whose nodes can die."""
-
-    def _configure(self) -> None:
-        super()._configure()
-        with (self.directory / "slurm.conf").open("a") as settings:
-            settings.write(f"FirstJobId={FIRST_JOB}\n")
 
     def stop_control(self) -> None:
         """All that can be asked is stopped: slurmrestd, slurmctld and slurmdbd. Jobs go on."""

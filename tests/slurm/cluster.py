@@ -295,10 +295,13 @@ class Cluster:
         (self.directory / name).write_text(text)
         (self.directory / name).chmod(0o644)
 
-    def _stop(self) -> None:
+    def _end_jobs(self) -> None:
         with suppress(Exception):
             self.cancel_all()
             eventually(lambda: not self._run("squeue", "-h"), "all jobs have ended")
+
+    def _stop(self) -> None:
+        self._end_jobs()
         # Each writes to those that end after it, and would wait for them.
         last = ("slurmdbd", "mariadbd", "munged")
         for names in ([name for name in self._daemons if name not in last], *([name] for name in last)):
