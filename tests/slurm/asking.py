@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -37,6 +37,19 @@ def wait(watch: Watch, right: Callable[[Snapshot], bool], what: str) -> Snapshot
 
     eventually(look, what)
     return found[0]
+
+
+def undisturbed(watches: Sequence[Watch]) -> list[Snapshot]:
+    """What each tells, once Slurm changed nothing meanwhile: why a job waits, it finds out in its own time."""
+    found: list[Snapshot] = []
+
+    def look() -> bool:
+        found[:] = [snapshot(watch) for watch in (*watches, watches[0])]
+        again = found.pop()
+        return (again.jobs, again.nodes, again.pending) == (found[0].jobs, found[0].nodes, found[0].pending)
+
+    eventually(look, "Slurm changes nothing while it is asked")
+    return found
 
 
 def in_state(job: int, state: JobState) -> Callable[[Snapshot], bool]:

@@ -31,6 +31,7 @@ from .asking import (
     owners,
     snapshot,
     told,
+    undisturbed,
     wait,
 )
 from .cluster import GPUS, NODES, SHARED_NODE, Cluster
@@ -61,10 +62,10 @@ def test_every_way_tells_the_same_and_what_slurm_shows(slurm: Cluster, by: Conne
     def settled_down(shot: Snapshot) -> bool:
         return sum(job.state is JobState.RUNNING for job in shot.jobs.values()) == running
 
-    first = wait(watches[0], settled_down, "six jobs run")
+    wait(watches[0], settled_down, "six jobs run")
+    first, *others = undisturbed(watches)
     assert owners(first) == slurm_owners(slurm.scontrol("--oneliner", "show", "job", "-d"))
-    for watch in watches[1:]:
-        other = snapshot(watch)
+    for other in others:
         assert (other.jobs, other.nodes, other.pending) == (first.jobs, first.nodes, first.pending)
         assert not other.nonsense
     assert not first.nonsense
