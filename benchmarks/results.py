@@ -45,7 +45,8 @@ _MACHINE = re.compile(r"^Machine ([A-Z]): (.+)$", re.MULTILINE)
 class Row:
     """One finding: what was measured, the figure in words with its unit, and what measured it (this program, if empty).
 
-    `versions` are those of the parts that the figure depends on; `ours` is that of Dutycycle, if not today's.
+    `versions` are those of the parts that the figure depends on; `ours` is that of Dutycycle, if not today's, and `day`
+    (year-month-day) the one on which it was measured.
     """
 
     what: str
@@ -53,6 +54,7 @@ class Row:
     by: str = ""
     versions: str = ""
     ours: str = ""
+    day: str = ""
 
 
 class ResultsError(Exception):
@@ -88,15 +90,15 @@ def show(header: Sequence[str], rows: Iterable[Sequence[object]], *, title: str 
 
 
 def record(rows: Iterable[Row], *, section: str = SECTIONS[0], file: Path = FILE, machine: str = "") -> None:
-    """Write rows of today into the section's table. `machine` describes another one than this. Raises ResultsError."""
+    """Write rows into the section's table. `machine` describes another one than this. Raises ResultsError."""
     machine = machine or describe_machine()
-    today, own = datetime.now(UTC).strftime("%Y-%m-%d"), ours()
+    own = ours()
     try:
         with _locked(file.parent):
             text, letter = _with_machine(file.read_text(), machine)
             for row in rows:
                 known = ", ".join(filter(None, (row.versions, row.ours or own)))
-                text = _with_row(text, section, (today, letter, known, row.what, row.figure, row.by), file)
+                text = _with_row(text, section, (row.day or today(), letter, known, row.what, row.figure, row.by), file)
             _replace(file, text)
     except OSError as error:
         raise ResultsError(f"{file}: {error.strerror}") from error
@@ -168,6 +170,11 @@ def versions(*distributions: str) -> str:
         except PackageNotFoundError:
             continue
     return ", ".join(found)
+
+
+def today() -> str:
+    """A row's date."""
+    return datetime.now(UTC).strftime("%Y-%m-%d")
 
 
 def ours() -> str:

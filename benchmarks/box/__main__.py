@@ -3,20 +3,22 @@
 Nodes with their exporters (real processes on the NVML double for the first `--processes` of them, two processes that
 serve all others from the exporter's own service and pages), a real Prometheus and PostgreSQL, two alerters, mail and
 Slack; everything runs `--time-scale` times as fast as it is told. Each seed's outcome is kept in a file of `--resume`,
-so that a long run can be stopped, goes on where it was, and can be scored again.
+so that a long run can be stopped, goes on where it was, and can be scored again. Those behind the figures in RESULTS.md
+are in benchmarks/evidence.
 
-Needs gcc, Prometheus and PostgreSQL (`make` installs the latter two), and for 256 GPUs at 60 times two cores of which
-nobody else wants anything: on a slower or busier machine take half of that. A run for which passes, scrapes or readings
+Needs gcc, Prometheus and PostgreSQL (`make` installs the latter two), and for 256 GPUs at 40 times two cores of which
+nobody else wants anything; a quick machine keeps pace at 60 times. A run for which passes, scrapes or readings
 came late says so, is kept as late, and counts only with `--late`; the same command plays it again.
 
 Exits with 1 where an aim was missed, with 77 where it cannot run here, with 3 where there is nothing to score.
 
 Examples:
   python -m benchmarks.box --quick
-  python -m benchmarks.box --resume runs                              # 20 seeds, each 6.5 minutes and a start
+  python -m benchmarks.box --resume runs                              # 20 seeds, each ten minutes and a start
   python -m benchmarks.box --seeds 3,7 --time-scale 20 --processes 4
   python -m benchmarks.box --parameters theirs.toml --resume theirs
   python -m benchmarks.box --resume runs --score                      # what there is, without playing
+  python -m benchmarks.box --resume benchmarks/evidence/box --score   # the published figures
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from rich.progress import track
 
 from benchmarks import results
 from benchmarks.exits import NOT_HERE
+from benchmarks.interruptible import INTERRUPTED, interruptible
 from tests.fakes.nvml import find_gcc
 from tests.postgres.server import program as postgres_program
 from tests.prometheus.server import program as prometheus_program
@@ -49,7 +52,7 @@ from .pace import Pace
 from .parameters import Parameters, ParametersError, load
 from .plan import plan
 from .play import BoxSettings, play
-from .played import CHAIN, JOBS, Played, code, course, digest, read, truths, write
+from .played import CHAIN, JOBS, Played, code, course, digest, file_name, read, truths, write
 from .report import rows, show_runs
 from .scoring import figures
 from .scoring.aims import aims
@@ -78,15 +81,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     directory = (options.resume or Path(tempfile.mkdtemp(prefix="box-"))).resolve()
     directory.mkdir(parents=True, exist_ok=True)
     try:
-        found = _all(options, parameters, directory)
-        return _score(found, options)
+        with interruptible():
+            found = _all(options, parameters, directory)
+            return _score(found, options)
     except ParametersError as error:
         print(error, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         kept = f"; the same command goes on with what is in {directory}" if options.resume else ""
         print(f"stopped{kept}", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     finally:
         if options.resume is None:
             shutil.rmtree(directory, ignore_errors=True)
@@ -111,7 +115,7 @@ def _all(options: argparse.Namespace, parameters: Parameters, directory: Path) -
     found: dict[int, tuple[Scenario, Played | None]] = {}
     for seed in options.seeds:
         scenario = plan(parameters, seed)
-        kept = _kept(directory / f"seed-{seed}.json", scenario, like)
+        kept = _kept(directory / file_name(seed), scenario, like)
         like = like or kept
         found[seed] = scenario, kept
     due = [
@@ -126,7 +130,7 @@ def _all(options: argparse.Namespace, parameters: Parameters, directory: Path) -
                 print("stopped: the code has changed since the first seed", file=sys.stderr)
                 break
             played = _play(scenario, settings, directory, showing)
-            write(directory / f"seed-{seed}.json", played)
+            write(directory / file_name(seed), played)
             found[seed] = scenario, played
     return [(scenario, kept) for scenario, kept in found.values() if kept is not None]
 
@@ -172,13 +176,30 @@ def _play(scenario: Scenario, settings: BoxSettings, directory: Path, showing: S
     observed = play(scenario, courses=course, directory=own, settings=settings, progress=showing.tell)
     costs = json.loads((own / "costs.json").read_text())
     shutil.rmtree(own / "prometheus" / "data", ignore_errors=True)
-    played = replace(outline, observed=observed, cores=costs["cores"], pace=msgspec.convert(costs["pace"], Pace))
+    played = replace(
+        outline,
+        observed=observed,
+        cores=costs["cores"],
+        pace=msgspec.convert(costs["pace"], Pace),
+        parts=_parts(),
+        machine=results.describe_machine(),
+        day=results.today(),
+    )
     for note in observed.notes:
         showing.say(note)
     if played.spoilt():
         showing.say("does not count: this machine is too slow, see --time-scale")
     showing.end()
     return played
+
+
+def _parts() -> str:
+    known = (
+        results.command_version(prometheus_program("prometheus")),
+        results.command_version(postgres_program("postgres")),
+        results.versions("psycopg"),
+    )
+    return ", ".join(filter(None, known))
 
 
 def _score(found: Sequence[tuple[Scenario, Played]], options: argparse.Namespace) -> int:
@@ -198,6 +219,10 @@ def _score(found: Sequence[tuple[Scenario, Played]], options: argparse.Namespace
     scoring.show(scoring.tables(whole))
     missed = aims(whole)
     results.show(("aim missed",), [(one,) for one in missed or ["none"]], title="\nAims")
+    here = results.describe_machine()
+    if any(played.machine != here for _, played in counting):
+        print("played on another machine: nothing is written to RESULTS.md", file=sys.stderr)
+        options.no_record = True
     with suppress(BrokenPipeError):
         results.report(rows(whole, counting), options, section="Fleet in a box")
     if options.quick:

@@ -42,7 +42,7 @@ Progress = Callable[[float, str], None]
 class BoxSettings:
     """How a scenario is played; durations are those of the full-length run."""
 
-    time_scale: float = 60.0
+    time_scale: float = 40.0
     processes: int = 1
     """So many of the first nodes are on the NVML double, with an exporter's process each."""
     interval: float = 30.0
@@ -52,8 +52,8 @@ class BoxSettings:
     sample_period: float = NodeSettings.sample_period
     """Of NVML's own samples."""
     pass_interval: float = 120.0
-    """Between two passes of the alerter: one every two seconds of the wall at 60 times. Twice as many are more than two
-    cores make beside all else.
+    """Between two passes of the alerter: one every three seconds of the wall at 40 times. Twice as many are more than
+    two cores make beside all else.
     """
     owner_hours: float = 0.0
     """Users are mailed about efficiency rules from so many wasted GPU-hours on: here at once, as the harder test."""

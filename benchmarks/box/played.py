@@ -5,7 +5,9 @@ What was true is not in it: it follows from the plan, and is computed again when
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +47,11 @@ class Played:
     jobs: str = ""
     commit: str = ""
     """As `results.ours` has it."""
+    parts: str = ""
+    """Versions of what else was played with."""
+    machine: str = ""
+    """As `results.describe_machine` has it."""
+    day: str = ""
 
     def unlike(self, other: Played | None, scenario: Scenario) -> str:
         """Why it cannot be told in one figure with the other, or with what is planned; empty where it can."""
@@ -82,18 +89,23 @@ def digest(scenario: Scenario) -> str:
     return hashlib.sha256(repr(scenario).encode()).hexdigest()[:16]
 
 
+def file_name(seed: int) -> str:
+    """Of the file, which people can read with `zcat` and `jq`."""
+    return f"seed-{seed}.json.gz"
+
+
 def write(path: Path, played: Played) -> None:
-    """Whole, or not at all."""
+    """Whole, or not at all; the same bytes for the same outcome."""
     aside = path.with_name(f".{path.name}")
-    aside.write_bytes(msgspec.json.encode(played))
+    aside.write_bytes(gzip.compress(msgspec.json.encode(played), mtime=0))
     aside.replace(path)
 
 
 def read(path: Path) -> Played:
     """Raises ValueError where it is not of this form."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Played)
-    except msgspec.MsgspecError as error:
+        return msgspec.json.decode(gzip.decompress(path.read_bytes()), type=Played)
+    except (msgspec.MsgspecError, gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(f"{path}: {error}") from error
 
 

@@ -7,8 +7,6 @@ from dataclasses import replace
 
 from benchmarks import results
 from benchmarks.results import Row
-from tests.postgres.server import program as postgres_program
-from tests.prometheus.server import program as prometheus_program
 
 from . import scoring
 from .model import Scenario
@@ -36,18 +34,10 @@ def show_runs(found: Sequence[Played]) -> None:
 def rows(score: scoring.Score, found: Sequence[tuple[Scenario, Played]]) -> list[Row]:
     """The score's own, and how it came about; with the versions that were played."""
     kept = [_how(found), *scoring.rows(score)]
-    parts = _versions()
+    parts = ", ".join(dict.fromkeys(played.parts for _, played in found))
     ours = ", ".join(dict.fromkeys(played.commit for _, played in found))
-    return [replace(row, versions=row.versions or parts, ours=ours) for row in kept]
-
-
-def _versions() -> str:
-    known = (
-        results.command_version(prometheus_program("prometheus")),
-        results.command_version(postgres_program("postgres")),
-        results.versions("psycopg"),
-    )
-    return ", ".join(filter(None, known))
+    day = max(played.day for _, played in found)
+    return [replace(row, versions=row.versions or parts, ours=ours, day=day) for row in kept]
 
 
 def _how(found: Sequence[tuple[Scenario, Played]]) -> Row:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
-import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import results
 from benchmarks.exits import NOT_HERE
+from benchmarks.interruptible import INTERRUPTED, interruptible
 
 from . import kept
 from .faults import FAULTS
@@ -33,7 +29,7 @@ from .site import missing
 
 _HOUR = 3600.0
 _QUICK = 300.0
-_FAILED, _INTERRUPTED = 3, 130
+_FAILED = 3
 _VERDICT = 70 * 60.0
 """Seconds of the full-length run from the beginning of something to the certainty that it is told."""
 _EXAMPLES = """\
@@ -105,7 +101,7 @@ def _run(given: argparse.Namespace, length: float, console: Console) -> int:
     directory = Path(tempfile.mkdtemp(prefix="chaos-"))
     began = time.monotonic()
     try:
-        with _interruptible():
+        with interruptible():
             record = play(
                 drawn,
                 directory,
@@ -115,7 +111,7 @@ def _run(given: argparse.Namespace, length: float, console: Console) -> int:
     except KeyboardInterrupt:
         shutil.rmtree(directory, ignore_errors=True)
         console.print("nothing of it is left, and nothing was judged")
-        return _INTERRUPTED
+        return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - whatever it was, there is no evidence: nothing to judge, and no row
         return _failed(error, f"logs are in {kept.move(directory, given.keep)}", console)
     kept.write(record, directory)  # before it is judged: an hour is not to be lost by whatever goes wrong there
@@ -143,26 +139,6 @@ def _status(record: Record, judged: Verdicts) -> int:
     if record.broke:
         return _FAILED
     return 1 if violations(judged) else 0
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """The first SIGINT or SIGTERM ends what is done within, by KeyboardInterrupt; more of them do not disturb how it
-    leaves: a site that nobody takes down has processes, mounts and control groups.
-    """
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        for number in before:
-            signal.signal(number, signal.SIG_IGN)
-        os.write(2, b"interrupted: the site is being taken down\n")
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _listed() -> Table:

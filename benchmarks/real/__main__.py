@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -29,6 +28,7 @@ from rich.progress import Progress
 
 from benchmarks import results
 from benchmarks.exits import NOT_HERE
+from benchmarks.interruptible import INTERRUPTED, interruptible
 from benchmarks.real import told
 from benchmarks.real.analyzed import JUDGING, Analyzed, analyze
 from benchmarks.real.chain import Chain, play
@@ -54,8 +54,6 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="keep what the programs wrote in this directory")
     parser.add_argument("--show", action="store_true", help="play nothing: what a run left in --keep")
     options = parser.parse_args()
-    # Whoever ends it means all that it started, too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if options.show and options.keep is None:
         parser.error("--show needs --keep")
     if reason := _lacking(options.file):
@@ -65,7 +63,10 @@ def main() -> int:
     directory = (options.keep or Path(tempfile.mkdtemp(prefix="real-"))).resolve()
     directory.mkdir(parents=True, exist_ok=True)
     try:
-        return _run(options, directory)
+        with interruptible():
+            return _run(options, directory)
+    except KeyboardInterrupt:
+        return INTERRUPTED
     finally:
         if options.keep is None:
             shutil.rmtree(directory, ignore_errors=True)

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import gzip
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from benchmarks.box import played
 from benchmarks.box.model import Job, Observed, Phase, Scenario
+from benchmarks.box.pace import JOB_LATE, Pace
 from benchmarks.box.play import BoxSettings, play
 from tests.fakes.cgroup import Use
 from tests.fakes.nvml import IDLE, GpuProcess, Level, Load, Steps, find_gcc
 from tests.required import lacking
 
+pytestmark = pytest.mark.timeout(600)
+
 LENGTH, END = 4500.0, 4200.0
 SETTINGS = BoxSettings(time_scale=300, processes=1, pass_interval=180, read_interval=30)
+SLOWER = (1, 4, 12)
+"""By how much, where the machine does not keep pace: a tenth of a second is half a minute at 300 times."""
 EMPTY, FED, STARVED, POD = 11, 12, 13, 14
 
 
@@ -52,16 +60,35 @@ def courses(of: Job) -> tuple[Phase, ...]:
     )
 
 
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("box")
+@dataclass(frozen=True)
+class Run:
+    observed: Observed
+    settings: BoxSettings
+    costs: dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def observed(directory: Path) -> Observed:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     if find_gcc() is None:
         lacking("gcc")
-    return play(SCENARIO, courses=courses, directory=directory, settings=SETTINGS)
+    runs = (_run(SETTINGS.time_scale / by, tmp_path_factory.mktemp("box")) for by in SLOWER)
+    return next((one for one in runs if _kept_pace(one)), None) or pytest.fail("the machine keeps pace at no speed")
+
+
+def _run(time_scale: float, directory: Path) -> Run:
+    settings = replace(SETTINGS, time_scale=time_scale)
+    observed = play(SCENARIO, courses=courses, directory=directory, settings=settings)
+    return Run(observed, settings, json.loads((directory / "costs.json").read_text()))
+
+
+def _kept_pace(run: Run) -> bool:
+    pace = msgspec.convert(run.costs["pace"], Pace)
+    return pace.job_late <= JOB_LATE and pace.late < 0.1 and pace.passes_made > 0.8
+
+
+@pytest.fixture(scope="module")
+def observed(run: Run) -> Observed:
+    return run.observed
 
 
 def about(observed: Observed, number: int) -> list[tuple[str, tuple[str, ...]]]:
@@ -73,7 +100,6 @@ def about(observed: Observed, number: int) -> list[tuple[str, tuple[str, ...]]]:
     ]
 
 
-@pytest.mark.timeout(180)
 def test_what_was_wrong_is_seen_and_nothing_else(observed: Observed) -> None:
     assert about(observed, EMPTY) == [("idle", ("no process",))], observed
     assert about(observed, STARVED) == [("stalled", ("data loading",))], observed
@@ -106,32 +132,32 @@ def test_the_ledger_is_in_seconds_of_the_full_length_run(observed: Observed) -> 
     rows = observed.ledger
     assert set(rows) == {one.workload for one in SCENARIO.jobs}
     for row in rows.values():
-        # What is seen too late at the end is lost: a reading or two, and more where the machine is busy. A tenth of a
-        # second is half a minute here.
-        assert END - 600 < row.allocated < END + 60
-        assert END - 600 < row.observed < END + 60
+        # What is seen too late at the end is lost: a reading or two, and more where the machine is busy.
+        assert END - 600 < row.allocated < END + JOB_LATE
+        assert END - 600 < row.observed < END + JOB_LATE
     assert rows[f"slurm/{EMPTY}"].busy == 0
     assert rows[f"slurm/{STARVED}"].busy / rows[f"slurm/{STARVED}"].observed == pytest.approx(0.17, abs=0.01)
     fed = rows[f"slurm/{FED}"]
     assert fed.busy / fed.observed == pytest.approx((120 * 0.02 + (END - 120) * 0.95) / END, abs=0.02)
 
 
-def test_a_run_says_what_it_took(observed: Observed, directory: Path) -> None:
-    costs = json.loads((directory / "costs.json").read_text())
-    assert {"crowd-1", "doubles", "prometheus", "postgres", "alerter-a", "alerter-b"} <= set(costs["cores"])
-    assert costs["pace"]["passes_made"] > 0
-    assert observed.passes > 5
-    assert observed.failures == 0
+def test_a_run_says_what_it_took(run: Run) -> None:
+    assert {"crowd-1", "doubles", "prometheus", "postgres", "alerter-a", "alerter-b"} <= set(run.costs["cores"])
+    assert run.costs["pace"]["passes_made"] > 0
+    assert run.observed.passes > 5
+    assert run.observed.failures == 0
 
 
-def test_an_outcome_comes_back_from_its_file(observed: Observed, tmp_path: Path) -> None:
-    path = tmp_path / "seed-1.json"
-    kept = played.Played(1, played.digest(SCENARIO), "by hand", SETTINGS.numbers, observed, {"crowd-1": 0.1})
+def test_an_outcome_comes_back_from_its_file(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / played.file_name(1)
+    kept = played.Played(1, played.digest(SCENARIO), "by hand", run.settings.numbers, run.observed, {"crowd-1": 0.1})
     played.write(path, kept)
     assert played.read(path) == kept
-    path.write_text(path.read_text()[:100])
-    with pytest.raises(ValueError, match="seed-1"):
-        played.read(path)
+    whole = path.read_bytes()
+    for spoilt in (whole[:100], b"", b"{}", whole[:40] + b"\0" + whole[41:], gzip.compress(b"{}")):
+        path.write_bytes(spoilt)
+        with pytest.raises(ValueError, match="seed-1"):
+            played.read(path)
 
 
 def test_another_plan_is_another_scenario() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from benchmarks.box import report, scoring
 from benchmarks.box.model import Scenario
 from benchmarks.box.play import BoxSettings
@@ -20,11 +18,6 @@ Machine A: a big one
 """
 
 
-@pytest.fixture(autouse=True)
-def versions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "_versions", lambda: "Prometheus 3.5.0")
-
-
 def written(file: Path, *seeds: int, told: bool = True, commit: str = "") -> None:
     """As a run of these seeds writes them."""
     found: list[tuple[Scenario, Played]] = []
@@ -33,7 +26,8 @@ def written(file: Path, *seeds: int, told: bool = True, commit: str = "") -> Non
         plan, truths = fleet()
         plan = replace(plan, seed=seed)
         seen = perfect() if told else observed(ledger=perfect().ledger)
-        found.append((plan, Played(seed, "", "", BoxSettings().numbers, seen, commit=commit)))
+        kept = Played(seed, "", "", BoxSettings().numbers, seen, commit=commit, parts="Prometheus 3.5.0")
+        found.append((plan, kept))
         whole += scoring.score(plan, truths, seen, processes=1)
     rows = [replace(row, by="`python -m benchmarks.box`") for row in report.rows(whole, found)]
     record(rows, section="Fleet in a box", file=file, machine="a big one")

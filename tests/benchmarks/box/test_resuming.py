@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from benchmarks import results
 from benchmarks.box import __main__ as command
 from benchmarks.box.model import Observed, Scenario
 from benchmarks.box.pace import Pace
+from benchmarks.box.parameters import DEFAULT
 from benchmarks.box.played import code
+
+
+def _with(text: str, **numbers: str) -> str:
+    for key, value in numbers.items():
+        text, count = re.subn(rf"^{key} = .*$", f"{key} = {value}", text, count=1, flags=re.MULTILINE)
+        assert count, key
+    return text
 
 
 @dataclass
@@ -58,6 +71,34 @@ def test_a_run_that_was_stopped_goes_on_with_the_seeds_that_are_missing_or_late(
     assert "Cores that each process kept busy" in capsys.readouterr().out
 
 
+def test_a_run_of_another_machine_is_scored_and_is_no_row_of_this_one(
+    tmp_path: Path, playing: Playing, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row names the day and the versions of the run, whenever it was scored."""
+    small = tmp_path / "small.toml"
+    small.write_text(_with(DEFAULT.read_text(), nodes="4", gpus_per_node="4", hours="1.5"))
+    arguments = ["--seeds", "1", "--parameters", str(small), "--resume", str(tmp_path / "runs")]
+    kept: list[tuple[Sequence[results.Row], bool]] = []
+    monkeypatch.setattr(results, "report", lambda rows, options, **_: kept.append((rows, options.no_record)))
+    monkeypatch.setattr(results, "describe_machine", lambda: "a big one")
+    monkeypatch.setattr(results, "today", lambda: "2031-01-02")
+    monkeypatch.setattr(results, "command_version", lambda program: f"{Path(program).name} of then")
+    command.main(arguments)
+    monkeypatch.setattr(results, "today", lambda: "2032-01-01")
+    monkeypatch.setattr(results, "command_version", lambda program: f"{Path(program).name} of now")
+    command.main([*arguments, "--score"])
+    assert "another machine" not in capsys.readouterr().err
+    monkeypatch.setattr(results, "describe_machine", lambda: "a small one")
+    command.main([*arguments, "--score"])
+    assert "played on another machine: nothing is written" in capsys.readouterr().err
+    assert playing.seeds == [1]
+    assert [unwritten for _, unwritten in kept] == [False, False, True]
+    for rows, _ in kept:
+        assert {row.day for row in rows} == {"2031-01-02"}
+        assert any(row.versions.startswith("prometheus of then, postgres of then, psycopg ") for row in rows)
+        assert not any("of now" in row.versions for row in rows)
+
+
 def test_programs_are_started_in_places_that_are_the_same_from_anywhere(
     tmp_path: Path, playing: Playing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,7 +107,30 @@ def test_programs_are_started_in_places_that_are_the_same_from_anywhere(
     assert command.main(["--quick", "--resume", "runs"]) == 0
     (directory,) = playing.directories
     assert directory.is_relative_to(tmp_path / "runs")
-    assert (tmp_path / "runs" / "seed-1.json").exists()
+    assert (tmp_path / "runs" / "seed-1.json.gz").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_whoever_interrupts_it_finds_the_seeds_that_were_over(
+    number: signal.Signals, tmp_path: Path, playing: Playing, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    """Also where SIGINT was ignored when it was started, as shells have it of what runs in the background."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+
+        def play(scenario: Scenario, **others: Any) -> Observed:
+            if scenario.seed == 2:
+                signal.raise_signal(number)
+            return playing(scenario, **others)
+
+        monkeypatch.setattr(command, "play", play)
+        assert command.main(["--quick", "--seeds", "1-2", "--resume", str(tmp_path)]) == 130
+        assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+    assert playing.seeds == [1]
+    assert (tmp_path / "seed-1.json.gz").exists()
+    assert f"goes on with what is in {tmp_path}" in capsys.readouterr().err
 
 
 def test_a_late_run_is_shown_and_counts_only_where_that_is_asked_for(
@@ -88,10 +152,10 @@ def test_runs_of_other_settings_or_code_make_no_common_figure(
     assert command.main([*arguments, "--seeds", "1"]) == 0
     assert command.main([*arguments, "--seeds", "2", "--read-interval", "5"]) == 0
     assert command.main([*arguments, "--seeds", "1,2", "--score"]) == 0
-    assert "seed-2.json is played with another read interval" in capsys.readouterr().err
+    assert "seed-2.json.gz is played with another read interval" in capsys.readouterr().err
     monkeypatch.setattr(command, "code", lambda folders: "other" if folders is command.CHAIN else code(folders))
     assert command.main([*arguments, "--seeds", "1"]) == 0
-    assert "seed-1.json is played by other code" in capsys.readouterr().err
+    assert "seed-1.json.gz is played by other code" in capsys.readouterr().err
     assert playing.seeds == [1, 2, 1]
 
 
