@@ -43,6 +43,11 @@ class Soaked:
             self.rows.setdefault(section, []).append(row)
             if self.kept:
                 results.record([row], section=section)
+                if report.failed:
+                    # Hours may pass until pytest tells of it, or the run may be stopped before.
+                    terminal = item.config.get_terminal_writer()
+                    terminal.line(f"\n{report.longreprtext}")
+                    terminal.flush()
         return report
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

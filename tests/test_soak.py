@@ -82,6 +82,12 @@ def test_what_has_ended_is_kept_of_a_run_that_is_killed(page: Path) -> None:
     assert figures(page) == {"many turns": "10,000 turns; 0.0 min"}
 
 
+def test_what_failed_is_shown_before_the_run_is_over(page: Path) -> None:
+    fails = TESTS.replace("assert False", 'assert not "a leak"')
+    said = run(page, tests=fails.replace('raise OSError("no such server")', "import os; os._exit(9)"))
+    assert "assert not 'a leak'" in said, said
+
+
 def test_a_run_goes_on_where_another_was_stopped(page: Path) -> None:
     run(page, tests=KILLED)
     for time in ("first", "second"):

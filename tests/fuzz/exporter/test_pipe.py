@@ -8,7 +8,7 @@ import struct
 import threading
 import zlib
 
-from hypothesis import example
+from hypothesis import assume, example
 from hypothesis import strategies as st
 
 from dutycycle_exporter.model import GpuReading, Process, Snapshot, Span, Unavailable
@@ -83,6 +83,8 @@ def received(data: bytes) -> Snapshot | Unavailable:
 @example(sent=b"", came=b"Nr\xff\xff\xff\x04.", claimed=7)
 def test_bytes_that_are_not_what_was_sent_are_refused(sent: bytes, came: bytes, claimed: int | None) -> None:
     length = len(came) if claimed is None else claimed
+    # What comes as it was sent is a message, of which ours asks for no more room than it fills.
+    assume(came[:length] != sent or sent in PICKLES)
     try:
         message = received(struct.pack("!II", length, zlib.crc32(sent)) + came)
     except PipeBrokenError:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _TIMEOUT = 30.0
 """Seconds for one service."""
+_LONGEST = 8192
+"""Characters of an URL: Apprise takes time that grows with their square."""
 _SCHEMA = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}):")
 
 
@@ -83,6 +85,9 @@ class AppriseReceiver:
         return urls
 
     def _service(self, number: int, url: str) -> Apprise:
+        if len(url) > _LONGEST:
+            shown = f"{self._shown}: service {_named(number, url)}"
+            raise DeliveryError(f"{shown} has {len(url)} characters: an URL has {_LONGEST} at most")
         asset = self._apprise.AppriseAsset(
             app_id="Dutycycle",
             app_desc="Dutycycle",
