@@ -31,6 +31,8 @@ PAGE = 200
 MOST = 20_000
 """Incidents that are read at most."""
 _OVERLAP = 10
+_BARREN = 10
+"""Pages one after the other that may have nothing new, as when many incidents are opened meanwhile."""
 _DAY = 86400.0
 _LONGEST = 366
 """Days that the alerter looks back; for longer it is asked for all."""
@@ -75,7 +77,7 @@ class Alerter:
         that is read.
         """
         seen: set[int] = set()
-        offset, size = 0, PAGE
+        offset, size, barren = 0, PAGE, 0
         days = ceil(within / _DAY)
         since = {"since": f"{days}d"} if days <= _LONGEST else {}
         while offset < MOST:
@@ -86,10 +88,12 @@ class Alerter:
                     raise AlerterError(f"{self._url}: one incident alone is more than {_BYTES >> 20} MiB") from None
                 size = max(1, size // 8)
                 continue
-            for row in rows:
-                if row["id"] not in seen:
-                    seen.add(row["id"])
-                    yield row
+            new = {row["id"]: row for row in rows if row["id"] not in seen}
+            seen.update(new)
+            yield from new.values()
+            barren = 0 if new else barren + 1
+            if barren > _BARREN:
+                raise self._error(f"it says that there are more incidents than {len(seen)}, and shows none of them")
             reached = offset + len(rows)
             self.left_out = max(0, total - reached)
             if not rows or not self.left_out:
