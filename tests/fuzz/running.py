@@ -52,8 +52,10 @@ SECONDS_PER_BYTE = 2e-5
 is traced. What grows with the square of 70 kB takes minutes.
 """
 
-SECONDS_AT_ONCE = 1.0
-"""Processor time that any input may cost. Most take less than a millisecond."""
+SECONDS_AT_ONCE = 4.0
+"""Processor time that any input may cost. Most take less than a millisecond. What takes PyYAML half a second while its
+memory is traced takes twice that beside others on the same core.
+"""
 
 HANG = 3
 """How many times that is a hang, and cut off."""
