@@ -81,6 +81,11 @@ def opened_twice(record: Record) -> Record:
     return replace(record, events=(record.events[0], replace(record.events[0], id=3), record.events[1]))
 
 
+def resolved_before_it_was_opened(record: Record) -> Record:
+    opened, resolved = record.events
+    return replace(record, events=(opened, replace(resolved, at=opened.at - record.lease - 1)))
+
+
 def the_paused_one_commits(record: Record) -> Record:
     return replace(record, writes=(*record.writes, Write(1430.0, "usage_hour", "b", "a#1", 1)))
 
@@ -217,6 +222,7 @@ def another_rule_for_a_while(record: Record) -> Record:
         (another_rule_for_a_while, "no incident is made up", IDLE),
         (history_is_rewritten, "history is append-only", "a"),
         (opened_twice, "states follow each other", IDLE),
+        (resolved_before_it_was_opened, "states follow each other", IDLE),
         (the_paused_one_commits, "only the leader writes", "b"),
         (the_epoch_goes_back, "only the leader writes", "lease"),
         (both_lead, "one leads", "alerters"),
@@ -366,3 +372,11 @@ def test_quiet_times_are_what_faults_their_recovery_and_stalls_leave() -> None:
     found = quiet(record, lambda fault: "n1" in fault.blinds, 1000.0, 1600.0)
     assert found == [(1000.0, 1200.0), (1235.0, 1500.0), (1502.0, 1600.0)]
     assert without([(0.0, 10.0)], [(-1.0, 2.0), (4.0, 5.0), (9.0, 20.0)]) == [(2.0, 4.0), (5.0, 9.0)]
+
+
+def test_a_message_may_go_out_while_a_pass_that_began_before_resolves_its_incident() -> None:
+    record = clean()
+    opened, resolved = record.events
+    told = replace(opened, id=2, kind="told", at=resolved.at + record.lease + 1)
+    beside = replace(record, events=(opened, told, replace(resolved, id=3)))
+    assert not [one for one in violations(beside) if one.promise == "states follow each other"]
