@@ -21,7 +21,7 @@ from tests.images.store import Store
 
 REPOSITORY = Path(__file__).parents[2]
 STORE = Path(sys.prefix) / "images"
-ELSEWHERE = Surroundings(host="elsewhere", environment={"TZ": "XXX-13"})
+ELSEWHERE = Surroundings(host="elsewhere", environment={"TZ": "<+13>-13"})
 """Where a second image is built: by the clock on its wall it is mostly tomorrow."""
 
 

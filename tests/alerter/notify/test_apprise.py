@@ -139,6 +139,7 @@ def test_urls_of_a_file_are_read_anew(heard: Listening, tmp_path: Path) -> None:
         (b"t0ken", "service 1 is not an URL"),
         (b"nonsense://t0ken@host", r"service 1 nonsense is not an URL"),
         (b"json://127.0.0.1\nslack://t0ken/x", r"service 2 slack is not an URL"),
+        (b"json://" + b"a" * 9000, "service 1 json has 9007 characters: an URL has 8192 at most"),
         (b"x" * 70_000, "larger than 64 KiB"),
     ],
 )

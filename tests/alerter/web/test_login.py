@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import string
 from collections.abc import Callable
 
 import pytest
@@ -153,6 +154,19 @@ def test_a_changed_session_is_nobodys() -> None:
         assert sessions().read(base64.urlsafe_b64encode(changed).decode(), now=NOW) is None, place
     for nonsense in ("", "x", "====", "é", "A" * 44, "A" * 10_000, "AAAA"):
         assert sessions().read(nonsense, now=NOW) is None
+
+
+def test_a_session_is_one_cookie() -> None:
+    """Its last character has bits that mean nothing, and are nothing else than they were."""
+    cookie = sessions().begun(AUTH.tokens[0], SECRETS["olga"], now=NOW)
+    whole = cookie.rstrip("=")
+    assert whole != cookie
+    read = [
+        last
+        for last in string.ascii_letters + string.digits + "-_"
+        if sessions().read(f"{whole[:-1]}{last}{cookie[len(whole) :]}", now=NOW)
+    ]
+    assert read == [whole[-1]]
 
 
 def test_who_fails_too_often_has_to_wait(serve: Serve) -> None:
