@@ -65,7 +65,7 @@ def states_follow_each_other(record: Record) -> Iterator[Found]:
                 active = False
             if event.at < before - record.lease:
                 yield _broken(incident.subject, event.at, f"incident {incident.id}: {event.kind} at an earlier time")
-            if event.kind != "told":
+            if event.kind not in ("told", "not told"):
                 # A message may go out while a pass, whose time is that of its beginning, has yet to commit.
                 before = max(before, event.at)
         if active is None or active != (incident.state != "resolved"):

@@ -374,9 +374,10 @@ def test_quiet_times_are_what_faults_their_recovery_and_stalls_leave() -> None:
     assert without([(0.0, 10.0)], [(-1.0, 2.0), (4.0, 5.0), (9.0, 20.0)]) == [(2.0, 4.0), (5.0, 9.0)]
 
 
-def test_a_message_may_go_out_while_a_pass_that_began_before_resolves_its_incident() -> None:
+@pytest.mark.parametrize("kind", ["told", "not told"])
+def test_a_message_may_go_out_while_a_pass_that_began_before_resolves_its_incident(kind: str) -> None:
     record = clean()
     opened, resolved = record.events
-    told = replace(opened, id=2, kind="told", at=resolved.at + record.lease + 1)
+    told = replace(opened, id=2, kind=kind, at=resolved.at + record.lease + 1)
     beside = replace(record, events=(opened, told, replace(resolved, id=3)))
     assert not [one for one in violations(beside) if one.promise == "states follow each other"]
