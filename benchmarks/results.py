@@ -70,12 +70,14 @@ def arguments(parser: argparse.ArgumentParser, *, quick: bool = True) -> None:
     parser.add_argument("--no-record", action="store_true", help="leave benchmarks/RESULTS.md as it is")
 
 
-def report(rows: Sequence[Row], options: argparse.Namespace, *, section: str = SECTIONS[0]) -> None:
-    """Print the rows, and write them into RESULTS.md unless the command line says otherwise. Raises ResultsError."""
+def report(rows: Sequence[Row], options: argparse.Namespace, *, section: str = SECTIONS[0], machine: str = "") -> None:
+    """Print the rows, and write them into RESULTS.md unless the command line says otherwise. `machine` describes
+    another one than this. Raises ResultsError.
+    """
     rows = [replace(row, by=row.by or f"`{program()}`") for row in rows]
     show(("what", "figure"), [(row.what, row.figure) for row in rows])
     if not (getattr(options, "quick", False) or options.no_record):
-        record(rows, section=section)
+        record(rows, section=section, machine=machine)
         print(f"written to {FILE.relative_to(FILE.parent.parent)}: {len(rows)} rows", file=sys.stderr)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,15 +15,7 @@ from benchmarks import results
 from benchmarks.box import __main__ as command
 from benchmarks.box.model import Observed, Scenario
 from benchmarks.box.pace import Pace
-from benchmarks.box.parameters import DEFAULT
 from benchmarks.box.played import code
-
-
-def _with(text: str, **numbers: str) -> str:
-    for key, value in numbers.items():
-        text, count = re.subn(rf"^{key} = .*$", f"{key} = {value}", text, count=1, flags=re.MULTILINE)
-        assert count, key
-    return text
 
 
 @dataclass
@@ -71,29 +62,24 @@ def test_a_run_that_was_stopped_goes_on_with_the_seeds_that_are_missing_or_late(
     assert "Cores that each process kept busy" in capsys.readouterr().out
 
 
-def test_a_run_of_another_machine_is_scored_and_is_no_row_of_this_one(
-    tmp_path: Path, playing: Playing, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_rows_are_of_the_day_the_machine_and_the_versions_that_were_played_whoever_scores_them(
+    tmp_path: Path, playing: Playing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A row names the day and the versions of the run, whenever it was scored."""
-    small = tmp_path / "small.toml"
-    small.write_text(_with(DEFAULT.read_text(), nodes="4", gpus_per_node="4", hours="1.5"))
-    arguments = ["--seeds", "1", "--parameters", str(small), "--resume", str(tmp_path / "runs")]
-    kept: list[tuple[Sequence[results.Row], bool]] = []
-    monkeypatch.setattr(results, "report", lambda rows, options, **_: kept.append((rows, options.no_record)))
+    arguments = ["--quick", "--seeds", "1", "--resume", str(tmp_path)]
+    kept: list[tuple[Sequence[results.Row], str]] = []
+    monkeypatch.setattr(results, "report", lambda rows, options, *, section, machine: kept.append((rows, machine)))
     monkeypatch.setattr(results, "describe_machine", lambda: "a big one")
     monkeypatch.setattr(results, "today", lambda: "2031-01-02")
     monkeypatch.setattr(results, "command_version", lambda program: f"{Path(program).name} of then")
     command.main(arguments)
     monkeypatch.setattr(results, "today", lambda: "2032-01-01")
     monkeypatch.setattr(results, "command_version", lambda program: f"{Path(program).name} of now")
-    command.main([*arguments, "--score"])
-    assert "another machine" not in capsys.readouterr().err
     monkeypatch.setattr(results, "describe_machine", lambda: "a small one")
     command.main([*arguments, "--score"])
-    assert "played on another machine: nothing is written" in capsys.readouterr().err
     assert playing.seeds == [1]
-    assert [unwritten for _, unwritten in kept] == [False, False, True]
-    for rows, _ in kept:
+    assert len(kept) == 2
+    for rows, machine in kept:
+        assert machine == "a big one"
         assert {row.day for row in rows} == {"2031-01-02"}
         assert any(row.versions.startswith("prometheus of then, postgres of then, psycopg ") for row in rows)
         assert not any("of now" in row.versions for row in rows)
