@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import results
 from benchmarks.cluster.measured import INTERVAL, Beside, Pass, over_canned, over_prometheus
+from benchmarks.interruptible import run_until_interrupted
 from benchmarks.results import Row, command_version, versions
 from tests.prometheus.server import program
 
@@ -109,4 +110,4 @@ def listed(values: Sequence[float], form: str = ".2f") -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_until_interrupted(main))

@@ -22,6 +22,7 @@ import yaml
 from benchmarks import results
 from benchmarks.cluster.day import DAY, HOUR, USERS, Day, increments
 from benchmarks.cluster.fleet import MODEL, Fleet
+from benchmarks.interruptible import run_until_interrupted
 from benchmarks.results import Row, command_version
 from dutycycle_dashboards import render
 from dutycycle_dashboards.building import links
@@ -152,4 +153,4 @@ def timed(ask: Callable[[], object], times: int = 3) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_until_interrupted(main))

@@ -29,6 +29,7 @@ from benchmarks.exporters import ours, rival
 from benchmarks.exporters.measured import Exporter, Figures, figures, scrape_in_turns, watch
 from benchmarks.exporters.nodes import PATTERN, Shape, node
 from benchmarks.exporters.told import Told, gauge, listened
+from benchmarks.interruptible import run_until_interrupted
 from benchmarks.results import Row
 from tests.fakes.nvml.compiler import Libraries, build
 
@@ -185,4 +186,4 @@ def judge(shape: Shape, found: dict[str, Figures]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_until_interrupted(main))

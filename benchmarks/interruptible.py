@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -31,3 +31,12 @@ def interruptible() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def run_until_interrupted(program: Callable[[], int | None]) -> int:
+    """The exit status of a whole program. What it started is gone when it returns."""
+    try:
+        with interruptible():
+            return program() or 0
+    except KeyboardInterrupt:
+        return INTERRUPTED

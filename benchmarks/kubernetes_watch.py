@@ -27,6 +27,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import results
+from benchmarks.interruptible import run_until_interrupted
 from benchmarks.results import Row, versions
 
 TARGET = 1.0
@@ -248,4 +249,4 @@ def _peak() -> float:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_until_interrupted(main))

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks import results
 from benchmarks.analyze import REAL, made
 from benchmarks.exporters.cost import cpu_seconds, memory
+from benchmarks.interruptible import run_until_interrupted
 from benchmarks.results import Row
 from tests.exporter.daemon import Daemon, eventually
 
@@ -82,4 +83,4 @@ def play(folder: Path, watched: float) -> Row:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_until_interrupted(main))

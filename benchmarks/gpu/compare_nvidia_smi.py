@@ -25,6 +25,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from benchmarks import results
 from benchmarks.exits import NOT_HERE
 from benchmarks.gpu.nvidia_smi import Reading, absent, query
+from benchmarks.interruptible import run_until_interrupted
 from tests.exporter.daemon import Daemon
 
 NAMES = (
@@ -144,4 +145,4 @@ def growth(first: Second, last: Second, name: str) -> float | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_until_interrupted(main))

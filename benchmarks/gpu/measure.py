@@ -34,6 +34,7 @@ from benchmarks.gpu.cases import CASES, Case, as_expected, verdict
 from benchmarks.gpu.comparison import Figures, TooShortError, compare, until
 from benchmarks.gpu.nvidia_smi import absent, query
 from benchmarks.gpu.site import Site
+from benchmarks.interruptible import run_until_interrupted
 
 TIME_SCALE = 30.0
 SECONDS = 86.0
@@ -195,4 +196,4 @@ def _percent(value: float | None) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_until_interrupted(main))

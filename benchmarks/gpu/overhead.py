@@ -27,6 +27,7 @@ from benchmarks import results
 from benchmarks.exits import NOT_HERE
 from benchmarks.gpu.nvidia_smi import absent, query
 from benchmarks.gpu.workloads import calibrate, small_training, training
+from benchmarks.interruptible import run_until_interrupted
 from tests.exporter.daemon import Daemon, eventually
 
 STEP = 0.02
@@ -152,4 +153,4 @@ def middle(steps: list[tuple[str, list[float]]]) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_until_interrupted(main))

@@ -36,6 +36,7 @@ from benchmarks.exits import NOT_HERE
 from benchmarks.exporters import ours
 from benchmarks.exporters.measured import Figures, figures, scrape_in_turns, watch
 from benchmarks.exporters.nodes import Shape, node
+from benchmarks.interruptible import run_until_interrupted
 from benchmarks.load import pages, rows
 from benchmarks.load.engine import SCRAPES, filling, scraping
 from benchmarks.load.pages import NODE, SHAPES
@@ -129,4 +130,4 @@ def of_a_node(folder: Path, libraries: Libraries, effort: Effort) -> Figures:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_until_interrupted(main))

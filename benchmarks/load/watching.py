@@ -13,6 +13,8 @@ SPAN = 1.0
 """Hours whose readings are one point of the trend: jobs, passes and compactions come and go many times in each."""
 SLACK = 0.02
 """Of its memory, what a process may gain in a day even at the low end of the interval before it counts as growing."""
+BOUND = 0.1
+"""Of its memory, what it may gain in a day at the high end of the interval before nothing can be told of it."""
 _FIELD = re.compile(r"^(Rss|Pss|Anonymous):\s+(\d+) kB$", re.MULTILINE)
 
 
@@ -79,6 +81,11 @@ class Line:
     def grows(self) -> bool:
         """Whether a day adds more than the slack even at the low end of the interval."""
         return self.judged and self.trend.low * 24 > SLACK * self.first
+
+    @property
+    def untold(self) -> bool:
+        """Whether the interval is too wide to call it flat."""
+        return self.judged and not self.grows and self.trend.high * 24 > BOUND * self.first
 
 
 def lines(watched: Iterable[Watched], warm: float, span: float = SPAN) -> list[Line]:
