@@ -13,7 +13,8 @@ class Case:
     `rules` with `cause` among its causes, or none at all where there are no rules.
 
     `exact`: CUDA events tell all of the time for which the GPU counts as busy. They do not where kernels are shorter
-    than their launches: to the driver each then takes about a microsecond more.
+    than their launches: to the driver each then takes about a microsecond more. `steady`: nvidia-smi, which looks five
+    times a second, sees all phases of the load alike. It does not where the load has a period of a whole second.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Case:
     cpus: float = 4.0
     judged: bool = True
     exact: bool = True
+    steady: bool = True
 
 
 CASES = (
@@ -39,6 +41,7 @@ CASES = (
         (("pulsed", "--duty=0.3"), ("pulsed", "--duty=0.2", "--phase=0.5")),
         ("stalled",),
         "small work per step",
+        steady=False,
     ),
     *(
         Case(

@@ -11,8 +11,8 @@ nvidia-smi's power, and what the alerter found with what there was to be found. 
 are jobs with CPUs of their own, else process groups: then their CPU use is not known, nor causes that need it.
 
 `--out` keeps the figures as JSON, the recording, logs and the alerter's store. Needs torch and an NVIDIA GPU. Exits
-with 77 where there is none, with 1 where a duty cycle is over 2 points off or a finding is not the one that was to be
-made.
+with 77 where there is none, with 1 where a duty cycle or SM activity is over 2 points off, energy over 2 %, or a
+finding is not the one that was to be made; it names what.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from typing import Any
 from benchmarks import results
 from benchmarks.exits import NOT_HERE
 from benchmarks.gpu import jobs
+from benchmarks.gpu.aims import missed
 from benchmarks.gpu.cases import CASES, Case, as_expected, verdict
 from benchmarks.gpu.comparison import Figures, TooShortError, compare, until
 from benchmarks.gpu.nvidia_smi import absent, query
@@ -41,7 +42,6 @@ SECONDS = 86.0
 """Grace and half an hour at that scale, and some more."""
 SHORT, QUICK = 14.0, 6.0
 SAMPLE_INTERVAL = 0.5
-POINTS = 0.02
 ALONE = 15.0
 """Seconds in which it is learned what a GPU draws that nobody uses."""
 
@@ -76,10 +76,9 @@ def main() -> int:
     _show(found)
     print(f"exporter, reading every {SAMPLE_INTERVAL} s: {share:.2%} of a core, {resident / 2**20:.0f} MiB resident")
     results.report([row(one, reading.driver) for one in found], options, section="On real GPUs")
-    wrong = [
-        case.name for case in chosen if not _fine(case, next((one for one in found if one.name == case.name), None))
-    ]
-    print(f"not as expected: {', '.join(wrong) or 'none'}")
+    by_name = {one.name: one for one in found}
+    wrong = [f"{case.name} ({', '.join(why)})" for case in chosen if (why := missed(case, by_name.get(case.name)))]
+    print(f"not as aimed at: {', '.join(wrong) or 'none'}")
     return 1 if wrong and not options.quick else 0
 
 
@@ -162,12 +161,6 @@ def _judge(chosen: list[Case], found: list[Figures], incidents: list[dict[str, A
         by_job = [[each for each in kept if each["subject"].startswith(job["subject"])] for job in one.owned]
         one.incidents = [each for mine in by_job for each in mine]
         one.right = as_expected(case, by_job)
-
-
-def _fine(case: Case, found: Figures | None) -> bool:
-    if found is None or found.off is None:
-        return False
-    return found.right is not False and (abs(found.off) <= POINTS or not case.exact)
 
 
 def _show(found: list[Figures]) -> None:
