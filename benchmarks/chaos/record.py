@@ -177,10 +177,10 @@ class Taken:
 
 @dataclass(frozen=True)
 class Look:
-    """What the store held at one moment: who is active (subject, class of incident, how often), and who leads."""
+    """What the store held at one moment: who is active (subject, class, numbers of incidents), and who leads."""
 
     at: float
-    active: tuple[tuple[str, str, int], ...]
+    active: tuple[tuple[str, str, tuple[int, ...]], ...]
     holder: str
     epoch: int
 

@@ -27,7 +27,7 @@ ALERTERS_ANSWER = 10.0
 """Wall seconds within which an alerter's page, for which it asks its database, is to be there."""
 _STALL = 1.0
 
-_ACTIVE = "SELECT subject, kind, count(*) FROM incident WHERE state <> 'resolved' GROUP BY 1, 2"
+_ACTIVE = "SELECT subject, kind, array_agg(id ORDER BY id) FROM incident WHERE state <> 'resolved' GROUP BY 1, 2"
 _LEASE = "SELECT holder, epoch FROM lease"
 
 
@@ -86,7 +86,7 @@ class Watcher:
         where = f"host={server.directory} port={server.port} user=admin dbname={self._site.database.name}"
         with psycopg.connect(where, connect_timeout=2, options="-c statement_timeout=2000") as connection:
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-            active = tuple(connection.execute(_ACTIVE).fetchall())
+            active = tuple((subject, kind, tuple(numbers)) for subject, kind, numbers in connection.execute(_ACTIVE))
             lease = connection.execute(_LEASE).fetchone() or ("", 0)
         self.looks.append(Look(time.time(), active, lease[0], lease[1]))
 

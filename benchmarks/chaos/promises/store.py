@@ -16,23 +16,25 @@ def one_active_incident_each(record: Record) -> Iterator[Found]:
     """At no time a subject has two active incidents of one class."""
     for look in record.looks:
         yield ASKED
-        for subject, kind, number in look.active:
-            if number > 1:
-                yield Violation(
-                    "one open incident each", subject, look.at, f"{number} active incidents of class {kind}"
-                )
+        for subject, kind, numbers in look.active:
+            if len(numbers) > 1:
+                text = f"{len(numbers)} active incidents of class {kind}: {', '.join(map(str, numbers))}"
+                yield Violation("one open incident each", subject, look.at, text)
 
 
 def what_was_seen_stays(record: Record) -> Iterator[Found]:
-    """What the store once held is in its history at the end, whatever was killed in between."""
-    kept = {(one.subject, one.kind) for one in record.incidents}
-    missed: set[tuple[str, str]] = set()
+    """Every incident that the store once held is there at the end, whatever was killed in between."""
+    kept = {(one.id, one.subject, one.kind) for one in record.incidents}
+    # One of whom there are others may vanish as well: what is compared are numbers.
+    seen: dict[tuple[int, str, str], float] = {}
     for look in record.looks:
-        for subject, kind, _ in look.active:
-            yield ASKED
-            if (subject, kind) not in kept and (subject, kind) not in missed:
-                missed.add((subject, kind))
-                yield Violation("what was seen stays", subject, look.at, f"an incident of class {kind} is gone")
+        for subject, kind, numbers in look.active:
+            for number in numbers:
+                seen.setdefault((number, subject, kind), look.at)
+    for (number, subject, kind), at in seen.items():
+        yield ASKED
+        if (number, subject, kind) not in kept:
+            yield Violation("what was seen stays", subject, at, f"incident {number} of class {kind} is gone")
 
 
 def history_is_appended_only(record: Record) -> Iterator[Found]:

@@ -88,7 +88,7 @@ def clean() -> Record:
         notices=tuple(notices),
         deliveries=tuple(deliveries),
         taken=tuple(taken),
-        looks=tuple(Look(at, ((IDLE, "efficiency", 1),), "a#1", 1) for at in (1100.0, 1200.0)),
+        looks=tuple(Look(at, ((IDLE, "efficiency", (1,)),), "a#1", 1) for at in (1100.0, 1200.0)),
         writes=(Write(OPENED, "incident", "a", "a#1", 1), Write(RESOLVED, "incident", "a", "a#1", 1)),
         exporters=tuple(exporter_page(float(at)) for at in range(1012, 1600, 2)),
         alerters=tuple(alerter_page(float(at)) for at in range(1012, 1600, 2)),

@@ -70,7 +70,7 @@ def a_lost_gpu_of_which_nobody_hears(record: Record) -> Record:
 
 
 def two_at_once(record: Record) -> Record:
-    return replace(record, looks=(*record.looks, Look(1250.0, ((IDLE, "efficiency", 2),), "a#1", 1)))
+    return replace(record, looks=(*record.looks, Look(1250.0, ((IDLE, "efficiency", (1, 2)),), "a#1", 1)))
 
 
 def history_is_rewritten(record: Record) -> Record:
@@ -190,8 +190,12 @@ def a_header_is_smuggled_in(record: Record) -> Record:
 
 
 def what_was_committed_is_gone(record: Record) -> Record:
-    seen = Look(1250.0, ((IDLE, "efficiency", 1), ("node/n1", "gpu_fault", 1)), "a#1", 1)
+    seen = Look(1250.0, ((IDLE, "efficiency", (1,)), ("node/n1", "gpu_fault", (2,))), "a#1", 1)
     return replace(record, looks=(*record.looks, seen))
+
+
+def an_earlier_one_of_the_same_job_is_gone(record: Record) -> Record:
+    return replace(record, looks=(Look(1060.0, ((IDLE, "efficiency", (7,)),), "a#1", 1), *record.looks))
 
 
 def a_message_of_what_was_rolled_back(record: Record) -> Record:
@@ -218,6 +222,7 @@ def another_rule_for_a_while(record: Record) -> Record:
         (a_lost_gpu_of_which_nobody_hears, "no incident is lost", "n1"),
         (two_at_once, "one open incident each", IDLE),
         (what_was_committed_is_gone, "what was seen stays", "node/n1"),
+        (an_earlier_one_of_the_same_job_is_gone, "what was seen stays", IDLE),
         (a_message_of_what_was_rolled_back, "no message is made up", "mail-of-nothing"),
         (another_rule_for_a_while, "no incident is made up", IDLE),
         (history_is_rewritten, "history is append-only", "a"),
