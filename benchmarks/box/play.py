@@ -11,8 +11,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import urllib3
-
 from dutycycle_alerter.incidents.model import State
 from dutycycle_alerter.store.database import Database, get_meta, open_database
 from dutycycle_alerter.store.reader import StoreReader
@@ -29,8 +27,9 @@ from .nodes.protocol import Report
 from .nodes.settings import NodeSettings
 from .pace import Pace, paced
 from .played import NOT_ALL
+from .scrapes import all_up, scrapes_overdue
 from .site import Site, cpu_seconds, kinds, running
-from .watch import Watch, overdue
+from .watch import Watch
 
 PATIENCE = 300.0
 """Wall seconds until something that must happen at the beginning is given up."""
@@ -148,7 +147,8 @@ class _Run:
             ledger = outcome.ledger(database, scale, self._names)
         wall = end - clock.origin
         cores = {name: seconds / wall for name, seconds in costs.taken().items()}
-        scrapes = self._scrapes_overdue(clock, end)
+        interval = self._settings.interval / scale
+        scrapes = scrapes_overdue(self._site.prometheus.url, interval, clock.origin, end)
         pace = paced(
             passes=watch.overdue(self._settings.pass_interval / scale, clock.origin, end),
             scrapes=scrapes,
@@ -175,8 +175,7 @@ class _Run:
 
     def _wait_for_the_first_pass(self, store: StoreReader) -> None:
         def scraped() -> bool:
-            up = self._query("count(up == 1)", time.time())
-            return bool(up) and int(float(up[0]["value"][1])) == len(self._fleet.targets)
+            return all_up(self._site.prometheus.url, len(self._fleet.targets))
 
         wait_for(scraped, "Prometheus scrapes all nodes", within=PATIENCE)
         now = time.time()
@@ -215,24 +214,6 @@ class _Run:
                 return True
             time.sleep(self._settings.pass_interval / clock.time_scale)
         return False
-
-    def _query(self, query: str, at: float) -> list[dict[str, Any]]:
-        with urllib3.PoolManager(retries=False, timeout=60.0) as pool:
-            answer = pool.request(
-                "GET", f"{self._site.prometheus.url}/api/v1/query", fields={"query": query, "time": f"{at:.3f}"}
-            ).json()
-        found: list[dict[str, Any]] = answer["data"]["result"]
-        return found
-
-    def _scrapes_overdue(self, clock: Clock, end: float) -> dict[str, float]:
-        """By target: the share of the time for which its scrape was overdue, or failed."""
-        length = end - clock.origin
-        interval = self._settings.interval / clock.time_scale
-        found = {}
-        for series in self._query(f"up[{round(length * 1000)}ms]", end):
-            good = [t for t, value in series["values"] if value == "1"]
-            found[series["metric"]["instance"]] = overdue(good, interval, clock.origin, end)
-        return found
 
     def _notes(
         self, pace: Pace, scrapes: dict[str, float], reports: Mapping[str, Report], watch: Watch, *, settled: bool

@@ -116,7 +116,7 @@ def _run(options: argparse.Namespace, directory: Path) -> int:
     if chain.late:
         print("the machine did not keep pace: these figures are its own, and are not kept", file=sys.stderr)
         options.no_record = True
-    results.report(told.rows(runs, found, analyzed, chain), options, section="Real runs")
+    results.report(told.rows(recorded, runs, found, analyzed, chain), options, section="Real runs")
     if chain.late:
         return NOT_HERE
     return 1 if told.disagreements(found) or told.users_moved(analyzed, chain) else 0

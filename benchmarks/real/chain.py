@@ -15,7 +15,10 @@ from benchmarks.box import outcome
 from benchmarks.box.clock import Clock
 from benchmarks.box.model import Ledger, Scenario, SeenIncident
 from benchmarks.box.nodes.fleet import Fleet
+from benchmarks.box.nodes.protocol import Report
 from benchmarks.box.nodes.settings import NodeSettings
+from benchmarks.box.pace import paced
+from benchmarks.box.scrapes import all_up, scrapes_overdue
 from benchmarks.box.site import Alerter
 from benchmarks.real.comparison import BINS, Seen, Usage
 from benchmarks.real.pace import scaled_rules
@@ -25,7 +28,6 @@ from dutycycle_alerter.store.database import open_database
 from dutycycle_alerter.store.reader import StoreReader
 from dutycycle_dashboards import render
 from dutycycle_dashboards.building import links
-from tests.dashboards.answers.asking import instant
 from tests.dashboards.answers.interpolation import Dashboard
 from tests.e2e.site import wait_for
 from tests.prometheus.server import PrometheusServer
@@ -55,7 +57,7 @@ class Chain:
     stories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Of each run with incidents, what happened to them."""
     late: bool = False
-    """The machine did not keep pace: passes were left out, so that incidents opened late."""
+    """The machine did not keep pace: passes, scrapes, readings or jobs came late, and incidents with them."""
     how: str = ""
     """On what it was played, and how fast."""
 
@@ -101,7 +103,7 @@ def play(
         alerter.start()
         database = stack.enter_context(closing(_opened(database_url, directory)))
         store = StoreReader(database)
-        wait_for(lambda: _all_up(prometheus.url, nodes), "Prometheus scrapes all nodes", within=PATIENCE)
+        wait_for(lambda: all_up(prometheus.url, nodes), "Prometheus scrapes all nodes", within=PATIENCE)
         wait_for(lambda: store.status().last_pass, "the alerter has had a pass", within=PATIENCE)
         fleet.prepare()
         clock = Clock(time.time() + 0.5, time_scale)
@@ -115,19 +117,15 @@ def play(
             time.sleep(min(1.0, max(0.0, clock.wall(until) - time.time())))
         reports = fleet.end()
         end = time.time()
+        scrapes = scrapes_overdue(prometheus.url, INTERVAL / time_scale, clock.origin, end)
         names = outcome.Names(scenario.jobs)
         seen = outcome.incidents(store, {}, clock, names)
         ledger = outcome.ledger(database, time_scale, names)
         stories = _stories(scenario, store, clock)
         histogram, hours = _users_board(prometheus.url, clock, end)
         notes = [text for name, report in reports.items() for text in (f"{name}: {t}" for t in report.trouble[:5])]
-        notes += [
-            f"{name}: {len(report.late_jobs)} jobs were late, by {max(report.late_jobs.values()):.0f} s at most"
-            for name, report in reports.items()
-            if report.late_jobs
-        ]
-        overdue = _passes_overdue(alerter, clock, end)
-        notes += overdue
+        behind = _pace(alerter, scrapes, reports, clock, end)
+        notes += behind
     return Chain(
         incidents=_by_workload(scenario, seen),
         ledger=_by_user(scenario, ledger),
@@ -137,7 +135,7 @@ def play(
         length=scenario.length,
         notes=tuple(notes),
         stories=stories,
-        late=bool(overdue),
+        late=bool(behind),
         how=f"{nodes} nodes ({processes} with an exporter's process), {time_scale:g} times their speed",
     )
 
@@ -146,11 +144,6 @@ def _opened(url: str, directory: Path) -> Any:
     """The alerter makes its database; it is opened once it is there."""
     wait_for((directory / "dutycycle.sqlite3").exists, "the alerter has a database", within=PATIENCE)
     return open_database(url)
-
-
-def _all_up(url: str, nodes: int) -> bool:
-    found = instant(url, "count(up == 1)", time.time())
-    return bool(found) and int(float(found[0]["value"][1])) == nodes
 
 
 def _users_board(url: str, clock: Clock, end: float) -> tuple[tuple[int, ...], tuple[float, ...]]:
@@ -169,13 +162,16 @@ def _users_board(url: str, clock: Clock, end: float) -> tuple[tuple[int, ...], t
     return tuple(round(count) for count in users), tuple(value * clock.time_scale for value in hours)
 
 
-def _passes_overdue(alerter: Alerter, clock: Clock, end: float) -> list[str]:
+def _pace(
+    alerter: Alerter, scrapes: Mapping[str, float], reports: Mapping[str, Report], clock: Clock, end: float
+) -> tuple[str, ...]:
+    """Why these figures would be the machine's own; empty where it kept pace."""
     metrics = alerter.metrics()
-    passes = metrics.get(("dutycycle_alerter_task_runs_total", "pass"), 0.0)
+    made = metrics.get(("dutycycle_alerter_task_runs_total", "pass"), 0.0)
     failed = metrics.get(("dutycycle_alerter_task_failures_total", "pass"), 0.0)
-    due = clock.scenario(end) / 60
-    notes = [f"{failed:.0f} passes failed"] if failed else []
-    return notes + ([f"{passes:.0f} passes in {due:.0f} minutes of the runs' time"] if passes < 0.95 * due else [])
+    # How long each pass was overdue is not asked: incidents open within two minutes or do not.
+    pace = paced(passes=0.0, scrapes=scrapes, made=made, due=clock.scenario(end) / 60, reports=reports.values())
+    return (*((f"{failed:.0f} passes failed",) if failed else ()), *pace.reasons())
 
 
 def _by_workload(scenario: Scenario, incidents: Sequence[SeenIncident]) -> dict[str, tuple[Seen, ...]]:

@@ -11,7 +11,7 @@ from benchmarks.box.scoring.ratios import quantile
 from benchmarks.real.analyzed import RULES, Analyzed
 from benchmarks.real.chain import Chain
 from benchmarks.real.comparison import BINS, Pair, Seen, Usage, clock, hours_by_bin, moved, pairs, users_by_bin
-from benchmarks.real.runs import Run
+from benchmarks.real.runs import Recorded, Run
 from benchmarks.results import Row, command_version, versions
 
 
@@ -127,13 +127,19 @@ def show_jobs(runs: Sequence[Run], chain: Chain) -> None:
     )
 
 
-def rows(runs: Sequence[Run], found: Mapping[str, Sequence[Pair]], analyzed: Analyzed, chain: Chain) -> list[Row]:
-    """For RESULTS.md."""
+def rows(
+    recorded: Recorded,
+    runs: Sequence[Run],
+    found: Mapping[str, Sequence[Pair]],
+    analyzed: Analyzed,
+    chain: Chain,
+) -> list[Row]:
+    """For RESULTS.md. `runs` are those of `recorded` that were played."""
     users, hours = len({run.user for run in runs}), sum(run.gpu_hours for run in runs)
     made = sum(run.made_hours for run in runs)
     played = (
-        f"{len(runs)} runs of {users} users, {hours:,.0f} GPU-hours, and {made:,.1f} made for missing rows; "
-        f"{chain.how}; one alerter on SQLite; rules {', '.join(RULES)} (the others have no evidence in it)"
+        f"{len(runs)} runs of {users} users, {hours:,.0f} GPU-hours, and {made:,.1f} made for missing rows"
+        f"{_left_out(recorded, runs)}; {chain.how}; one alerter on SQLite; rules {', '.join(RULES)} (the others have no evidence in it)"
     )
     parts = ", ".join(filter(None, (command_version("prometheus"), versions("sqlalchemy"))))
     figures = {
@@ -143,6 +149,17 @@ def rows(runs: Sequence[Run], found: Mapping[str, Sequence[Pair]], analyzed: Ana
         "histogram of users beside analyze's": _histograms(analyzed, chain),
     }
     return [Row(f"recorded runs: {what}", figure, versions=parts) for what, figure in figures.items()]
+
+
+def _left_out(recorded: Recorded, runs: Sequence[Run]) -> str:
+    """How many runs of the file were not played, and why."""
+    why = {reason: len(names) for reason, names in recorded.apart.items()}
+    if others := len(recorded.runs) - len(runs):
+        why["not asked for"] = others
+    if not why:
+        return ""
+    listed = ", ".join(f"{number} ({reason})" for reason, number in why.items())
+    return f"; {sum(why.values())} runs left out: {listed}"
 
 
 def users_moved(analyzed: Analyzed, chain: Chain) -> list[str]:
