@@ -139,7 +139,8 @@ def rows(
     made = sum(run.made_hours for run in runs)
     played = (
         f"{len(runs)} runs of {users} users, {hours:,.0f} GPU-hours, and {made:,.1f} made for missing rows"
-        f"{_left_out(recorded, runs)}; {chain.how}; one alerter on SQLite; rules {', '.join(RULES)} (the others have no evidence in it)"
+        f"{_left_out(recorded, runs)}; {chain.how}; one alerter on SQLite; rules {', '.join(RULES)} (the others have "
+        "no evidence in it)"
     )
     parts = ", ".join(filter(None, (command_version("prometheus"), versions("sqlalchemy"))))
     figures = {
