@@ -94,7 +94,7 @@ def _jobs(judging: Judging) -> dict[str, Text]:
                 also over the last {_time(min(rules.idle.clear_window, low.window))} alone""",
             window=_time(low.window),
             severity="warning",
-            clears=f">= {_pct(low.clear_above)} of the busy time",
+            clears=f">= {_pct(low.clear_above)} of the busy time, or no GPU was busy at all",
             needs="GPM: Hopper and later",
             more="Tiny kernels that come often read as full utilization: this is the rule that sees them.",
         ),

@@ -25,8 +25,8 @@ def judge_low_sm_activity(case: Case) -> Verdict:
         return Verdict(rule, Outcome.NOT_EVALUABLE, settings.window, reason=reason)
     mean, active = case.mean_utilization(settings.window), activity_while_busy(window.gpus, "sm")
     figures = {"utilization": mean}
-    if active is None:  # not busy at all: nothing to take a share of
-        return Verdict(rule, Outcome.HOLDING, settings.window, figures=figures)
+    if active is None:  # not busy at all: there is nothing to take a share of, and nothing that only looks busy
+        return Verdict(rule, Outcome.CLEAR, settings.window, figures=figures)
     figures["sm_active_of_busy"] = active
     if mean >= settings.at_least and active < settings.below:
         return _low(case, figures)

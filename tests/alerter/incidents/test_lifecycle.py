@@ -326,6 +326,17 @@ def test_small_kernels_whose_counters_are_gone_count_as_not_firing() -> None:
     assert result.incident.state is State.RESOLVED
 
 
+def test_what_was_uneven_and_of_small_kernels_ends_where_nothing_works_any_more() -> None:
+    """Of multiprocessors there is nothing to tell then: their rule must not take the place of the one that left."""
+    incident = opened(evidence([0.9, 0.5], gpu_fields=NO_GAPS | counters(sm=0.05)))
+    assert [rule.rule for rule in incident.rules] == ["uneven", "low_sm_activity"]
+    stopped = evidence([0.0, 0.0], gpu_fields=NO_GAPS | counters(sm=0.0))
+    result = step(incident, stopped, LATER + 30 * MINUTE)
+    assert result.incident is not None
+    assert result.incident.resolution is Resolution.CLEARED
+    assert kinds(step(result.incident, stopped, LATER + 60 * MINUTE)) == [EventKind.REOPENED]
+
+
 # Whom it is for
 
 

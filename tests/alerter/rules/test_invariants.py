@@ -108,6 +108,18 @@ def test_whatever_fires_can_be_diagnosed(item: JobEvidence) -> None:
         assert bool(found.tell_apart) == (len(found.causes) > 1)
 
 
+@settings(max_examples=200)
+@given(jobs((JobKind.BATCH, JobKind.BATCH, *JobKind)))
+def test_whatever_may_become_what_an_incident_is_about_can_be_diagnosed(item: JobEvidence) -> None:
+    """Also what neither fires nor clears: it takes the place of a rule that has left."""
+    judgement = judge(item, SETTINGS)
+    for verdict in judgement.verdicts:
+        if verdict.outcome.informed and not verdict.outcome.closes:
+            found = diagnose(judgement, verdict.rule, SETTINGS)
+            assert found.causes
+            assert found.evidence
+
+
 @few
 @given(jobs())
 def test_no_ratio_exceeds_the_whole(item: JobEvidence) -> None:

@@ -25,8 +25,8 @@ from tests.alerter.rules.verdicts import CLEAR, FIRING, HOLDING, NOT_EVALUABLE, 
         # It clears by what the multiprocessors do, however busy the GPU is.
         (0.2, 0.35, CLEAR),
         (0.2, 0.34, HOLDING),
-        # Nothing was busy: there is nothing to take a share of.
-        (0.0, 0.0, HOLDING),
+        # Nothing was busy: what the rule is about is over.
+        (0.0, 0.0, CLEAR),
         (0.9, None, NOT_EVALUABLE),
         (0.2, None, NOT_EVALUABLE),
     ],
