@@ -42,7 +42,7 @@ def read(
         events=tuple(_events(site)),
         notices=tuple(_notices(site)),
         deliveries=tuple(_deliveries(site)),
-        taken=site.receivers.taken(),
+        taken=site.receivers.taken({replica.url: name for name, replica in site.replicas.items()}),
         looks=tuple(watcher.looks),
         writes=site.database.written(),
         exporters=tuple(watcher.exporters),
@@ -77,10 +77,10 @@ def _rows(site: Site, statement: str) -> list[tuple[Any, ...]]:
 
 
 def _incidents(site: Site) -> list[StoredIncident]:
-    columns = 'id, subject, kind, rule, state, started_at, opened_at, resolved_at, resolution, "user", gpus'
+    columns = 'id, subject, kind, rule, state, started_at, opened_at, resolved_at, resolution, "user", gpus, severity'
     return [
-        StoredIncident(*row, nodes=frozenset(gpu["node"] for gpu in gpus))
-        for *row, gpus in _rows(site, f"SELECT {columns} FROM incident ORDER BY id")
+        StoredIncident(*row, nodes=frozenset(gpu["node"] for gpu in gpus), severity=severity)
+        for *row, gpus, severity in _rows(site, f"SELECT {columns} FROM incident ORDER BY id")
     ]
 
 

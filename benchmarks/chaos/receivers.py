@@ -8,6 +8,8 @@ import ssl
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
+from email.message import EmailMessage
 from types import TracebackType
 from typing import Any, Self
 
@@ -100,8 +102,10 @@ class Receivers:
         self.certificate.replace(context, expired=expired)
         self.mail_link.drop()
 
-    def taken(self) -> tuple[Taken, ...]:
-        """All that was ever accepted, a message as often as it was."""
+    def taken(self, senders: Mapping[str, str]) -> tuple[Taken, ...]:
+        """All that was ever accepted, a message as often as it was. `senders` are names of alerters by the addresses of
+        their pages, which are in what they send.
+        """
         mails = [
             Taken(
                 sink="mail",
@@ -111,10 +115,12 @@ class Receivers:
                 incidents=_numbers(str(mail.message["X-Dutycycle-Incidents"] or "")),
                 headers=tuple((name, str(value)) for name, value in mail.message.items()),
                 body=mail.content.decode(errors="replace"),
+                sender=_sender(_text(mail.message), senders),
             )
             for at, mail in zip(list(self._taken), list(self.mail.messages), strict=False)
         ]
-        return (*mails, *(_posted(message) for message in list(self.channel.messages)))
+        posts = [_posted(message) for message in list(self.channel.messages)]
+        return (*mails, *(replace(one, sender=_sender(one.body, senders)) for one in posts))
 
 
 class _Stamped(list[Any]):
@@ -145,6 +151,16 @@ def _posted(message: Mapping[str, Any]) -> Taken:
         headers=(),
         body=f"{message.get('text', '')}\n{message.get('blocks', '')}",
     )
+
+
+def _text(message: EmailMessage) -> str:
+    """What is to be read in it, whatever it was encoded as."""
+    body = message.get_body(("plain", "html"))
+    return "" if body is None else str(body.get_content())
+
+
+def _sender(text: str, senders: Mapping[str, str]) -> str:
+    return next((name for url, name in senders.items() if url in text), "")
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -119,6 +119,7 @@ class StoredIncident:
     resolution: str | None
     user: str
     nodes: frozenset[str] = frozenset()
+    severity: str = "warning"
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,8 @@ class Taken:
     incidents: tuple[int, ...]
     headers: tuple[tuple[str, str], ...]
     body: str
+    sender: str = ""
+    """The alerter that sent it, by the address of its page there; empty where that is not in it."""
 
 
 @dataclass(frozen=True)

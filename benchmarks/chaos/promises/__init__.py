@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from ..record import Record
-from . import answers, incidents, ledger, notifications, store, telling, texts
-from .violation import Found, Judged, Violation
+from . import answers, incidents, ledger, notifications, repetition, store, telling, texts
+from .violation import Excused, Found, Judged, Violation
 
 Promise = Callable[[Record], Iterator[Found]]
 
@@ -26,7 +27,8 @@ PROMISES: tuple[Promise, ...] = (
     notifications.every_notice_is_sent,
     notifications.what_is_sent_arrived,
     notifications.what_arrived_is_known,
-    notifications.no_message_comes_twice,
+    repetition.no_change_is_planned_twice,
+    repetition.no_message_comes_twice,
     answers.metrics_answer,
     answers.what_failed_is_never_zero,
     answers.liveness_asks_for_restarts_that_help,
@@ -45,7 +47,10 @@ Verdicts = Mapping[Promise, Judged]
 
 
 def check(record: Record) -> Verdicts:
-    """Of each promise, how often it was put to the test and what violates it."""
+    """Of each promise, how often it was put to the test and what violates it. A fault that did not take excuses
+    nothing, and nobody has to tell of it.
+    """
+    record = replace(record, faults=tuple(one for one in record.faults if one.took is not False))
     return {promise: Judged.of(promise(record)) for promise in PROMISES}
 
 
@@ -55,4 +60,4 @@ def violations(verdicts: Verdicts) -> list[Violation]:
     return sorted(found, key=lambda one: (one.at, one.promise, one.subject))
 
 
-__all__ = ["PROMISES", "Judged", "Promise", "Verdicts", "Violation", "check", "violations"]
+__all__ = ["PROMISES", "Excused", "Judged", "Promise", "Verdicts", "Violation", "check", "violations"]

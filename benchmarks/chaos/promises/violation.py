@@ -24,7 +24,14 @@ class Occasion:
     fault: str = ""
 
 
-Found = Violation | Occasion
+@dataclass(frozen=True)
+class Excused:
+    """Something that would have broken the promise, but for what was in its way."""
+
+    by: str
+
+
+Found = Violation | Occasion | Excused
 ASKED = Occasion()
 
 
@@ -34,6 +41,7 @@ class Judged:
 
     occasions: tuple[Occasion, ...]
     violations: tuple[Violation, ...]
+    excused: tuple[Excused, ...] = ()
 
     @classmethod
     def of(cls, found: Iterable[Found]) -> Judged:
@@ -41,4 +49,5 @@ class Judged:
         return cls(
             tuple(one for one in all_of_it if isinstance(one, Occasion)),
             tuple(one for one in all_of_it if isinstance(one, Violation)),
+            tuple(one for one in all_of_it if isinstance(one, Excused)),
         )

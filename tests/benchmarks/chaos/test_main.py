@@ -172,6 +172,12 @@ def test_a_machine_that_was_too_slow_is_told_of(run, capsys) -> None:
 
 
 def test_a_fault_that_did_nothing_is_named(run, capsys) -> None:
+    lame = replace(clean().faults[0], name="exporter-paused", took=False)
+    assert run(replace(clean(), faults=(lame, *clean().faults))) == 0
+    assert "did not take: exporter-paused" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_fault_that_did_nothing_excuses_nothing(run, capsys) -> None:
     lame = replace(clean().faults[0], took=False)
-    assert run(replace(clean(), faults=(lame, *clean().faults[1:]))) == 0
-    assert "did not take: exporter-killed" in " ".join(capsys.readouterr().out.split())
+    assert run(replace(clean(), faults=(lame, *clean().faults[1:]))) == 1
+    assert "/metrics answers: exporter-n1: status none" in capsys.readouterr().out

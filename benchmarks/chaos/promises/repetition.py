@@ -1,0 +1,62 @@
+"""Nobody is told twice, but where no acknowledgement arrived: how often that was is counted."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+
+from ..record import Happened, Record, Taken
+from .notifications import changes_of, rows_of
+from .quiet import during, stalled
+from .violation import ASKED, Excused, Found, Violation
+
+_ANSWER = 5.0
+"""Wall seconds that an answer may be under way (senders wait for four), or wait to be written down."""
+
+
+def no_change_is_planned_twice(record: Record) -> Iterator[Found]:
+    """Nobody has more rows of the outbox for an incident than there were changes of it."""
+    changes, vain = changes_of(record), {one.id for one in record.deliveries if one.failed_at is not None}
+    for (number, receiver, audience), mine in rows_of(record).items():
+        # What was put aside, or never reached its reader, may be told again.
+        told = [one for one in mine if one.dropped is None and one.delivery not in vain]
+        yield ASKED
+        if len(told) > len(changes[number]):
+            text = f"incident {number} changed {len(changes[number])} times, planned for {audience} by {receiver} "
+            subject = record.incident[number].subject
+            yield Violation("no message comes twice", subject, told[-1].at, f"{text}{len(told)} times")
+
+
+def no_message_comes_twice(record: Record) -> Iterator[Found]:
+    """A message comes again only where its acknowledgement may have been lost on the way or could not be kept."""
+    found: defaultdict[tuple[str, str, tuple[str, ...]], list[Taken]] = defaultdict(list)
+    for taken in record.taken:
+        if taken.key:
+            found[taken.sink, taken.key, taken.to].append(taken)
+    for (sink, key, _), copies in found.items():
+        yield ASKED
+        copies.sort(key=lambda one: one.at)
+        for first, again in pairwise(copies):
+            lost = _why_lost(record, first)
+            if lost:
+                yield Excused(lost)
+                continue
+            by = f" from {first.sender}" if first.sender else ""
+            text = (
+                f"{sink} took it{by} at {first.at:.1f} and {again.at - first.at:.1f} s later again, with no fault then"
+            )
+            yield Violation("no message comes twice", key, again.at, text)
+
+
+def _why_lost(record: Record, first: Taken) -> str:
+    """What was in the way of the acknowledgement of a message, or of keeping it; empty: nothing."""
+    since, until = first.at - _ANSWER, first.at + _ANSWER
+    faults = [one.name for one in during(record, since, until) if _concerns(one, first)]
+    return ", ".join(faults) or ("a stall of the machine" if stalled(record, since, until) else "")
+
+
+def _concerns(fault: Happened, first: Taken) -> bool:
+    """Whether it is one of the receiver, of the alerter that sent, or of the store where it writes that it did."""
+    senders = {first.sender} if first.sender else {"a", "b"}
+    return bool(fault.halts & {first.sink, "database", *senders})
