@@ -89,7 +89,8 @@ def reading(settings: Settings) -> Settings:
     kinds = (KindMatch(kind=JobKind.SERVING, workload=_NO_JOB),) if serving else ()
     if reads_labels(settings):
         kinds = (*kinds, KindMatch(kind=JobKind.BATCH, workload=_NO_JOB, label="*=*"))
-    return settings.model_copy(update={"kinds": kinds, "uneven_by_design": ()})
+    # Nobody remembers what schedulers said of the past: what they would make of its jobs needs no reading.
+    return settings.model_copy(update={"kinds": kinds, "uneven_by_design": (), "kubernetes": ()})
 
 
 def read_alike(one: Settings, other: Settings) -> bool:

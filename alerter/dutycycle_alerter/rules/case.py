@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from dutycycle_alerter.model import Job, JobEvidence, JobKind, Usage, WindowEvidence
 from dutycycle_alerter.rules.verdict import Outcome, Verdict
+from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.settings import Judging
 
 UNMEASURABLE = "MIG without GPM: NVML has no utilization"
@@ -91,10 +92,16 @@ class Case:
         ready = self.ready_at(length)
         if self.evidence.at < ready:
             return Outcome.WAITING, "", ready
+        if self.evidence.longest is not None and length > self.evidence.longest:
+            window = format_duration(length * self.time_scale)
+            return Outcome.NOT_EVALUABLE, f"the source of the evidence reads no window of {window}", None
         if not self.evidence.visible:
             return Outcome.UNKNOWN, self.evidence.unseen or "its exporter does not answer", None
         if not self.job.gpus:
             return Outcome.UNKNOWN, "it holds no GPU at present", None
+        return self._why_uncovered(length)
+
+    def _why_uncovered(self, length: float) -> tuple[Outcome, str, float | None] | None:
         usages = self.window(length).gpus
         if all(self.covered(usage, length) for usage in usages):
             return None

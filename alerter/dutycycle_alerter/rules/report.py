@@ -47,8 +47,7 @@ def report(evidence: JobEvidence, settings: Judging, final: Final | None = None)
 
 def windows_of_a_life(evidence: JobEvidence, settings: Judging) -> frozenset[float]:
     """The lengths (wall seconds) of the windows that `report` and its diagnosis ask for, of a job that has ended."""
-    life = _Life(evidence, settings, Final())
-    return frozenset({life.length, life.within}) - {0.0}
+    return frozenset(_Life(evidence, settings, Final()).asked)
 
 
 class _Life:
@@ -64,7 +63,11 @@ class _Life:
         # Counters do not grow before a job's start or after its end: a longer window than its life says the same.
         idle = settings.rules.idle
         lengths = {idle.window, idle.critical_window, idle.serving_window}
-        self.lengths = sorted(length for length in lengths if evidence.longest is None or length <= evidence.longest)
+        self.asked = sorted(length for length in lengths if evidence.longest is None or length <= evidence.longest)
+        memory = [self._memory_over(length) for length in self.asked[-2:]]
+        # Over a whole day a source may read utilization alone: what is reported is of the window below, then.
+        without_longest = len(memory) > 1 and memory[1] is None and memory[0] is not None
+        self.lengths = self.asked[:-1] if without_longest else self.asked
         passed = evidence.at - evidence.ended
         last = self.lengths[-1] if self.lengths else 0.0
         self.length = next((length for length in self.lengths if length >= seen + passed), last)
@@ -107,7 +110,10 @@ class _Life:
 
     def memory(self) -> float | None:
         """The most GPU memory in use on any GPU, as a share of it."""
-        return memory_ratio(self.case.window(self.length).gpus)
+        return self._memory_over(self.length)
+
+    def _memory_over(self, length: float) -> float | None:
+        return memory_ratio(self.case.window(length).gpus)
 
     def verdict(self, rule: str, figures: dict[str, float], *, firing: bool) -> Verdict:
         """What the rule says, on figures that are known."""

@@ -64,3 +64,13 @@ def test_a_serving_jobs_whole_day_counts() -> None:
 
 def test_before_its_window_has_passed_it_waits() -> None:
     assert outcome(evidence([None], mig="MIG-a", at=START + 60))[0] is Outcome.WAITING
+
+
+def test_a_window_that_is_never_read_is_not_merely_measured_for_too_short() -> None:
+    """No pass will ever know more: that a rule cannot be judged must not look like a gap that will close."""
+    day = SETTINGS.rules.idle.serving_window
+    serving = replace(job(1), kind=JobKind.SERVING, start=LATER - 2 * day, first_process=LATER - 2 * day)
+    read = evidence([None], the_job=serving)
+    assert outcome(read)[0] is Outcome.UNKNOWN
+    reason = "the source of the evidence reads no window of 24 h"
+    assert outcome(replace(read, longest=CRITICAL)) == (Outcome.NOT_EVALUABLE, reason)

@@ -6,9 +6,9 @@ import pytest
 
 from dutycycle_alerter.incidents.model import Cause, EventKind, Resolution, Severity, State, Step
 from dutycycle_alerter.incidents.reporting import file_report
-from dutycycle_alerter.model import HostUsage, JobEvidence, JobKind
+from dutycycle_alerter.model import HostUsage, JobEvidence, JobKind, WindowEvidence
 from dutycycle_alerter.rules import Outcome, Verdict
-from dutycycle_alerter.rules.report import COMPLETED, Final, report
+from dutycycle_alerter.rules.report import COMPLETED, Final, report, windows_of_a_life
 from dutycycle_alerter.settings import Judging, Rules
 from tests.alerter.cases import SETTINGS, START, evidence
 
@@ -305,3 +305,21 @@ def test_full_memory_is_told_from_a_memory_bus_at_its_limit(
     incident = filed(ended([0.5], memory=0.96, units=units)).incident
     assert incident is not None
     assert (incident.rule, incident.diagnosis.causes) == ("memory_pressure", causes)
+
+
+def test_a_day_that_is_read_for_utilization_alone_takes_no_memory_from_a_report() -> None:
+    """Where some jobs may be serving; of the last two hours all is known."""
+    item = ended([0.1], memory=0.1, hours=10)
+    day = SETTINGS.rules.idle.serving_window
+
+    def window(length: float) -> WindowEvidence:
+        known = item.window(length)
+        return (
+            replace(known, gpus=tuple(replace(one, memory_used=None) for one in known.gpus)) if length == day else known
+        )
+
+    read = replace(item, window=window, longest=day)
+    kept = {length: window(length) for length in windows_of_a_life(read, SETTINGS)}
+    assert report(replace(read, window=kept.__getitem__), SETTINGS) == report(read, SETTINGS)
+    found, before = verdict("memory_underused", read), verdict("memory_underused", replace(item, longest=2 * HOUR))
+    assert (found.outcome, found.window, found.figures) == (FIRING, 2 * HOUR, before.figures)

@@ -52,9 +52,7 @@ def windows(settings: Settings) -> Windows:
     held |= {rules.underused.window, rules.idle.clear_window}
     full = held | {rules.hung.window, rules.stalled.window}
     basic = {rules.idle.critical_window}
-    # Jobs that these entries are about may say of themselves that they are serving.
-    trusted = settings.policies.opt_out.kinds
-    if trusted or any(match.kind is JobKind.SERVING for match in settings.kinds):
+    if _some_may_serve(settings):
         basic.add(rules.idle.serving_window)
     return Windows(
         basic=tuple(sorted(basic - full)),
@@ -65,6 +63,14 @@ def windows(settings: Settings) -> Windows:
         leaked=rules.leaked_memory.window,
         throttled=rules.throttled.window,
     )
+
+
+def _some_may_serve(settings: Settings) -> bool:
+    """Whether a job may be serving: an entry calls some so, pods of a Deployment and its like are, and jobs may say so
+    of themselves where that is allowed.
+    """
+    called = any(match.kind is JobKind.SERVING for match in settings.kinds)
+    return called or bool(settings.kubernetes) or bool(settings.policies.opt_out.kinds)
 
 
 def reads_labels(settings: Settings) -> bool:

@@ -58,6 +58,13 @@ def test_rules_read_a_day_where_jobs_may_say_that_they_serve() -> None:
     assert scope.windows(reading(told)).every == (900, 1800, 7200, 86400)
 
 
+def test_rules_read_a_day_where_kubernetes_says_what_serves() -> None:
+    """A Deployment is serving without any entry about it. A backtest asks no scheduler, and needs no such day."""
+    found = Settings.model_validate({"prometheus": {}, "kubernetes": [{}]})
+    assert scope.windows(found).every == (900, 1800, 7200, 86400)
+    assert scope.windows(reading(found)).every == (900, 1800, 7200)
+
+
 LABELLED: list[dict[str, Any]] = [
     {"kinds": [{"kind": "serving", "label": "app=vllm*"}]},
     {"uneven_by_design": [{"label": "app=vllm*"}]},
