@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from benchmarks.box.model import Job, Observed, Scenario, SeenIncident, Truth
 from benchmarks.box.scoring import record
 from benchmarks.box.scoring.aims import aims
 from benchmarks.box.scoring.devices import KINDS, judge_devices
-from benchmarks.box.scoring.jobs import case_of, judge_job
+from benchmarks.box.scoring.jobs import case_of, judge_job, summed_up
 from benchmarks.box.scoring.mails import false_mails, owner_mails
 from benchmarks.box.scoring.record import Score
 from benchmarks.box.scoring.rows import rows
+from benchmarks.box.scoring.standing import standings
+from benchmarks.box.scoring.story import story
 from benchmarks.box.scoring.table import Table, show
 from benchmarks.box.scoring.tables import tables
 from benchmarks.box.scoring.waits import use_of
@@ -35,34 +37,30 @@ def score(scenario: Scenario, truths: Mapping[int, Truth], observed: Observed, p
             devices.append(incident)
         else:
             seen[incident.workload].append(incident)
-    conditions, incidents = judge_devices(scenario, devices)
+    told = judge_devices(scenario, devices)
     for job in begun:
-        told = seen[job.workload]
-        of_job = judge_job(cases[job.number], job, truths[job.number], told, scenario.faults, end=end)
-        conditions += of_job[0]
-        incidents += of_job[1]
-    incidents += [_stray(incident, seed) for name, told in seen.items() if name not in by_workload for incident in told]
+        of_job = seen[job.workload]
+        told += judge_job(cases[job.number], job, truths[job.number], of_job, scenario.faults, end=end)
+    for workload, of_none in seen.items():
+        if workload not in by_workload:
+            told += _strays(of_none, seed, end)
     healthy = {job.workload: job for job in begun if not truths[job.number].conditions}
-    whole = [job for job in begun if job.end <= end]
-    return Score(
+    return told + Score(
         runs=(
             record.Run(
                 seed=seed,
                 jobs=len(begun),
                 gpu_hours=sum(_gpu_hours(job, end) for job in begun),
-                cut=len(begun) - len(whole),
                 passes=observed.passes,
                 failures=observed.failures,
                 late=observed.late,
                 notes=observed.notes,
             ),
         ),
-        conditions=tuple(conditions),
-        incidents=tuple(incidents),
         mails=tuple(false_mails(observed.messages, by_workload, healthy, seen, cases, seed=seed)),
-        accounts=tuple(_account(cases[job.number], job, truths[job.number], observed) for job in whole),
+        accounts=tuple(_account(cases[job.number], job, truths[job.number], observed) for job in begun),
         healthy=tuple(_healthy(healthy.values(), seed, end)),
-        uses=tuple(use_of(cases[job.number], job, truths[job.number], seen[job.workload]) for job in whole),
+        uses=tuple(use_of(cases[job.number], job, truths[job.number], seen[job.workload]) for job in begun),
         owner_mails=tuple(owner_mails(observed.messages, by_workload, _worth(begun, truths), cases)),
     )
 
@@ -76,22 +74,15 @@ def _worth(jobs: Iterable[Job], truths: Mapping[int, Truth]) -> dict[str, str]:
     }
 
 
-def _stray(incident: SeenIncident, seed: int) -> record.Incident:
-    """An incident of a job that nobody played."""
-    return record.Incident(
-        case=record.Case(seed, 0, "no such job"),
-        id=incident.id,
-        kind=incident.kind,
-        rule=incident.rule,
-        causes=incident.causes,
-        severity=incident.severity,
-        opened=incident.opened,
-        outcome="false",
-        named=False,
-        cause="",
-        reopened=0,
-        reclassified=0,
-        recaused=0,
+def _strays(incidents: Sequence[SeenIncident], seed: int, end: float) -> Score:
+    """Incidents of a job that nobody played."""
+    case = record.Case(seed, 0, "no such job")
+    stories = [(incident, story(incident, end)) for incident in incidents]
+    return Score(
+        incidents=tuple(summed_up(case, incident, told, (), "false") for incident, told in stories),
+        standings=tuple(
+            one for incident, told in stories for one in standings(case, incident, told, (), lambda _at, _rule: "false")
+        ),
     )
 
 

@@ -26,7 +26,7 @@ def aims(score: Score) -> list[str]:
     jobs = figures.efficiency(score)
     missed = [*_missed("all jobs", jobs, _OF_JOBS, fewest=1)]
     missed += _missed("GPUs and nodes", figures.devices(score), _OF_DEVICES, fewest=1)
-    for rule in sorted({c.rule for c in jobs.conditions} | {i.rule for i in jobs.incidents}):
+    for rule in sorted({one.rule for one in (*jobs.conditions, *jobs.standings)}):
         missed += _missed(rule, figures.of_rule(jobs, rule), _OF_JOBS, fewest=FEWEST)
     for name in sorted({case.case.mechanism for case in (*jobs.conditions, *jobs.incidents)}):
         missed += _missed(name, figures.of_mechanism(jobs, name), _OF_JOBS, fewest=FEWEST)

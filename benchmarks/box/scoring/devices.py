@@ -9,6 +9,7 @@ from benchmarks.box.rules import HOUR
 from benchmarks.box.scoring import record, timing
 from benchmarks.box.scoring.jobs import summed_up
 from benchmarks.box.scoring.matching import Extent, explains, find, outcome
+from benchmarks.box.scoring.standing import standings
 from benchmarks.box.scoring.story import story
 
 KINDS = ("gpu_fault", "leaked_memory", "throttled")
@@ -21,23 +22,26 @@ QUIET = 6 * HOUR
 """How long an XID speaks against its GPU."""
 
 
-def judge_devices(
-    scenario: Scenario, incidents: Sequence[SeenIncident]
-) -> tuple[list[record.Condition], list[record.Incident]]:
-    """Records of all faults, and of all incidents of GPUs and nodes."""
+def judge_devices(scenario: Scenario, incidents: Sequence[SeenIncident]) -> record.Score:
+    """What was told of all faults, and all incidents of GPUs and nodes."""
     faults = [(fault, _extent(fault, scenario)) for fault in scenario.faults]
-    conditions = [_condition(fault, extent, incidents, scenario) for fault, extent in faults]
-    judged = []
+    judged, standing = [], []
     for incident in incidents:
         told = story(incident, scenario.length)
         possible = [(fault, extent) for fault, extent in faults if extent is not None and _may_tell(incident, fault)]
-        about = explains(told, [extent for _, extent in possible])
-        name = next((fault_name(fault) for fault, extent in possible if extent in about), "no fault")
-        worth = outcome(told, about) if about else "false"
-        if not about and incident.severity == "info":
-            worth = "unjudged"
-        judged.append(summed_up(record.Case(scenario.seed, 0, name), incident, told, about, worth))
-    return conditions, judged
+        extents = [extent for _, extent in possible]
+        about = explains(told, extents)
+        case = record.Case(
+            scenario.seed, 0, next((fault_name(fault) for fault, extent in possible if extent in about), "no fault")
+        )
+        worthless = "unjudged" if incident.severity == "info" else "false"
+        judged.append(summed_up(case, incident, told, about, outcome(told, about) if about else worthless))
+        standing += standings(case, incident, told, extents, lambda _at, _rule, worth=worthless: worth)
+    return record.Score(
+        conditions=tuple(_condition(fault, extent, incidents, scenario) for fault, extent in faults),
+        incidents=tuple(judged),
+        standings=tuple(standing),
+    )
 
 
 def fault_name(fault: Fault) -> str:
@@ -89,11 +93,12 @@ def _extent(fault: Fault, scenario: Scenario) -> Extent | None:
     """What is expected of a fault; None where it is nothing that anybody should be told."""
     rule = _RULE[fault.kind]
     until = scenario.length if fault.until is None else fault.until
-    since, need = fault.at, timing.window(rule, "")
+    since, need, open_until = fault.at, timing.window(rule, ""), until
     if fault.kind == "xid":
         if round(fault.value) not in timing.CRITICAL_XIDS:
             return None
-        must, until = True, until + QUIET
+        # It happens in an instant, and speaks against the GPU for long after that.
+        must, until, open_until = True, fault.at, until + QUIET
     elif fault.kind == "lost":
         must = True
     elif fault.kind == "thermal":
@@ -108,7 +113,9 @@ def _extent(fault: Fault, scenario: Scenario) -> Extent | None:
         since = free[0] if must and free is not None else since
     return Extent(
         since=fault.at,
-        until=until + timing.lingering(rule, ""),
+        ended=until,
+        opens_until=until + timing.opening(rule, ""),
+        until=open_until + timing.lingering(rule, ""),
         earliest=since + need,
         rules=(rule,),
         causes=frozenset(),

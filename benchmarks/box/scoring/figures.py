@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from benchmarks.box.scoring.ratios import Share, share
-from benchmarks.box.scoring.record import Account, Case, Condition, Incident, Score
+from benchmarks.box.scoring.record import Account, Case, Condition, Incident, Score, Standing
 
 RIGHT = ("true", "allowed")
 JUDGED = (*RIGHT, "other rule", "false")
@@ -25,6 +25,7 @@ def efficiency(score: Score) -> Score:
         runs=score.runs,
         conditions=tuple(c for c in score.conditions if c.case.job),
         incidents=tuple(i for i in score.incidents if i.kind == "efficiency"),
+        standings=tuple(s for s in score.standings if s.kind == "efficiency"),
         mails=score.mails,
         accounts=score.accounts,
         healthy=score.healthy,
@@ -39,6 +40,7 @@ def devices(score: Score) -> Score:
         runs=score.runs,
         conditions=tuple(c for c in score.conditions if not c.case.job),
         incidents=tuple(i for i in score.incidents if i.kind not in ("efficiency", "report")),
+        standings=tuple(s for s in score.standings if s.kind not in ("efficiency", "report")),
     )
 
 
@@ -48,6 +50,7 @@ def part(score: Score, case: Callable[[Case], bool]) -> Score:
         runs=score.runs,
         conditions=tuple(c for c in score.conditions if case(c.case)),
         incidents=tuple(i for i in score.incidents if case(i.case)),
+        standings=tuple(s for s in score.standings if case(s.case)),
         mails=tuple(m for m in score.mails if case(m.case)),
         accounts=tuple(a for a in score.accounts if case(a.case)),
         healthy=tuple(h for h in score.healthy if case(h.case)),
@@ -66,28 +69,38 @@ def shown_by(score: Score, exporters: str) -> Score:
 
 
 def of_rule(score: Score, rule: str) -> Score:
-    """Conditions and incidents of a rule."""
+    """Conditions of a rule, what stood under it, and the incidents that had it last."""
     return Score(
         runs=score.runs,
         conditions=tuple(c for c in score.conditions if c.rule == rule),
         incidents=tuple(i for i in score.incidents if i.rule == rule),
+        standings=tuple(s for s in score.standings if s.rule == rule),
     )
 
 
 def precision(score: Score) -> Share:
-    """Of the incidents that can be judged, those under a rule that is there for what was wrong."""
+    """Of the rules that stood over incidents, at each opening and after each change, those that were there for what was
+    wrong then.
+    """
+    return share(s.outcome in RIGHT for s in score.standings if s.outcome in JUDGED)
+
+
+def precision_of_incidents(score: Score) -> Share:
+    """Of the incidents, each judged once by its first opening, those that ever were under a rule that is there for what
+    was wrong then.
+    """
     return share(i.outcome in RIGHT for i in score.incidents if i.outcome in JUDGED)
 
 
 def precision_of_any_rule(score: Score) -> Share:
-    """The same where an incident of any rule is right as soon as anything is wrong."""
-    return share(i.outcome != "false" for i in score.incidents if i.outcome in JUDGED)
+    """Of what stood over incidents, that which was said while anything at all was wrong."""
+    return share(s.outcome != "false" for s in score.standings if s.outcome in JUDGED)
 
 
-def outcomes(score: Score) -> str:
-    """How many incidents had which outcome."""
-    counts = Counter(i.outcome for i in score.incidents)
-    return ", ".join(f"{name} {counts[name]}" for name in OUTCOMES)
+def outcomes(judged: Iterable[Incident | Standing]) -> str:
+    """How many had which outcome."""
+    counts = Counter(one.outcome for one in judged)
+    return ", ".join(f"{name} {counts[name]}" for name in OUTCOMES if counts[name])
 
 
 def musts(score: Score) -> tuple[Condition, ...]:

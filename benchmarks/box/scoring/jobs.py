@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 
 import msgspec
 
 from benchmarks.box.model import Condition, Fault, Job, SeenIncident, Truth
 from benchmarks.box.scoring import record, timing
 from benchmarks.box.scoring.matching import Extent, Found, cause_of, explains, find, named, outcome
+from benchmarks.box.scoring.standing import standings
 from benchmarks.box.scoring.story import Story, story
 from benchmarks.box.scoring.wasted import truly_wasted
+
+EXPLAINED = {
+    "thermal": frozenset({"stalled", "uneven", "underused"}),
+    "lost": frozenset({"idle", "partially_idle", "stalled", "uneven", "underused"}),
+}
+"""Rules that hold because of a fault, by its kind: what is told under them of such a GPU's job is nobody's mistake."""
 
 
 def case_of(job: Job, seed: int, processes: Collection[str] = ()) -> record.Case:
@@ -28,8 +36,8 @@ def judge_job(
     faults: Sequence[Fault],
     *,
     end: float,
-) -> tuple[list[record.Condition], list[record.Incident]]:
-    """Records of a job in a run that ended at `end`. `faults` are those of its GPUs, while it held them or before."""
+) -> record.Score:
+    """What was told of a job in a run that ended at `end`; `faults` are the run's."""
     begun = [condition for condition in truth.conditions if job.start + condition.since < min(job.end, end)]
     extents = [_extent(condition, job, end) for condition in begun]
     stories = [(incident, story(incident, end)) for incident in incidents]
@@ -38,27 +46,31 @@ def judge_job(
         own_class = condition.rule in timing.REPORTS
         found = find(extent, [told for incident, told in stories if (incident.kind == "report") == own_class])
         conditions.append(_condition(case, condition, extent, found, job, end))
-    judged = [
-        msgspec.structs.replace(
-            _incident(case, incident, told, extents, job, faults),
-            wasted=incident.wasted,
-            truly_wasted=truly_wasted(incident, told, job, truth),
-        )
-        for incident, told in stories
-    ]
-    return conditions, judged
+    judged, standing = [], []
+    for incident, told in stories:
+        reports = incident.kind == "report"
+        own = [extent for extent in extents if (extent.rules[0] in timing.REPORTS) == reports]
+        otherwise = partial(_otherwise, incident, job, faults)
+        about = explains(told, own)
+        worth = outcome(told, about) if about else otherwise(told.openings[0], told.spans[0].rule)
+        one = summed_up(case, incident, told, about, worth)
+        wasted = truly_wasted(incident, told, job, truth)
+        judged.append(msgspec.structs.replace(one, wasted=incident.wasted, truly_wasted=wasted))
+        standing += standings(case, incident, told, own, otherwise)
+    return record.Score(conditions=tuple(conditions), incidents=tuple(judged), standings=tuple(standing))
 
 
 def _extent(condition: Condition, job: Job, end: float) -> Extent:
     last = min(job.start + condition.until, job.end)
     return Extent(
         since=job.start + condition.since,
+        ended=last,
+        opens_until=last + timing.opening(condition.rule, job.partition),
         until=last + timing.lingering(condition.rule, job.partition),
         earliest=_earliest(condition, job),
         rules=(condition.rule, *timing.BESIDE.get(condition.rule, ())),
         causes=condition.causes,
         must=expected(condition, job, end) == "must",
-        ended=last,
         main=condition.main,
     )
 
@@ -98,34 +110,21 @@ def _condition(
     )
 
 
-def _incident(
-    case: record.Case,
-    incident: SeenIncident,
-    told: Story,
-    extents: Sequence[Extent],
-    job: Job,
-    faults: Sequence[Fault],
-) -> record.Incident:
-    reports = incident.kind == "report"
-    about = explains(told, [extent for extent in extents if (extent.rules[0] in timing.REPORTS) == reports])
-    if about:
-        worth = outcome(told, about)
-    elif reports or incident.severity == "info":
-        worth = "unjudged"
-    elif any(_concerns(fault, job, told) for fault in faults):
-        worth = "excused"
-    else:
-        worth = "false"
-    return summed_up(case, incident, told, about, worth)
+def _otherwise(incident: SeenIncident, job: Job, faults: Sequence[Fault], at: float, rule: str) -> str:
+    """What is worth that was said under a rule while nothing was wrong."""
+    if incident.kind == "report" or incident.severity == "info":
+        return "unjudged"
+    return "excused" if any(_explains(fault, job, at, rule) for fault in faults) else "false"
 
 
-def _concerns(fault: Fault, job: Job, told: Story) -> bool:
-    """Whether a GPU of the job was broken or held down when the incident opened, or shortly before."""
-    harmless = fault.kind == "leaked" or (fault.kind == "xid" and round(fault.value) not in timing.CRITICAL_XIDS)
-    if harmless or fault.gpu not in job.gpus:
+def _explains(fault: Fault, job: Job, at: float, rule: str) -> bool:
+    """Whether a fault of one of the job's GPUs, then or shortly before, makes a rule hold: one that is held down is
+    waited for, and one that is lost does nothing. Other faults leave a job here as it is.
+    """
+    if fault.gpu not in job.gpus or rule not in EXPLAINED.get(fault.kind, ()):
         return False
     until = job.end if fault.until is None else fault.until
-    return fault.at <= told.openings[0] <= until + timing.lingering("uneven", job.partition)
+    return fault.at <= at <= until + timing.opening(rule, job.partition)
 
 
 def summed_up(

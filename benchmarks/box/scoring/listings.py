@@ -52,20 +52,29 @@ def _missed(score: Score) -> Table:
 
 
 def _false(score: Score) -> Table:
-    return _incidents("Incidents about nothing", score, "false")
+    return _standings("Incidents about nothing", score, "false")
 
 
 def _other_rule(score: Score) -> Table:
-    return _incidents("Incidents under a rule that is not there for what was wrong", score, "other rule")
+    return _standings("Incidents under a rule that is not there for what was wrong", score, "other rule")
 
 
-def _incidents(title: str, score: Score, outcome: str) -> Table:
+def _standings(title: str, score: Score, outcome: str) -> Table:
     lines = [
-        (*_case(i.case), i.rule, " / ".join(i.causes), i.severity, clock(i.opened), i.id)
-        for i in score.incidents
-        if i.outcome == outcome
+        (
+            *_case(s.case),
+            s.rule,
+            " / ".join(s.causes),
+            s.severity,
+            clock(s.since),
+            clock(s.until),
+            "opened" if s.first else "reopened or renamed",
+            s.id,
+        )
+        for s in score.standings
+        if s.outcome == outcome
     ]
-    return _listed(title, (*_CASE, "rule", "causes", "severity", "opened", "incident"), lines)
+    return _listed(title, (*_CASE, "rule", "causes", "severity", "from", "to", "as it", "incident"), lines)
 
 
 def _wrong_causes(score: Score) -> Table:

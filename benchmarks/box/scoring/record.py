@@ -45,7 +45,7 @@ class Condition(msgspec.Struct, frozen=True):
 
 
 class Incident(msgspec.Struct, frozen=True):
-    """What an incident was worth.
+    """What an incident was worth as a whole, by what it first opened in.
 
     `outcome` is `true` (something that must be told), `allowed` (that may be), `other rule` (something was wrong, but
     never was it told under a rule that is there for that), `excused` (one of its GPUs had a fault), `false`, or
@@ -74,6 +74,25 @@ class Incident(msgspec.Struct, frozen=True):
     """
     truly_wasted: float | None = None
     """The same by the truth; None where that was not kept."""
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """A rule that stood over an incident from `since` to `until`, without a break and within one opening, and what it
+    was worth then: an `outcome` as an incident's. `first`: the incident opened for the first time with it.
+    """
+
+    case: Case
+    id: int
+    """The incident's."""
+    kind: str
+    rule: str
+    causes: tuple[str, ...]
+    """Those that were named first."""
+    severity: str
+    since: float
+    until: float
+    first: bool
+    outcome: str
 
 
 class Use(msgspec.Struct, frozen=True):
@@ -127,12 +146,11 @@ class Healthy(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A run as a whole: its jobs, its GPU-hours, those of its jobs that it cut off, and what went wrong in it."""
+    """A run as a whole: its jobs, its GPU-hours, and what went wrong in it."""
 
     seed: int
     jobs: int
     gpu_hours: float
-    cut: int
     passes: int
     failures: int
     late: float
@@ -145,6 +163,7 @@ class Score(msgspec.Struct, frozen=True):
     runs: tuple[Run, ...] = ()
     conditions: tuple[Condition, ...] = ()
     incidents: tuple[Incident, ...] = ()
+    standings: tuple[Standing, ...] = ()
     mails: tuple[FalseMail, ...] = ()
     accounts: tuple[Account, ...] = ()
     healthy: tuple[Healthy, ...] = ()

@@ -25,7 +25,7 @@ def rows(score: Score) -> list[Row]:
     found = {
         "precision of incidents, under a rule that is there for what was wrong (aim 0.99)": (
             f"{_sure(figures.precision, jobs)}; with any rule {brief(figures.precision_of_any_rule(jobs))}; "
-            f"{figures.outcomes(jobs)}; {scale}"
+            f"{figures.outcomes(jobs.standings)}; {scale}"
         ),
         "recall of what must be told, by its own rule (aim 0.98)": (
             f"{_sure(figures.recall, jobs)}; over all others {brief(figures.recall_by_name(jobs))}; "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from benchmarks.box.model import SeenIncident, Told
@@ -14,12 +14,13 @@ _SETTING_RULE = (*_OPENINGS, "primary changed")
 
 @dataclass(frozen=True)
 class Span:
-    """From `start` to `end`, with the primary rule and the causes named."""
+    """From `start` to `end`, with the primary rule and the causes named; the incident had opened at `opened`."""
 
     start: float
     end: float
     rule: str
     causes: tuple[str, ...]
+    opened: float
 
     def meets(self, since: float, until: float) -> bool:
         """Whether they have an instant in common, the ends included."""
@@ -48,10 +49,12 @@ def story(incident: SeenIncident, end: float) -> Story:
     """The story of an incident in a run that was watched until `end`."""
     told = _complete(incident)
     spans: list[Span] = []
-    rule, causes, since = "", (), None
+    rule, causes, since, opened = "", (), None, incident.opened
     for event in told:
         if since is not None and event.at > since:
-            spans.append(Span(since, event.at, rule, causes))
+            spans.append(Span(since, event.at, rule, causes, opened))
+        if event.kind in _OPENINGS:
+            opened = event.at
         if event.kind in _SETTING_RULE and event.rule:
             rule = event.rule
         causes = event.causes or causes
@@ -61,8 +64,8 @@ def story(incident: SeenIncident, end: float) -> Story:
             since = event.at
     last = end if incident.resolved is None else incident.resolved
     if since is not None:
-        spans.append(Span(since, max(since, last), rule, causes))
-    spans = [*_joined(spans)] or [Span(incident.opened, incident.opened, rule, causes)]
+        spans.append(Span(since, max(since, last), rule, causes, opened))
+    spans = [*_joined(spans)] or [Span(incident.opened, incident.opened, rule, causes, incident.opened)]
     return Story(
         spans=tuple(spans),
         openings=tuple(event.at for event in told if event.kind in _OPENINGS),
@@ -93,11 +96,15 @@ def _joined(spans: Iterable[Span]) -> Iterable[Span]:
     """Neighbours that say the same as one."""
     held: Span | None = None
     for span in spans:
-        if held is not None and (held.end, held.rule, held.causes) == (span.start, span.rule, span.causes):
-            held = Span(held.start, span.end, span.rule, span.causes)
+        if held is not None and held.end == span.start and _says(held) == _says(span):
+            held = replace(held, end=span.end)
             continue
         if held is not None:
             yield held
         held = span
     if held is not None:
         yield held
+
+
+def _says(span: Span) -> tuple[object, ...]:
+    return span.rule, span.causes, span.opened

@@ -12,16 +12,23 @@ from benchmarks.box.scoring.ratios import quantile, share
 from benchmarks.box.scoring.record import SHOWN_BY, Condition, Incident, Score
 from benchmarks.box.scoring.table import Table, brief, minutes, number, percent
 
+_BY_RULE = "By rule (precision: each time that it stood over an incident; incidents and causes: where it did so last)"
+
 
 def tables(score: Score) -> tuple[Table, ...]:
     """All of them; empty lists are left out."""
     jobs = figures.efficiency(score)
     devices = figures.devices(score)
-    rules = sorted({c.rule for c in jobs.conditions} | {i.rule for i in jobs.incidents})
+    rules = sorted({one.rule for one in (*jobs.conditions, *jobs.standings)})
     mechanisms = sorted({c.case.mechanism for c in (*jobs.conditions, *jobs.incidents)})
     found = [
         _runs(score),
-        _shares("By rule (an incident counts under the rule that it had last)", rules, jobs, figures.of_rule),
+        _shares(
+            _BY_RULE,
+            rules,
+            jobs,
+            figures.of_rule,
+        ),
         _shares("By mechanism", mechanisms, jobs, figures.of_mechanism),
         _shares("Mixed or near a bound, and plain", ["mixed", "plain"], jobs, _mixed),
         _shares("By length of steps", timing.STEP_BINS, jobs, _stepped),
@@ -44,7 +51,7 @@ def tables(score: Score) -> tuple[Table, ...]:
 
 
 def _runs(score: Score) -> Table:
-    header = ("seed", "jobs", "GPU-hours", "cut by the end", "passes", "failures", "late %", "precision", "recall")
+    header = ("seed", "jobs", "GPU-hours", "passes", "failures", "late %", "precision", "recall")
     by_seed = {
         run.seed: (run, figures.efficiency(figures.part(score, lambda case, seed=run.seed: case.seed == seed)))
         for run in score.runs
@@ -54,7 +61,6 @@ def _runs(score: Score) -> Table:
             run.seed,
             run.jobs,
             f"{run.gpu_hours:,.0f}",
-            run.cut,
             run.passes,
             run.failures,
             f"{100 * run.late:.1f}",
@@ -70,6 +76,7 @@ def _shares(title: str, names: Sequence[str], whole: Score, choose: Callable[[Sc
     header = (
         "",
         "precision",
+        "of incidents",
         "with any rule",
         "recall",
         "over others",
@@ -86,6 +93,7 @@ def _shares(title: str, names: Sequence[str], whole: Score, choose: Callable[[Sc
         (
             name,
             figures.precision(one),
+            brief(figures.precision_of_incidents(one)),
             brief(figures.precision_of_any_rule(one)),
             figures.recall(one),
             brief(figures.recall_by_name(one)),
@@ -104,7 +112,7 @@ def _mixed(whole: Score, name: str) -> Score:
 
 
 def _stepped(whole: Score, name: str) -> Score:
-    """Conditions by the step, and incidents of jobs that have such a condition alone."""
+    """Conditions by the step, and what was told of jobs that have such a condition alone."""
     bins: defaultdict[tuple[int, int], set[str]] = defaultdict(set)
     for condition in whole.conditions:
         bins[condition.case.seed, condition.case.job].add(timing.step_bin(condition.step))
@@ -112,6 +120,7 @@ def _stepped(whole: Score, name: str) -> Score:
         runs=whole.runs,
         conditions=tuple(c for c in whole.conditions if timing.step_bin(c.step) == name),
         incidents=tuple(i for i in whole.incidents if bins.get((i.case.seed, i.case.job)) == {name}),
+        standings=tuple(s for s in whole.standings if bins.get((s.case.seed, s.case.job)) == {name}),
     )
 
 

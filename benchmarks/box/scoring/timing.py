@@ -24,11 +24,14 @@ def earliest(rule: str, since: float, partition: str) -> float:
     return max(since, GRACE.get(partition, GRACE["batch"])) + window(rule, partition)
 
 
+def opening(rule: str, partition: str) -> float:
+    """For how long after its end a condition still is in the rule's windows, so that its incident may open."""
+    return float("inf") if rule in REPORTS else window(rule, partition) + SETTLING
+
+
 def lingering(rule: str, partition: str) -> float:
-    """For how long after its end a condition is still in the rule's windows, and its incident may be open."""
-    if rule in REPORTS:
-        return float("inf")
-    return window(rule, partition) + CLEARING.get(rule, 0.0) + SETTLING
+    """For how long after its end an incident of it may be open: it clears after that, and opens no more."""
+    return opening(rule, partition) + CLEARING.get(rule, 0.0)
 
 
 def step_bin(step: float | None) -> str:

@@ -86,9 +86,9 @@ def test_every_condition_and_every_incident_is_counted_once(case: tuple[Score, i
     outcomes = {"true", "allowed", "other rule", "excused", "false", "unjudged"}
     assert all(one.outcome in outcomes for one in found.incidents)
     assert {one.expected for one in found.conditions} <= {"must", "may", "silent", "early", "cut"}
-    judged = figures.precision(found)
     apart = sum(one.outcome in ("excused", "unjudged") for one in found.incidents)
-    assert judged.of + apart == incidents
+    assert figures.precision_of_incidents(found).of + apart == incidents
+    assert sorted(one.id for one in found.standings if one.first) == list(range(incidents))
     assert all((one.first_word is None) == (not one.found) for one in found.conditions)
     assert all(one.named <= one.beside <= one.found for one in found.conditions)
     assert all(one.beside or one.delay is None for one in found.conditions)
@@ -149,12 +149,6 @@ def test_rows_keep_their_subjects_whatever_was_counted() -> None:
 def test_a_text_names_jobs_of_slurm_and_pods_that_are_known() -> None:
     known = ["k8s/ana/train-7/uid", "slurm/3"]
     assert named("Your job slurm/12 and train-7, not train-8 or slurm/x", known) == ["slurm/12", "k8s/ana/train-7/uid"]
-
-
-def test_jobs_that_the_run_cut_off_have_no_account() -> None:
-    cut = job(end=LENGTH + 1)
-    found = score(scenario([cut]), {1: truth(cut)}, observed())
-    assert (found.accounts, found.runs[0].cut) == ((), 1)
 
 
 def test_an_incident_of_no_job_of_the_run_is_false() -> None:

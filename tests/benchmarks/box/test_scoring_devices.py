@@ -17,6 +17,13 @@ def _of_device(kind: str, at: float, gpu: str = "n0/0", **changes: object) -> Se
 FAULTS = {
     # fault, incidents -> expected, found, outcomes
     "a critical XID": (Fault(("n0", 0), HOUR, "xid", 79), [_of_device("gpu_fault", HOUR + 60)], "must", True, ["true"]),
+    "a critical XID, told long after it": (
+        Fault(("n0", 0), HOUR, "xid", 79),
+        [_of_device("gpu_fault", 2 * HOUR)],
+        "must",
+        False,
+        ["false"],
+    ),
     "one of another GPU": (
         Fault(("n0", 0), HOUR, "xid", 79),
         [_of_device("gpu_fault", HOUR + 60, "n0/1")],
@@ -73,12 +80,31 @@ def test_faults_of_gpus_are_scored(case: str) -> None:
     assert [one.outcome for one in result.incidents] == outcomes
 
 
-def test_an_incident_of_a_job_whose_gpu_broke_is_excused() -> None:
+EXCUSED = {
+    # fault, rule -> outcome
+    "a lost GPU does nothing": (Fault(("n0", 1), 2 * HOUR, "lost"), "uneven", "excused"),
+    "a lost GPU does not make others spin": (Fault(("n0", 1), 2 * HOUR, "lost"), "hung", "false"),
+    "one that is held down is waited for": (
+        Fault(("n0", 1), 2 * HOUR, "thermal", 0.3, 4 * HOUR),
+        "stalled",
+        "excused",
+    ),
+    "heat makes nobody idle": (Fault(("n0", 1), 2 * HOUR, "thermal", 0.3, 4 * HOUR), "idle", "false"),
+    "heat that is over": (Fault(("n0", 1), HOUR, "thermal", 0.3, 1.2 * HOUR), "uneven", "false"),
+    "an XID leaves the job as it is": (Fault(("n0", 1), 2 * HOUR, "xid", 79), "uneven", "false"),
+    "another job's GPU": (Fault(("n1", 1), 2 * HOUR, "lost"), "uneven", "false"),
+}
+
+
+@pytest.mark.parametrize("case", EXCUSED)
+def test_a_fault_excuses_only_what_is_told_under_a_rule_that_holds_because_of_it(case: str) -> None:
+    fault, rule, outcome = EXCUSED[case]
     one = job()
-    seen = [incident(3 * HOUR, rule="uneven")]
-    result = score(scenario([one], [Fault(("n0", 1), 2 * HOUR, "lost")]), {1: truth(one)}, observed(seen))
-    assert [i.outcome for i in result.incidents] == ["excused"]
-    assert figures.precision(figures.efficiency(result)).value is None
+    result = score(scenario([one], [fault]), {1: truth(one)}, observed([incident(3 * HOUR, rule=rule)]))
+    assert [i.outcome for i in result.incidents] == [outcome]
+    assert [s.outcome for s in result.standings] == [outcome]
+    judged = figures.precision(figures.efficiency(result))
+    assert judged.of == (outcome == "false")
 
 
 def test_the_longest_time_in_which_a_gpu_is_free() -> None:

@@ -15,7 +15,8 @@ EARLIEST = JOB.start + 40 * MINUTE
 
 
 def judged(conditions: tuple[Condition, ...], incidents: tuple[SeenIncident, ...], of: Job = JOB, end: float = LENGTH):
-    return judge_job(case_of(of, 7), of, truth(of, *conditions), incidents, (), end=end)
+    found = judge_job(case_of(of, 7), of, truth(of, *conditions), incidents, (), end=end)
+    return found.conditions, found.incidents
 
 
 STALLED = condition("stalled", 0.0, HOUR, causes=frozenset({"data loading"}))
@@ -49,7 +50,7 @@ CASES = {
         (STALLED,),
         incident(JOB.start + 74 * MINUTE, rule="uneven"),
         ("false", False),
-        [(True, False)],
+        [(False, False)],
     ),
     "opened under another rule, and never under one for what it opened in": (
         (STALLED, IDLE_LATER),
@@ -124,6 +125,12 @@ CASES = {
         incident(JOB.start + 74 * MINUTE, rule="stalled"),
         ("true", True),
         [(True, True)],
+    ),
+    "opened while what is over clears": (
+        (STALLED,),
+        incident(JOB.start + 85 * MINUTE, rule="stalled"),
+        ("false", False),
+        [(False, False)],
     ),
     "opened long after the end": (
         (STALLED,),
@@ -234,6 +241,25 @@ def test_of_two_causes_only_the_greater_is_the_main_one() -> None:
     )
     _, (seen,) = judged((both,), (incident(JOB.start + 25 * MINUTE, rule="stalled", causes=("data loading",)),))
     assert (seen.cause, seen.main_cause) == ("right", "wrong")
+
+
+def test_a_rule_that_was_told_of_something_before_has_not_told_of_what_comes_later() -> None:
+    """That it ever was in the story counts only where nothing was kept of when rules joined and left."""
+    opened = JOB.start + 25 * MINUTE
+    events = (told(opened, "opened", "idle"), told(opened + 600, "primary changed", "stalled"))
+    known = incident(opened, rule="stalled", contributing=("idle", "stalled"), told=events)
+    joined = incident(
+        opened,
+        rule="stalled",
+        contributing=("idle", "stalled"),
+        told=(told(opened, "opened", "stalled"), told(opened + 60, "rule opened", "idle")),
+    )
+    for seen in (known, joined):
+        _, later = judged((STALLED, IDLE_LATER), (seen,))[0]
+        assert (later.found, later.beside) == (False, False)
+    unknown = incident(opened, rule="stalled", contributing=("idle", "stalled"))
+    _, later = judged((STALLED, IDLE_LATER), (unknown,))[0]
+    assert (later.found, later.named, later.beside) == (True, False, True)
 
 
 def test_another_rules_word_is_no_time_to_detect() -> None:
