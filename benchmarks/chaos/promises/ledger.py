@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from ..record import EVERY_NODE, ExporterPage, Happened, JobTruth, Record
-from .quiet import during, recovery
+from .quiet import Span, during, recovery, without
 from .violation import ASKED, Found, Violation
 
 _ENOUGH = 60.0
@@ -24,23 +24,32 @@ def bounds(record: Record, job: JobTruth) -> tuple[float, float]:
     began or ended meanwhile: what a counter gained between two answers is in the second one.
     """
     until = job.end or record.ended
-    unseen = sum(_unseen(record, job, fault, until) for fault in record.faults if fault.blinds_any(job.parts))
-    late = 0.0 if job.end is not None and job.end < record.calm else 2 * record.pass_interval + record.interval
+    unseen = [span for fault in record.faults if (span := _unseen(record, job, fault, until)) is not None]
     slack = 3 * record.interval + 2.0
-    # Of a job that was there before the alerters the first pass is the beginning.
-    least = job.gpus * (job.seen - max(job.start, record.began) - unseen - late - slack)
+    least = job.gpus * (_certain(record, job, unseen) - slack)
     most = job.gpus * (until - job.start + slack)
     return max(0.0, least), most
 
 
-def _unseen(record: Record, job: JobTruth, fault: Happened, until: float) -> float:
+def _certain(record: Record, job: JobTruth, unseen: Collection[Span]) -> float:
+    """Wall seconds for which it certainly held its GPUs outside of these spans, each of which may cost a scrape more,
+    and which passes have brought by the end.
+    """
+    # Of a job that was there before the alerters the first pass is the beginning.
+    held = [(max(job.start, record.began), job.seen)]
+    seen = sum(until - since for since, until in without(held, unseen)) - len(unseen) * record.interval
+    late = 0.0 if job.end is not None and job.end < record.calm else 2 * record.pass_interval + record.interval
+    return seen - late
+
+
+def _unseen(record: Record, job: JobTruth, fault: Happened, until: float) -> Span | None:
+    if not fault.blinds_any(job.parts):
+        return None
     began, ended = fault.began, fault.ended + recovery(record)
     edge = began <= job.start or ended >= until
     if began > until or ended < job.start or not (fault.loses or edge):
-        return 0.0
-    if not edge:
-        began, ended = _not_fetched(record, job, fault), _back(record, job, fault)
-    return min(ended, until) - max(began, job.start) + record.interval
+        return None
+    return (began, ended) if edge else (_not_fetched(record, job, fault), _back(record, job, fault))
 
 
 def _not_fetched(record: Record, job: JobTruth, fault: Happened) -> float:
@@ -67,28 +76,33 @@ def measurements_are_true(record: Record) -> Iterator[Found]:
     """Of the time that was measured as much was busy as truly was; and no more was measured than was held."""
     for job in record.jobs:
         observed, busy = (record.measured or {}).get(job.subject, (0.0, 0.0))
-        yield ASKED
         held = record.ledger.get(job.subject, 0.0)
-        least, _ = bounds(record, job)
-        away = sum(
-            min(fault.ended + recovery(record), record.ended) - fault.began
-            for fault in record.faults
-            if fault.blinds_any(job.parts)
-        )
-        due = _COVERED * least - job.gpus * away
-        if record.measured is not None and observed < due:
-            text = f"{job.name}: {observed:.1f} GPU-seconds measured, at least {due:.1f} could be"
-            yield Violation("measurements are true", job.subject, job.end or record.ended, text)
+        due = _measurable(record, job)
+        asked = [record.measured is not None and due > 0, observed > 0]
+        mean = busy / observed if job.utilization is not None and observed >= _ENOUGH * job.gpus else None
+        yield from [ASKED] * (sum(asked) + (mean is not None))
+        if asked[0] and observed < due:
+            yield _mistaken(record, job, f"{observed:.1f} GPU-seconds measured, at least {due:.1f} could be")
         if observed > held + job.gpus * (3 * record.interval + 2.0):
-            text = f"{job.name}: {observed:.1f} GPU-seconds measured, {held:.1f} held"
-            yield Violation("measurements are true", job.subject, job.end or record.ended, text)
-        if job.utilization is None or observed < _ENOUGH * job.gpus:
-            continue
-        if abs(busy / observed - job.utilization) > _TOLERANCE:
-            text = (
-                f"{job.name}: busy for {busy / observed:.3f} of {observed:.0f} GPU-seconds, truly {job.utilization:.3f}"
-            )
-            yield Violation("measurements are true", job.subject, job.end or record.ended, text)
+            yield _mistaken(record, job, f"{observed:.1f} GPU-seconds measured, {held:.1f} held")
+        if mean is not None and abs(mean - (job.utilization or 0.0)) > _TOLERANCE:
+            text = f"busy for {mean:.3f} of {observed:.0f} GPU-seconds, truly {job.utilization:.3f}"
+            yield _mistaken(record, job, text)
+
+
+def _measurable(record: Record, job: JobTruth) -> float:
+    """GPU-seconds of which samples have to tell at least; 0 where it was not in sight for long enough."""
+    until = job.end or record.ended
+    blind = [
+        (one.began, one.ended + recovery(record))
+        for one in record.faults
+        if one.blinds_any(job.parts) and one.began <= until and one.ended + recovery(record) >= job.start
+    ]
+    return max(0.0, _COVERED * job.gpus * (_certain(record, job, blind) - 3 * record.interval - 2.0))
+
+
+def _mistaken(record: Record, job: JobTruth, text: str) -> Violation:
+    return Violation("measurements are true", job.subject, job.end or record.ended, f"{job.name}: {text}")
 
 
 def ledger_is_true(record: Record) -> Iterator[Found]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.chaos.promises import check, ledger
 from benchmarks.chaos.promises.ledger import bounds
 from benchmarks.chaos.promises.quiet import recovery
 from benchmarks.chaos.record import Happened, Record
@@ -57,3 +58,31 @@ def test_more_than_that_is_a_violation() -> None:
 def test_time_that_was_held_and_not_measured_is_a_violation() -> None:
     record = replace(clean(), measured={IDLE: (370.0, 0.0), BUSY: (0.0, 0.0)})
     assert [(one.promise, one.subject) for one in violations(record)] == [("measurements are true", BUSY)]
+
+
+def test_two_faults_at_once_excuse_the_time_of_one() -> None:
+    record = clean()
+    beside = replace(KILLED, name="exporter-paused", began=KILLED.began + 1, ended=KILLED.ended - 1)
+    assert lost(replace(record, faults=(*record.faults, beside))) == pytest.approx(lost(record) + record.interval)
+
+
+def measured(record: Record, gpu_seconds: float) -> Record:
+    """So much of the job that works, all of it as busy as it was."""
+    return replace(record, measured={IDLE: (370.0, 0.0), BUSY: (gpu_seconds, 0.9 * gpu_seconds)})
+
+
+def test_what_could_be_measured_is_what_was_in_sight_once() -> None:
+    """Ten minutes of two GPUs without a killed exporter and a Prometheus that was away, which are not counted twice."""
+    record = clean()
+    away = sum(one.ended - one.began + recovery(record) + record.interval for one in (KILLED, AWAY))
+    slack = 3 * record.interval + 2.0 + 2 * record.pass_interval + record.interval
+    due = 0.9 * 2 * (600.0 - away - slack)
+    for found, expected in ((due - 10.0, [BUSY]), (due + 10.0, [])):
+        assert [one.subject for one in violations(measured(record, found))] == expected
+
+
+def test_a_job_of_which_nothing_had_to_be_measured_puts_nothing_to_the_test() -> None:
+    record = clean()
+    hidden = Happened("exporter-cut", "n1", record.began, record.ended, blinds=frozenset({"n1"}))
+    for one, expected in ((record, 5), (replace(record, measured=None), 0), (replace(record, faults=(hidden,)), 3)):
+        assert len(check(one)[ledger.measurements_are_true].occasions) == expected
