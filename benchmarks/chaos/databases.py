@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import time
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
@@ -33,11 +34,19 @@ GRANT EXECUTE ON FUNCTION chaos.note() TO {USER};
 """
 
 
+_IN_A_PASS = """
+SELECT FROM pg_locks JOIN pg_stat_activity AS session USING (pid)
+WHERE session.application_name = %s AND mode = 'RowExclusiveLock' AND relation = ANY(%s::regclass[]) LIMIT 1
+"""
+
+
 class Database:
     """A context manager. `url` is that of the store, for the harness and (past a link) for alerters."""
 
     def __init__(self) -> None:
-        self.server = PostgresServer(settings=("max_wal_size=64MB", "min_wal_size=32MB", "log_lock_waits=on"))
+        self.server = PostgresServer(
+            settings=("max_wal_size=64MB", "min_wal_size=32MB", "log_lock_waits=on", "track_commit_timestamp=on")
+        )
         self.disk = SmallDisk(self.server.directory, _MEGABYTES)
         self._stack = ExitStack()
         self.wanted = True
@@ -77,10 +86,17 @@ class Database:
         self.server.execute(_AUDIT + triggers, database=self.name)
 
     def written(self) -> tuple[Write, ...]:
-        rows = self.server.execute(
-            "SELECT at, what, replica, holder, epoch FROM chaos.written ORDER BY at", database=self.name
-        )
-        return tuple(Write(*row) for row in rows)
+        # When a statement was made is not when it came to count: its transaction may have been held up in between.
+        committed = "extract(epoch FROM pg_xact_commit_timestamp(xmin))::double precision"
+        statement = f"SELECT at, what, replica, holder, epoch, {committed} FROM chaos.written ORDER BY at"
+        return tuple(Write(*row) for row in self.server.execute(statement, database=self.name))
+
+    @contextmanager
+    def passes(self, replica: str) -> Iterator[Callable[[], bool]]:
+        """Tells, each time that it is called, whether a pass of this alerter has written and not yet committed."""
+        where = f"host={self.server.directory} port={self.server.port} user=admin dbname={self.name}"
+        with psycopg.connect(where, autocommit=True, connect_timeout=5) as connection:
+            yield lambda: connection.execute(_IN_A_PASS, (replica, list(_WATCHED))).fetchone() is not None
 
     def kill(self) -> None:
         self.wanted = False

@@ -78,6 +78,8 @@ class Effects:
     broken: frozenset[str] = frozenset()
     silences: frozenset[str] = frozenset()
     """Programs of ours that cannot answer meanwhile: `exporter-NODE`, `alerter-NAME`."""
+    interrupts: frozenset[str] = frozenset()
+    """Alerters that were stopped in the midst of a pass, with a transaction that had written and not yet committed."""
     replaces: frozenset[str] = frozenset()
     """Nodes whose exporter has to replace its child."""
     loses: bool = False
@@ -192,7 +194,8 @@ class Look:
 class Write:
     """A statement that changed what only an evaluator may change: by which replica, and whose lease it was then.
 
-    Of the history (`incident_event`) these are changes and deletions, of which there must be none.
+    Of the history (`incident_event`) these are changes and deletions, of which there must be none. `committed` is when
+    its transaction came to count.
     """
 
     at: float
@@ -200,6 +203,7 @@ class Write:
     replica: str
     holder: str
     epoch: int
+    committed: float | None = None
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 import random
 import signal
+import time
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Self
+
+import psycopg
 
 from tests.slurm.cluster import NODES
 
 from .. import probes
+from ..processes import Program
 from ..record import Effects
 from ..site import POD_NODE, Site
 from .base import Fault
@@ -18,6 +24,9 @@ from .base import Fault
 MACHINES = (*NODES, POD_NODE)
 LONGER_THAN_A_LEASE = (6.0, 14.0)
 REPLICAS = ("a", "b")
+_UNTIL_A_PASS = 5.0
+"""Wall seconds for which one is waited for that may be stopped in its midst; there is one every two."""
+_BETWEEN_LOOKS = 0.003
 
 
 class OnMachine(Fault):
@@ -174,7 +183,9 @@ class FollowerKilled(LeaderKilled):
 
 
 class LeaderPaused(_OnAlerter):
-    """The alerter that evaluates is stopped (SIGSTOP) for longer than its lease, and goes on: it must not commit."""
+    """The alerter that evaluates is stopped (SIGSTOP) before a pass commits, for longer than its lease, and goes on: it
+    must not commit.
+    """
 
     name = "leader-paused"
     leads = True
@@ -182,7 +193,16 @@ class LeaderPaused(_OnAlerter):
     lasts = LONGER_THAN_A_LEASE
 
     def begin(self, site: Site) -> None:
-        site.replicas[self._find(site)].program.pause()
+        program = site.replicas[self._find(site)].program
+        try:
+            with site.database.passes(self.replica) as in_a_pass:
+                caught = stopped_while(program, in_a_pass)
+        except psycopg.Error:  # a database that is away has no pass
+            caught = False
+        if caught:
+            self.effects = replace(self.effects, interrupts=frozenset({self.replica}))
+        elif not program.paused:  # as it may be where nobody could be asked any more
+            program.pause()
 
     def end(self, site: Site) -> None:
         site.replicas[self.replica].program.resume()
@@ -194,6 +214,23 @@ class FollowerPaused(LeaderPaused):
     name = "follower-paused"
     leads = False
     effects = Effects()
+
+    def begin(self, site: Site) -> None:
+        site.replicas[self._find(site)].program.pause()
+
+
+def stopped_while(program: Program, working: Callable[[], bool], patience: float = _UNTIL_A_PASS) -> bool:
+    """Whether it could be stopped while `working` said so, and said so still when it stood; where not, it goes on."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        if not working():
+            time.sleep(_BETWEEN_LOOKS)
+            continue
+        program.pause()
+        if working():
+            return True
+        program.resume()  # it was done in between
+    return False
 
 
 class BothAlertersKilled(Fault):

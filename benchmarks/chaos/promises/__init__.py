@@ -22,6 +22,7 @@ PROMISES: tuple[Promise, ...] = (
     store.history_is_appended_only,
     store.states_follow_each_other,
     store.only_the_leader_writes,
+    store.what_was_stopped_is_not_committed,
     store.one_says_that_it_leads,
     notifications.every_change_is_planned,
     notifications.every_notice_is_sent,

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from ..record import Record, StoredEvent
-from .violation import ASKED, Found, Violation
+from .quiet import FOREVER
+from .violation import ASKED, Found, Occasion, Violation
 
 _WHILE_ACTIVE = ("rule opened", "rule cleared", "primary changed", "severity changed", "cause found", "snooze expired")
 
@@ -107,6 +108,28 @@ def only_the_leader_writes(record: Record) -> Iterator[Found]:
     for (_, former), (at, later) in pairwise(terms):
         if later < former:
             yield Violation("only the leader writes", "lease", at, f"the epoch went from {former} back to {later}")
+
+
+def what_was_stopped_is_not_committed(record: Record) -> Iterator[Found]:
+    """A pass that was stopped before its commit, until another alerter evaluates, is never committed."""
+    for fault in record.faults:
+        terms = [look.epoch for look in record.looks if fault.began <= look.at <= fault.ended and look.epoch]
+        if fault.interrupts and terms and max(terms) > terms[0]:
+            yield Occasion(fault.name)
+    begun: dict[int, float] = {}
+    for at, epoch in sorted(_terms(record)):
+        begun.setdefault(epoch, at)
+    for write in record.writes:
+        over = min((at for epoch, at in begun.items() if epoch > write.epoch), default=FOREVER)
+        if write.committed is not None and write.committed > over:
+            text = f"{write.table} of epoch {write.epoch} was committed {write.committed - over:.2f} s after its end"
+            yield Violation("only the leader writes", write.replica, write.committed, text)
+
+
+def _terms(record: Record) -> Iterator[tuple[float, int]]:
+    """When which epoch was seen."""
+    yield from ((look.at, look.epoch) for look in record.looks if look.epoch)
+    yield from ((write.committed, write.epoch) for write in record.writes if write.committed is not None)
 
 
 def one_says_that_it_leads(record: Record) -> Iterator[Found]:

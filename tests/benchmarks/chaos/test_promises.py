@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.chaos.promises import check, store
 from benchmarks.chaos.promises.quiet import quiet, without
 from benchmarks.chaos.record import Condition, Ended, Happened, Look, Record, StoredEvent, Taken, Write
 
@@ -88,6 +89,12 @@ def resolved_before_it_was_opened(record: Record) -> Record:
 
 def the_paused_one_commits(record: Record) -> Record:
     return replace(record, writes=(*record.writes, Write(1430.0, "usage_hour", "b", "a#1", 1)))
+
+
+def the_paused_one_commits_what_it_wrote_before(record: Record) -> Record:
+    # Its statement was made in its own term, and nothing else shows it.
+    late = Write(1150.0, "usage_hour", "a", "a#1", 1, committed=1162.0)
+    return replace(record, writes=(*record.writes, late), looks=(*record.looks, Look(1160.0, (), "b#2", 2)))
 
 
 def the_epoch_goes_back(record: Record) -> Record:
@@ -229,6 +236,7 @@ def another_rule_for_a_while(record: Record) -> Record:
         (opened_twice, "states follow each other", IDLE),
         (resolved_before_it_was_opened, "states follow each other", IDLE),
         (the_paused_one_commits, "only the leader writes", "b"),
+        (the_paused_one_commits_what_it_wrote_before, "only the leader writes", "a"),
         (the_epoch_goes_back, "only the leader writes", "lease"),
         (both_lead, "one leads", "alerters"),
         (a_notice_is_missing, "no notification is lost", IDLE),
@@ -257,6 +265,19 @@ def another_rule_for_a_while(record: Record) -> Record:
 def test_a_broken_promise_is_found(spoil: Callable[[Record], Record], promise: str, subject: str) -> None:
     found = {(one.promise, one.subject) for one in violations(spoil(clean()))}
     assert (promise, subject) in found
+
+
+def test_only_a_pass_that_was_stopped_until_another_evaluated_puts_it_to_the_test() -> None:
+    stop = Happened("leader-paused", "alerter a", 1150.0, 1162.0, halts=frozenset({"a"}), interrupts=frozenset({"a"}))
+    terms = tuple(Look(at, (), holder, epoch) for at, holder, epoch in ((1151.0, "a#1", 1), (1160.0, "b#2", 2)))
+    promise = store.what_was_stopped_is_not_committed
+    for fault, looks, expected in (
+        (stop, terms, 1),
+        (replace(stop, interrupts=frozenset()), terms, 0),
+        (stop, terms[:1], 0),
+    ):
+        judged = check(replace(clean(), faults=(*FAULTS, fault), looks=looks))[promise]
+        assert (len(judged.occasions), judged.violations) == (expected, ())
 
 
 def test_a_secret_in_a_log_is_found_and_not_repeated(tmp_path: Path) -> None:
