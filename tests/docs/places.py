@@ -142,7 +142,7 @@ def store(place: Place, simulated: Path) -> None:
     notify = {"receivers": [receiver], "routes": [{"receiver": "ops-mail"}], "weekly": [{"receiver": "ops-mail"}]}
     path = place.write("dutycycle.yaml", {"database": database, "notify": notify})
     place.environment["DUTYCYCLE_DATABASE"] = database
-    place.names["/etc/dutycycle.yaml"] = str(path)
+    place.names["/etc/dutycycle/config.yaml"] = str(path)
     for command in ("show", "ack", "snooze", "intend", "preview"):
         place.names[f" {command} 7"] = f" {command} {INCIDENT}"
 
@@ -150,7 +150,7 @@ def store(place: Place, simulated: Path) -> None:
 def serve(place: Place, _store: Path) -> None:
     """Free ports, and room for a store."""
     exporter, alerter = free_port(), free_port()
-    place.names["/etc/dutycycle.yaml"] = str(place.write("dutycycle.yaml", {"source": {"targets": []}}))
+    place.names["/etc/dutycycle/config.yaml"] = str(place.write("dutycycle.yaml", {"source": {"targets": []}}))
     place.names["127.0.0.1:9836"] = f"127.0.0.1:{exporter}"
     place.names["/var/lib/dutycycle/"] = f"{place.directory}/"
     place.environment["DUTYCYCLE_WEB_LISTEN_ADDRESS"] = f"127.0.0.1:{alerter}"
@@ -167,7 +167,7 @@ def up(place: Place, simulated: Path) -> None:
 def upgrade(place: Place, _store: Path) -> None:
     """A database that is not there yet."""
     database = f"sqlite:///{place.directory / 'store.sqlite3'}"
-    place.names["/etc/dutycycle.yaml"] = str(place.write("dutycycle.yaml", {"database": database}))
+    place.names["/etc/dutycycle/config.yaml"] = str(place.write("dutycycle.yaml", {"database": database}))
 
 
 def backtest(place: Place, _store: Path) -> None:
