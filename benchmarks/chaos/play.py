@@ -9,8 +9,9 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from .faults import Fault
+from .happened import Happened
 from .reading import read
-from .record import Happened, Record
+from .record import Record
 from .schedule import Plan, Planned
 from .site import Site
 from .watching import Watcher

@@ -9,9 +9,10 @@ from dutycycle_alerter.notify.receivers.email_message import message_id
 
 from .alerters import LEASE, PASS
 from .cases import ERASES, FORGED, HOSTILE
+from .happened import Happened
 from .machines import INTERVAL
 from .receivers import SENDER
-from .record import Happened, JobTruth, Record, StoredDelivery, StoredEvent, StoredIncident, StoredNotice
+from .record import JobTruth, Record, StoredDelivery, StoredEvent, StoredIncident, StoredNotice
 from .site import Site
 from .watching import Watcher
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from .cases import GRACE, LOOKS
 from .faults import FAULTS, Fault
+from .happened import EVERY_NODE
 from .promises.quiet import recovery_at
-from .record import EVERY_NODE
 
 _FIRST = 10.0
 """Wall seconds before the first."""

@@ -6,8 +6,8 @@ import random
 from abc import ABC, abstractmethod
 from typing import ClassVar, Self
 
+from ..happened import Effects, Happened
 from ..promises.bounds import outlasts
-from ..record import Effects, Happened
 from ..site import Site
 
 

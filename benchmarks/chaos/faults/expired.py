@@ -6,7 +6,7 @@ import random
 from typing import Self
 
 from .. import probes
-from ..record import EVERY_NODE, Effects
+from ..happened import EVERY_NODE, Effects
 from ..site import Site
 from .base import Fault
 from .processes import OnMachine

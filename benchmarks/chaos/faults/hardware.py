@@ -15,7 +15,7 @@ from tests.slurm.cluster import NODES
 
 from .. import probes
 from ..cases import POD_GPUS
-from ..record import Effects
+from ..happened import Effects
 from ..site import POD_NODE, Site
 from .base import Fault
 from .processes import OnMachine

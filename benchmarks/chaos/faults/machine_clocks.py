@@ -7,7 +7,7 @@ import time
 from typing import ClassVar, Self
 
 from .. import probes
-from ..record import Effects
+from ..happened import Effects
 from ..site import Site
 from .base import Fault
 from .processes import REPLICAS, OnMachine

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from .. import probes
+from ..happened import EVERY_NODE, Effects
 from ..links import Link
-from ..record import EVERY_NODE, Effects
 from ..site import POD_NODE, Site
 from .base import Fault
 from .processes import MACHINES, REPLICAS

@@ -16,8 +16,8 @@ import psycopg
 from tests.slurm.cluster import NODES
 
 from .. import probes
+from ..happened import Effects
 from ..processes import Program
-from ..record import Effects
 from ..site import POD_NODE, Site
 from .base import Fault
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Self
 
 from .. import probes
-from ..record import EVERY_NODE, Effects
+from ..happened import EVERY_NODE, Effects
 from ..site import Site
 from .base import Fault
 

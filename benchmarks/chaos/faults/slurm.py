@@ -10,7 +10,7 @@ from typing import Self
 from tests.slurm.cluster import NODES
 
 from .. import probes
-from ..record import Effects
+from ..happened import Effects
 from ..site import Site
 from .base import Fault
 from .processes import OnMachine

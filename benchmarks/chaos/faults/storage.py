@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Self
 
-from ..record import EVERY_NODE, Effects
+from ..happened import EVERY_NODE, Effects
 from ..site import Site
 from .base import Fault
 

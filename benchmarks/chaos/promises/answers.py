@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..record import AlerterPage, Happened, Record
+from ..happened import Happened
+from ..record import AlerterPage, Record
 from .bounds import PATIENCE
 from .quiet import during, recovery, slack, stalled
 from .telling import shown

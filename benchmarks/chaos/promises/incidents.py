@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ..record import Condition, Happened, JobTruth, Record, StoredEvent
+from ..happened import Happened
+from ..record import Condition, JobTruth, Record, StoredEvent
 from .bounds import lost_told_after
 from .quiet import FOREVER, Span, evaluates, quiet, recovery, slack
 from .violation import ASKED, Found, Occasion, Violation

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from ..record import EVERY_NODE, ExporterPage, Happened, JobTruth, Record
+from ..happened import EVERY_NODE, Happened
+from ..record import ExporterPage, JobTruth, Record
 from .quiet import Span, during, recovery, without
 from .violation import ASKED, Found, Violation
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ..record import Happened, Record
+from ..happened import Happened
+from ..record import Record
 
 Span = tuple[float, float]
 

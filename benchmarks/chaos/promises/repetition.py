@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ..record import Happened, Record, Taken
+from ..happened import Happened
+from ..record import Record, Taken
 from .notifications import changes_of, rows_of
 from .quiet import during, stalled
 from .violation import ASKED, Excused, Found, Violation

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ..record import AlerterPage, ExporterPage, Happened, Record
+from ..happened import Happened
+from ..record import AlerterPage, ExporterPage, Record
 from .bounds import PATIENCE, told_after
 from .quiet import evaluates, quiet
 from .violation import Found, Occasion, Violation

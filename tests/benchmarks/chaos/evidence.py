@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from benchmarks.chaos import promises
+from benchmarks.chaos.happened import Happened
 from benchmarks.chaos.promises import Violation
 from benchmarks.chaos.record import (
     AlerterPage,
     Condition,
     ExporterPage,
-    Happened,
     JobTruth,
     Look,
     Record,

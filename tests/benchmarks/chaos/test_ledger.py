@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.chaos.happened import Happened
 from benchmarks.chaos.promises import check, ledger
 from benchmarks.chaos.promises.ledger import bounds
 from benchmarks.chaos.promises.quiet import recovery
-from benchmarks.chaos.record import Happened, Record
+from benchmarks.chaos.record import Record
 
 from .evidence import AWAY, BUSY, IDLE, KILLED, clean, violations
 

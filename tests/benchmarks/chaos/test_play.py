@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.chaos import play as playing
 from benchmarks.chaos.faults import Fault
-from benchmarks.chaos.record import Happened
+from benchmarks.chaos.happened import Happened
 from benchmarks.chaos.schedule import Plan, Planned
 
 

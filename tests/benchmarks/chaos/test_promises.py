@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.chaos.happened import Happened
 from benchmarks.chaos.promises import check, store
 from benchmarks.chaos.promises.quiet import quiet, without
-from benchmarks.chaos.record import Condition, Ended, Happened, Look, Record, StoredEvent, Taken, Write
+from benchmarks.chaos.record import Condition, Ended, Look, Record, StoredEvent, Taken, Write
 
 from .evidence import AWAY, BUSY, FAULTS, IDLE, KILLED, OPENED, clean, violations
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.chaos.happened import Happened
 from benchmarks.chaos.promises import Excused, Judged, check, repetition
-from benchmarks.chaos.record import Happened, Record
+from benchmarks.chaos.record import Record
 
 from .evidence import FAULTS, OPENED, clean
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.chaos.happened import Happened
 from benchmarks.chaos.promises import answers, check, telling
 from benchmarks.chaos.promises.violation import Judged
-from benchmarks.chaos.record import AlerterPage, ExporterPage, Happened, Record, StoredDelivery
+from benchmarks.chaos.record import AlerterPage, ExporterPage, Record, StoredDelivery
 
 from .evidence import clean
 
