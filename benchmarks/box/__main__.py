@@ -55,7 +55,7 @@ from .play import BoxSettings, play
 from .played import CHAIN, JOBS, Played, code, course, digest, file_name, read, truths, write
 from .report import rows, show_runs
 from .scoring import figures
-from .scoring.aims import aims
+from .scoring.aims import aims, missed
 from .showing import Showing
 
 QUICK_NODES, QUICK_GPUS, QUICK_HOURS = 4, 4, 1.5
@@ -217,14 +217,14 @@ def _score(found: Sequence[tuple[Scenario, Played]], options: argparse.Namespace
         processes = round(played.settings["processes"])
         whole += scoring.score(scenario, truths(scenario.jobs), played.observed, processes)
     scoring.show(scoring.tables(whole))
-    missed = aims(whole)
-    results.show(("aim missed",), [(one,) for one in missed or ["none"]], title="\nAims")
+    lost = missed(aims(whole))
+    results.show(("aim missed",), [(str(one),) for one in lost] or [("none",)], title="\nAims")
     machine = " and ".join(dict.fromkeys(played.machine for _, played in counting))
     with suppress(BrokenPipeError):
         results.report(rows(whole, counting), options, section="Fleet in a box", machine=machine)
     if options.quick:
         return 0 if _works(whole) else 1
-    return 1 if missed else 0
+    return 1 if lost else 0
 
 
 def _works(score: scoring.Score) -> bool:

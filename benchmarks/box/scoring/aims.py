@@ -1,51 +1,102 @@
-"""What is aimed at, and which aims a score misses."""
+"""What is aimed at, and what a score says of each aim."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from benchmarks.box.scoring import figures
-from benchmarks.box.scoring.ratios import Share
+from benchmarks.box.scoring.intervals import Figure, sure
+from benchmarks.box.scoring.ratios import Estimate, Share
 from benchmarks.box.scoring.record import Score
 
 PRECISION, RECALL, CAUSES = 0.99, 0.98, 0.9
 FEWEST = 20
 """A rule or a mechanism with fewer cases has no figure of its own."""
 
-Aim = tuple[str, Callable[[Score], Share], float]
-_OF_JOBS: tuple[Aim, ...] = (
-    ("precision", figures.precision, PRECISION),
-    ("recall", figures.recall, RECALL),
-    ("causes", figures.cause_accuracy, CAUSES),
+MISSED, NOT_SHOWN, MET, TOO_FEW = "missed", "not shown", "met", "too few cases"
+STATES = (MISSED, NOT_SHOWN, MET, TOO_FEW)
+
+
+@dataclass(frozen=True)
+class Aim:
+    """A share that is to be `at_least` or `at_most` so much."""
+
+    name: str
+    figure: Figure
+    at_least: float | None = None
+    at_most: float | None = None
+
+    def state(self, found: Estimate, fewest: int) -> str:
+        """`missed` by what was found itself; `not shown` where the aim lies within its interval."""
+        if found.share.of < fewest or found.share.value is None or found.interval is None:
+            return TOO_FEW
+        low, high = found.interval
+        if self.at_least is not None:
+            return MISSED if found.share.value < self.at_least else NOT_SHOWN if low < self.at_least else MET
+        most = self.at_most or 0.0
+        return MISSED if found.share.value > most else NOT_SHOWN if high > most else MET
+
+    def __str__(self) -> str:
+        return f"aim {self.at_least:g}" if self.at_least is not None else f"aim at most {self.at_most:g}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of an aim: one of STATES, and the figure in words."""
+
+    what: str
+    name: str
+    state: str
+    figure: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.name} {self.figure}"
+
+
+_OF_JOBS = (
+    Aim("precision", figures.precision, PRECISION),
+    Aim("recall", figures.recall, RECALL),
+    Aim("causes", figures.cause_accuracy, CAUSES),
 )
-_OF_DEVICES: tuple[Aim, ...] = (("precision", figures.precision, PRECISION), ("recall", figures.recall, RECALL))
+_OF_DEVICES = (Aim("precision", figures.precision, PRECISION), Aim("recall", figures.recall, RECALL))
 
 
-def aims(score: Score) -> list[str]:
-    """The aims that were missed, each in words; a figure without cases misses nothing."""
+def aims(score: Score) -> list[Verdict]:
+    """Every aim with what became of it; a figure without any case is left out."""
     jobs = figures.efficiency(score)
-    missed = [*_missed("all jobs", jobs, _OF_JOBS, fewest=1)]
-    missed += _missed("GPUs and nodes", figures.devices(score), _OF_DEVICES, fewest=1)
-    for rule in sorted({one.rule for one in (*jobs.conditions, *jobs.standings)}):
-        missed += _missed(rule, figures.of_rule(jobs, rule), _OF_JOBS, fewest=FEWEST)
-    for name in sorted({case.case.mechanism for case in (*jobs.conditions, *jobs.incidents)}):
-        missed += _missed(name, figures.of_mechanism(jobs, name), _OF_JOBS, fewest=FEWEST)
-    missed += _accounts(score)
-    if told := sum(mail.owner for mail in score.mails):
-        missed.append(f"mails to users about healthy jobs, or about none of their own: {told} (aim 0)")
-    if failures := sum(run.failures for run in score.runs):
-        missed.append(f"passes that failed: {failures} (aim 0)")
-    return missed
+    found = [*_shares("all jobs", jobs, _OF_JOBS, fewest=1)]
+    found += _shares("GPUs and nodes", figures.devices(score), _OF_DEVICES, fewest=1)
+    for rule in figures.rules(jobs):
+        found += _shares(rule, figures.of_rule(jobs, rule), _OF_JOBS, fewest=FEWEST)
+    for name in figures.mechanisms(jobs):
+        found += _shares(name, figures.of_mechanism(jobs, name), _OF_JOBS, fewest=FEWEST)
+    found += _accounts(score)
+    mails, failures = sum(mail.owner for mail in score.mails), sum(run.failures for run in score.runs)
+    found.append(_none("mails to users", "about healthy jobs, or about none of their own", mails))
+    found.append(_none("passes", "that failed", failures))
+    return found
 
 
-def _missed(what: str, score: Score, of_it: tuple[Aim, ...], *, fewest: int) -> Iterator[str]:
-    for name, figure, aim in of_it:
-        share = figure(score)
-        if share.of >= fewest and share.value is not None and share.value < aim:
-            yield f"{what}: {name} {share} (aim {aim:g})"
+def missed(verdicts: list[Verdict]) -> list[Verdict]:
+    """Those that were, by what was found itself."""
+    return [one for one in verdicts if one.state == MISSED]
 
 
-def _accounts(score: Score) -> Iterator[str]:
+def _shares(what: str, score: Score, of_it: tuple[Aim, ...], *, fewest: int) -> Iterator[Verdict]:
+    for aim in of_it:
+        found = sure(aim.figure, score)
+        if found.share != Share(0, 0):
+            yield Verdict(what, aim.name, aim.state(found, fewest), f"{found} ({aim})")
+
+
+def _accounts(score: Score) -> Iterator[Verdict]:
     for total in figures.totals(score.accounts):
-        if total.error is not None and abs(total.error) > figures.NEAR:
-            yield f"{total.name}: the ledger's sum is out by {total.error:+.2%} (aim {figures.NEAR:.0%})"
+        if total.error is not None:
+            state = MISSED if abs(total.error) > figures.NEAR else MET
+            figure = f"is out by {total.error:+.2%} (aim {figures.NEAR:.0%})"
+            yield Verdict(f"the ledger's {total.name} hours", "together", state, figure)
+
+
+def _none(what: str, name: str, count: int) -> Verdict:
+    return Verdict(what, name, MISSED if count else MET, f"{count} (aim 0)")

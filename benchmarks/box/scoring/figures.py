@@ -78,6 +78,16 @@ def of_rule(score: Score, rule: str) -> Score:
     )
 
 
+def rules(score: Score) -> list[str]:
+    """All that were there or told, by name."""
+    return sorted({one.rule for one in (*score.conditions, *score.standings)})
+
+
+def mechanisms(score: Score) -> list[str]:
+    """All of which something was true or told, by name."""
+    return sorted({one.case.mechanism for one in (*score.conditions, *score.incidents)})
+
+
 def precision(score: Score) -> Share:
     """Of the rules that stood over incidents, at each opening and after each change, those that were there for what was
     wrong then.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 Z = 1.959964
 """Of a normal distribution, 95 % lie within so many standard deviations."""
@@ -39,10 +40,7 @@ class Share:
         return max(0.0, middle - half), min(1.0, middle + half)
 
     def __str__(self) -> str:
-        if self.value is None or self.interval is None:
-            return "-"
-        low, high = self.interval
-        return f"{self.value:.3f} [{low:.3f}, {high:.3f}] of {self.of}"
+        return str(Estimate(self, self.interval))
 
 
 def share(answers: Iterable[bool]) -> Share:
@@ -51,18 +49,39 @@ def share(answers: Iterable[bool]) -> Share:
     return Share(sum(known), len(known))
 
 
+@dataclass(frozen=True)
+class Estimate:
+    """A share with the interval that it is known to lie in at 95 %; None of no case."""
+
+    share: Share
+    interval: tuple[float, float] | None
+
+    def __str__(self) -> str:
+        if self.share.value is None or self.interval is None:
+            return "-"
+        low, high = self.interval
+        return f"{self.share.value:.3f} [{low:.3f}, {high:.3f}] of {self.share.of}"
+
+
+def widest(whole: Share, by_run: Sequence[Share]) -> Estimate:
+    """With the union of Wilson's interval and that from drawing whole runs again: the one takes cases for independent,
+    and the other has no width where all runs agree.
+    """
+    known = [one for one in (whole.interval, over_seeds(by_run)) if one is not None]
+    if not known:
+        return Estimate(whole, None)
+    return Estimate(whole, (min(low for low, _ in known), max(high for _, high in known)))
+
+
 def over_seeds(shares: Sequence[Share], draws: int = 2000) -> tuple[float, float] | None:
     """A 95 % interval from drawing whole runs again: cases within one have users, nodes and sweeps in common. None of
     less than five runs.
     """
     if len(shares) < FEW:
         return None
-    draw = random.Random(1)
-    means = []
-    for _ in range(draws):
-        drawn = draw.choices(shares, k=len(shares))
-        if of := sum(one.of for one in drawn):
-            means.append(sum(one.hits for one in drawn) / of)
+    drawn = np.random.default_rng(1).integers(0, len(shares), (draws, len(shares)))
+    hits, of = (np.array(counts)[drawn].sum(axis=1) for counts in zip(*((s.hits, s.of) for s in shares), strict=True))
+    means = (hits[of > 0] / of[of > 0]).tolist()
     low, high = quantile(means, 0.025), quantile(means, 0.975)
     return None if low is None or high is None else (low, high)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 
 from benchmarks.box.scoring import figures, waits, wasted
-from benchmarks.box.scoring.aims import aims
-from benchmarks.box.scoring.ratios import Share, over_seeds, quantile
+from benchmarks.box.scoring.aims import FEWEST, MET, MISSED, NOT_SHOWN, TOO_FEW, aims
+from benchmarks.box.scoring.intervals import sure
+from benchmarks.box.scoring.ratios import Share, quantile
 from benchmarks.box.scoring.record import SHOWN_BY, Score
 from benchmarks.box.scoring.table import brief, number, percent
 from benchmarks.results import Row
@@ -24,11 +25,11 @@ def rows(score: Score) -> list[Row]:
     silent = figures.recall_of_all(jobs)
     found = {
         "precision of incidents, under a rule that is there for what was wrong (aim 0.99)": (
-            f"{_sure(figures.precision, jobs)}; with any rule {brief(figures.precision_of_any_rule(jobs))}; "
+            f"{sure(figures.precision, jobs)}; with any rule {brief(figures.precision_of_any_rule(jobs))}; "
             f"{figures.outcomes(jobs.standings)}; {scale}"
         ),
         "recall of what must be told, by its own rule (aim 0.98)": (
-            f"{_sure(figures.recall, jobs)}; over all others {brief(figures.recall_by_name(jobs))}; "
+            f"{sure(figures.recall, jobs)}; over all others {brief(figures.recall_by_name(jobs))}; "
             f"by any rule {brief(figures.recall_by_any_rule(jobs))}; with what no signal tells {brief(silent)}"
         ),
         "jobs by the ledger of waits, without any rule": (
@@ -36,7 +37,7 @@ def rows(score: Score) -> list[Row]:
             f"of those that lose less than {waits.WELL:.0%} {_told(waits.well_told, score)}"
         ),
         "causes right where one is named (aim 0.9)": (
-            f"{_sure(figures.cause_accuracy, jobs)}; the first told {brief(figures.first_cause(jobs))}; "
+            f"{sure(figures.cause_accuracy, jobs)}; the first told {brief(figures.first_cause(jobs))}; "
             f"what took most alone {brief(figures.main_cause(jobs))}; of all, to hesitate is not right, "
             f"{brief(figures.cause_of_all(jobs))}; hesitates {brief(figures.hesitation(jobs))}, "
             f"with the truth among those {brief(figures.truth_among(jobs))}"
@@ -46,23 +47,13 @@ def rows(score: Score) -> list[Row]:
         "wasted GPU-hours of incidents beside the truth": _wasted(jobs),
         "jobs that an exporter's process showed, and those of the crowd": _apart(jobs),
         "what no signal tells": _silent(jobs),
-        "aims missed": _missed(score),
+        "aims": _aims(score),
     }
     return [Row(f"fleet in a box: {what}", figure) for what, figure in found.items()]
 
 
-def _sure(figure: Callable[[Score], Share], score: Score) -> str:
-    """A share with its interval: over runs where there are enough."""
-    whole = figure(score)
-    by_seed = [figure(figures.part(score, lambda case, seed=run.seed: case.seed == seed)) for run in score.runs]
-    sure = over_seeds(by_seed)
-    if whole.value is None or sure is None:
-        return str(whole)
-    return f"{whole.value:.3f} [{sure[0]:.3f}, {sure[1]:.3f}: runs drawn again] of {whole.of}"
-
-
 def _told(figure: Callable[..., Share], score: Score) -> str:
-    return _sure(lambda part: figure(part.uses), score)
+    return sure(lambda part: figure(part.uses), score)
 
 
 def _mails(score: Score) -> str:
@@ -126,7 +117,15 @@ def _silent(jobs: Score) -> str:
     return ", ".join(f"{name} {len(each)} ({sum(each)} told)" for name, each in order) or "nothing"
 
 
-def _missed(score: Score) -> str:
-    missed = aims(score)
-    more = f"; and {len(missed) - _SHOWN} more" if len(missed) > _SHOWN else ""
-    return "; ".join(missed[:_SHOWN]) + more if missed else "none"
+def _aims(score: Score) -> str:
+    """Those that were missed by name; of the others how many, and what has too few cases."""
+    found = aims(score)
+    lost = [str(one) for one in found if one.state == MISSED]
+    more = f"; and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
+    few = sorted({one.what for one in found if one.state == TOO_FEW})
+    count = Counter(one.state for one in found)
+    return (
+        f"{MISSED}: {'; '.join(lost[:_SHOWN]) + more if lost else 'none'}; {MET} {count[MET]}; {NOT_SHOWN}, as the "
+        f"interval reaches beyond the aim, {count[NOT_SHOWN]}; under {FEWEST} cases, and not judged, {count[TOO_FEW]} "
+        f"of {len(few)} rules and mechanisms"
+    )

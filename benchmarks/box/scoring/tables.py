@@ -6,7 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from benchmarks.box.scoring import figures, timing, waits, wasted
-from benchmarks.box.scoring.aims import aims
+from benchmarks.box.scoring.aims import FEWEST, STATES, aims
+from benchmarks.box.scoring.intervals import sure
 from benchmarks.box.scoring.listings import listings
 from benchmarks.box.scoring.ratios import quantile, share
 from benchmarks.box.scoring.record import SHOWN_BY, Condition, Incident, Score
@@ -19,23 +20,14 @@ def tables(score: Score) -> tuple[Table, ...]:
     """All of them; empty lists are left out."""
     jobs = figures.efficiency(score)
     devices = figures.devices(score)
-    rules = sorted({one.rule for one in (*jobs.conditions, *jobs.standings)})
-    mechanisms = sorted({c.case.mechanism for c in (*jobs.conditions, *jobs.incidents)})
     found = [
         _runs(score),
-        _shares(
-            _BY_RULE,
-            rules,
-            jobs,
-            figures.of_rule,
-        ),
-        _shares("By mechanism", mechanisms, jobs, figures.of_mechanism),
+        _shares(_BY_RULE, figures.rules(jobs), jobs, figures.of_rule),
+        _shares("By mechanism", figures.mechanisms(jobs), jobs, figures.of_mechanism),
         _shares("Mixed or near a bound, and plain", ["mixed", "plain"], jobs, _mixed),
         _shares("By length of steps", timing.STEP_BINS, jobs, _stepped),
         _shares("By what showed the job: exporters' processes, the crowd, or both", SHOWN_BY, jobs, figures.shown_by),
-        _shares(
-            "GPUs and nodes", sorted({c.case.mechanism for c in devices.conditions}), devices, figures.of_mechanism
-        ),
+        _shares("GPUs and nodes", figures.mechanisms(devices), devices, figures.of_mechanism),
         _waits(score),
         _delays(jobs),
         _changes(jobs),
@@ -45,7 +37,7 @@ def tables(score: Score) -> tuple[Table, ...]:
         _accounting_apart(score),
         _wasted(jobs),
         *listings(score),
-        Table("Aims that were missed", ("aim",), tuple((missed,) for missed in aims(score))),
+        _aims(score),
     ]
     return tuple(table for table in found if table.rows)
 
@@ -92,13 +84,13 @@ def _shares(title: str, names: Sequence[str], whole: Score, choose: Callable[[Sc
     lines = [
         (
             name,
-            figures.precision(one),
+            sure(figures.precision, one),
             brief(figures.precision_of_incidents(one)),
             brief(figures.precision_of_any_rule(one)),
-            figures.recall(one),
+            sure(figures.recall, one),
             brief(figures.recall_by_name(one)),
             brief(figures.recall_by_any_rule(one)),
-            figures.cause_accuracy(one),
+            sure(figures.cause_accuracy, one),
             brief(figures.hesitation(one)),
             *(_count_found(one.conditions, expected) for expected in ("may", "silent", "early")),
         )
@@ -211,6 +203,15 @@ def _mails(score: Score) -> Table:
         rate = number(figures.per_thousand(owners, hours))
         lines.append((name, jobs, f"{hours:,.1f}", untrue, owners, rate, len(one.mails) - owners))
     return Table("Healthy jobs (incidents: all false ones of the mechanism)", header, tuple(lines) if names else ())
+
+
+def _aims(score: Score) -> Table:
+    """What was missed first; those with too few cases to say in a few words."""
+    found = sorted(aims(score), key=lambda one: STATES.index(one.state))
+    title = f"Aims (not shown: it lies within the interval; too few cases: under {FEWEST})"
+    return Table(
+        title, ("", "of", "figure", "what was found"), tuple((v.state, v.what, v.name, v.figure) for v in found)
+    )
 
 
 _TOTALS = ("", "true GPU-hours", "seen", "error of the sum", "median", "90 %", "99 %", "worst", "within 1 %")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.box.scoring.ratios import Share, over_seeds, quantile
+from benchmarks.box.scoring.ratios import Share, over_seeds, quantile, widest
 
 
 def test_an_interval_over_runs_is_wider_where_runs_differ() -> None:
@@ -12,6 +12,15 @@ def test_an_interval_over_runs_is_wider_where_runs_differ() -> None:
     assert over_seeds([Share(9, 10)] * 10) == (0.9, 0.9)
     low, high = over_seeds([Share(10, 10)] * 5 + [Share(0, 10)] * 5) or (0, 0)
     assert low < 0.3 < 0.7 < high
+
+
+def test_where_all_runs_agree_or_differ_the_wider_interval_counts() -> None:
+    agree = widest(Share(100, 100), [Share(10, 10)] * 10)
+    assert agree.interval == Share(100, 100).interval
+    differ = widest(Share(50, 100), [Share(10, 10)] * 5 + [Share(0, 10)] * 5)
+    assert differ.interval is not None
+    assert differ.interval[0] < 0.3 < 0.7 < differ.interval[1]
+    assert str(widest(Share(0, 0), [])) == "-"
 
 
 @pytest.mark.parametrize(

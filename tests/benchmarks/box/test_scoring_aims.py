@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.box.model import Fault, Job, Ledger, Truth
 from benchmarks.box.scoring import Score, aims, figures, score, waits
-from benchmarks.box.scoring.aims import FEWEST
-from benchmarks.box.scoring.ratios import Share
+from benchmarks.box.scoring.aims import FEWEST, Aim, missed
+from benchmarks.box.scoring.ratios import Share, widest
 from tests.benchmarks.box.scored import (
     HOUR,
     condition,
@@ -58,6 +58,10 @@ def test_a_short_job_and_one_of_which_no_ledger_was_kept_are_neither() -> None:
     assert waits.worth(old, truth(old)) == "between"
 
 
+def _missed(found: Score) -> list[str]:
+    return [str(one) for one in missed(aims(found))]
+
+
 def _kept(found: Score) -> Score:
     """With a perfect ledger, so that only what is told counts."""
     accounts = (
@@ -68,32 +72,32 @@ def _kept(found: Score) -> Score:
 
 
 def test_a_perfect_observer_misses_no_aim() -> None:
-    assert aims(score(*fleet(), perfect())) == []
+    assert _missed(score(*fleet(), perfect())) == []
 
 
 def test_a_mute_observer_misses_recall_and_accounts() -> None:
-    missed = aims(score(*fleet(), observed()))
-    assert any(one.startswith("all jobs: recall 0.000") for one in missed)
-    assert any(one.startswith("busy: the ledger's sum is out by -100") for one in missed)
+    lost = _missed(score(*fleet(), observed()))
+    assert any(one.startswith("all jobs: recall 0.000") for one in lost)
+    assert any(one.startswith("the ledger's busy hours: together is out by -100") for one in lost)
 
 
 def test_a_job_told_of_under_another_rule_and_a_false_mail_are_missed_aims() -> None:
     plan, truths = fleet()
     sick, fine = plan.jobs
     said = [incident(sick.start + 40 * 60, sick.end, "low_sm_activity", job=sick)]
-    missed = aims(_kept(score(plan, truths, observed(said, [message(fine, "bob@example.org")]))))
-    assert [one.partition(" ")[0] + one.partition(":")[2][:11] for one in missed] == [
+    lost = _missed(_kept(score(plan, truths, observed(said, [message(fine, "bob@example.org")]))))
+    assert [one.partition(" ")[0] + one.partition(":")[2][:11] for one in lost] == [
         "all precision ",
         "all recall 0.0",
-        "mails 1 (aim 0)",
+        "mails about heal",
     ]
 
 
 def test_failed_passes_and_devices_are_aims() -> None:
     plan, truths = fleet()
     broken = replace(plan, faults=(Fault(("n1", 0), HOUR, "xid", 79),))
-    missed = aims(score(broken, truths, replace(perfect(), failures=2)))
-    assert [one.partition(":")[0] for one in missed] == ["GPUs and nodes", "passes that failed"]
+    lost = _missed(score(broken, truths, replace(perfect(), failures=2)))
+    assert [one.partition(":")[0] for one in lost] == ["GPUs and nodes", "passes"]
 
 
 def test_a_rule_with_few_cases_has_no_aim_of_its_own() -> None:
@@ -101,8 +105,31 @@ def test_a_rule_with_few_cases_has_no_aim_of_its_own() -> None:
     truths = {one.number: truth(one, condition()) for one in jobs}
     ledger = {one.workload: Ledger(28800, 28800, 14400, None) for one in jobs}
     mute = observed(ledger=ledger)
-    assert "idle: recall" in " ".join(aims(score(scenario(jobs), truths, mute)))
-    assert "idle: recall" not in " ".join(aims(score(scenario(jobs[1:]), truths, mute)))
+    states = [
+        {one.what: one.state for one in aims(score(scenario(some), truths, mute)) if one.name == "recall"}
+        for some in (jobs, jobs[1:])
+    ]
+    assert [of_it["idle"] for of_it in states] == ["missed", "too few cases"]
+    assert [of_it["all jobs"] for of_it in states] == ["missed", "missed"]
+
+
+STATES = {
+    # hits, of -> at least 0.98, at most 0.05
+    "clearly above": (1000, 1000, "met", "missed"),
+    "above, and its interval is not": (60, 60, "not shown", "missed"),
+    "below, and its interval is not": (57, 60, "missed", "missed"),
+    "none of some": (0, 20, "missed", "not shown"),
+    "none of many": (0, 1000, "missed", "met"),
+    "too few": (19, 19, "too few cases", "too few cases"),
+}
+
+
+@pytest.mark.parametrize("case", STATES)
+def test_an_aim_is_met_only_where_all_of_the_interval_is(case: str) -> None:
+    hits, of, least, most = STATES[case]
+    found = widest(Share(hits, of), ())
+    assert Aim("", figures.recall, at_least=0.98).state(found, FEWEST) == least
+    assert Aim("", figures.recall, at_most=0.05).state(found, FEWEST) == most
 
 
 def test_opposite_errors_of_the_ledger_do_not_cancel_out() -> None:
