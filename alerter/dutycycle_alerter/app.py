@@ -92,6 +92,11 @@ class Alerter:
         evaluator = self._leadership.evaluator
         return evaluator.watches() if evaluator is not None and self.standing().leads else {}
 
+    def failures(self) -> Mapping[str, int]:
+        """How often something failed of one job, GPU or node alone, by step, while it evaluates."""
+        evaluator = self._leadership.evaluator
+        return evaluator.failures() if evaluator is not None and self.standing().leads else {}
+
     def deliveries(self) -> Mapping[str, DeliveryCounts]:
         """What became of messages, by receiver, while it evaluates."""
         evaluator = self._leadership.evaluator

@@ -13,6 +13,7 @@ from dutycycle_alerter.fold import Change, Pass, save_steps
 from dutycycle_alerter.incidents.device_lifecycle import Subject, advance_device, gpu_subject, node_subject
 from dutycycle_alerter.incidents.lifecycle import lose
 from dutycycle_alerter.incidents.model import DEVICE_CLASSES, Diagnosis, Incident, Step
+from dutycycle_alerter.isolation import Doing, Failures
 from dutycycle_alerter.model import Evidence, GpuEvidence, NodeEvidence
 from dutycycle_alerter.rules import device_fault, device_memory, device_throttled
 from dutycycle_alerter.rules.device_diagnosis import diagnose_gpu, diagnose_node
@@ -33,23 +34,26 @@ class DeviceFindings:
     firing: frozenset[tuple[str, str]]
 
 
-def judge_devices(evidence: Evidence, settings: Judging) -> DeviceFindings:
-    """Judge every GPU and node. Pure."""
+def judge_devices(evidence: Evidence, settings: Judging, failures: Failures) -> DeviceFindings:
+    """Judge every GPU and node; what fails of one is put down in `failures`, else pure."""
     # As the store calls them, whose incidents they are matched with.
     gpus = {storable_name(gpu_subject(item.gpu).id): item for item in evidence.gpus}
     nodes = {storable_name(node_subject(item.node).id): item for item in evidence.nodes}
-    firing = {
-        (subject, verdict.rule)
-        for subject, item in gpus.items()
-        for verdict in (_judge(item, rule, settings) for rule in DEVICE_CLASSES)
-        if verdict.outcome is Outcome.FIRING
-    }
-    firing |= {
-        (subject, device_fault.RULE)
-        for subject, item in nodes.items()
-        if device_fault.judge_node_fault(item, settings).outcome is Outcome.FIRING
-    }
+    firing: set[tuple[str, str]] = set()
+    for subject, gpu in gpus.items():
+        for rule in DEVICE_CLASSES:
+            with failures.of(Doing.JUDGE, subject):
+                if _fires(_judge(gpu, rule, settings)):
+                    firing.add((subject, rule))
+    for subject, node in nodes.items():
+        with failures.of(Doing.JUDGE, subject):
+            if _fires(device_fault.judge_node_fault(node, settings)):
+                firing.add((subject, device_fault.RULE))
     return DeviceFindings(gpus, nodes, frozenset(firing))
+
+
+def _fires(verdict: Verdict) -> bool:
+    return verdict.outcome is Outcome.FIRING
 
 
 def _judge(item: GpuEvidence, rule: str, settings: Judging, opened_on: Mapping[str, float] = _NOTHING) -> Verdict:
@@ -71,13 +75,8 @@ def fold_devices(connection: sa.Connection, one: Pass, evidence: Evidence, findi
     fold = _Fold(one, evidence, findings)
     steps: list[Change] = []
     for subject, kind in sorted(findings.firing | latest.keys()):
-        before = latest.get((subject, kind))
-        sustained = None if before is None else one.policies.sustained(before)
-        step = fold.step(sustained, subject, kind)
-        steps.append((before, step))
-        if before is not None and before.rules and step.incident is not None and not step.incident.id:
-            # What a person closed is over where something new has opened another.
-            steps.append((before, Step(replace(before, rules=(), updated_at=one.now))))
+        with one.failures.of(Doing.INCIDENT, subject):
+            steps += fold.changes(latest.get((subject, kind)), subject, kind)
     save_steps(connection, steps)
 
 
@@ -95,8 +94,16 @@ class _Fold:
         for item in evidence.gpus:
             self._on_node[item.gpu.node].append(item)
 
-    def step(self, before: Incident | None, subject: str, kind: str) -> Step:
-        """What the pass does to the incident. Nothing opens on a node under maintenance."""
+    def changes(self, before: Incident | None, subject: str, kind: str) -> list[Change]:
+        """What the pass does to the incident, and to what begins anew."""
+        step = self._step(None if before is None else self._policies.sustained(before), subject, kind)
+        if before is not None and before.rules and step.incident is not None and not step.incident.id:
+            # What a person closed is over where something new has opened another.
+            return [(before, step), (before, Step(replace(before, rules=(), updated_at=self._now)))]
+        return [(before, step)]
+
+    def _step(self, before: Incident | None, subject: str, kind: str) -> Step:
+        """Nothing opens on a node under maintenance."""
         gpu, node = self._findings.gpus.get(subject), self._findings.nodes.get(subject)
         active = before is not None and before.state.active
         if gpu is not None and (active or not self._resting(gpu.gpu.node)):

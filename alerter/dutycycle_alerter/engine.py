@@ -18,8 +18,9 @@ from dutycycle_alerter.fold import Pass, Reports, fold_ends, fold_jobs
 from dutycycle_alerter.fragmentation import accounted
 from dutycycle_alerter.incidents.closing import lacks_final
 from dutycycle_alerter.incidents.model import Incident
+from dutycycle_alerter.isolation import Doing, Failures
 from dutycycle_alerter.model import Evidence
-from dutycycle_alerter.policies import NoticeLog, PoliciesInForce, notices
+from dutycycle_alerter.policies import Applied, NoticeLog, PoliciesInForce, notices
 from dutycycle_alerter.rules import Judgement, Outcome, judge
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.claims import unclaimed
@@ -86,6 +87,7 @@ class Engine:
         self._scrape_interval = scraping
         self._reports = Reports(settings)
         self._notices = NoticeLog()
+        self._failures = Failures()
         self._announce = announce
         self._reached = reached
 
@@ -94,6 +96,7 @@ class Engine:
         store is not as the pass before left it.
         """
         now = self._clock()
+        self._failures.begin()
         self._reached("begun")
         active, ended = self._open_questions(now)
         word = self._workloads.ask(now, [*active, *ended], self._reports.jobs())
@@ -104,20 +107,18 @@ class Engine:
                 self._settings, now, word.declared(seen), cluster_of=word.cluster_of, partitions=word.partitions()
             )
             evidence = policies.prepared(seen)
-            judged = [judge(item, self._settings.judging) for item in evidence.jobs]
-            devices = judge_devices(evidence, self._settings.judging)
+            judged = self._judged(evidence)
+            devices = judge_devices(evidence, self._settings.judging, self._failures)
             self._reached("judged")
             with self._database.write() as connection:
                 self._reached("opened")
                 _refuse_other_passes(connection, evidence.accounted_from)
                 # Read here: what somebody says while a pass is judged must not open again in that pass.
                 policies = policies.expecting(expectations.in_force(connection, now))
-                applied = [policies.applied(judgement) for judgement in judged]
+                applied = self._applied(policies, judged)
                 judgements = [under.judgement for under in applied]
                 told = notices(policies, applied)
-                said = (*(notice.text for notice in told), *unclaimed(seen))
-                status = self._status(now, judgements, (*self._source.targets(), *word.targets), said)
-                one = Pass(now, word, policies)
+                one = Pass(now, word, policies, self._failures)
                 fold_jobs(connection, one, judgements)
                 fold_devices(connection, one, evidence, devices)
                 fold_ends(connection, one, ended)
@@ -140,6 +141,8 @@ class Engine:
                 # An engine that is asked knows the newest samples a little later.
                 set_meta(connection, WATERMARK, now if evidence.accounted_until is None else evidence.accounted_until)
                 self._reached("accounted")
+                said = (*self._failures.notices(), *(notice.text for notice in told), *unclaimed(seen))
+                status = self._status(now, judgements, (*self._source.targets(), *word.targets), said)
                 save_status(connection, status, stale_after=3 * self._scrape_interval)
                 self._reached("written")
             self._reached("committed")
@@ -151,9 +154,27 @@ class Engine:
         """How the watches of the schedulers fare."""
         return self._workloads.watches()
 
+    def failures(self) -> Mapping[str, int]:
+        """How often something failed of one job, GPU or node alone, by step."""
+        return self._failures.counts()
+
     def close(self) -> None:
         """Let go of the schedulers' connections."""
         self._workloads.close()
+
+    def _judged(self, evidence: Evidence) -> list[Judgement]:
+        judged: list[Judgement] = []
+        for item in evidence.jobs:
+            with self._failures.of(Doing.JUDGE, item.job.id):
+                judged.append(judge(item, self._settings.judging))
+        return judged
+
+    def _applied(self, policies: PoliciesInForce, judged: Iterable[Judgement]) -> list[Applied]:
+        applied: list[Applied] = []
+        for judgement in judged:
+            with self._failures.of(Doing.JUDGE, judgement.evidence.job.id):
+                applied.append(policies.applied(judgement))
+        return applied
 
     def _open_questions(self, now: float) -> tuple[list[Incident], list[Incident]]:
         """Incidents that a scheduler may know the end of: those that are active, and those lately ended without final

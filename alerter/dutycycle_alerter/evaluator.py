@@ -100,6 +100,10 @@ class Evaluator:
         """How the watches of the schedulers fare."""
         return self._engine.watches()
 
+    def failures(self) -> Mapping[str, int]:
+        """How often something failed of one job, GPU or node alone, by step."""
+        return self._engine.failures()
+
     def start(self) -> None:
         """Begin at once: a cluster that changed hands has waited long enough."""
         schedule = self._settings.schedule

@@ -13,6 +13,7 @@ from dutycycle_alerter.incidents.lifecycle import advance, lose
 from dutycycle_alerter.incidents.model import Event, Incident, Step
 from dutycycle_alerter.incidents.reporting import KIND as REPORT
 from dutycycle_alerter.incidents.reporting import file_report
+from dutycycle_alerter.isolation import Doing, Failures
 from dutycycle_alerter.model import Job, JobEvidence
 from dutycycle_alerter.policies import PoliciesInForce
 from dutycycle_alerter.rules import Judgement
@@ -39,39 +40,48 @@ Change = tuple[Incident | None, Step]
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What one pass is about: its instant, what the schedulers said, and the policies of that instant."""
+    """What one pass is about: its instant, what the schedulers said, the policies of that instant, and what failed."""
 
     now: float
     word: Word
     policies: PoliciesInForce
+    failures: Failures = field(default_factory=Failures)
 
 
 def fold_jobs(connection: sa.Connection, one: Pass, judgements: Sequence[Judgement]) -> None:
     """Every job's judgement into its incident, and what became of incidents whose jobs no source shows any more."""
-    settings = one.policies.settings
-    judging, scale = settings.judging, settings.time_scale
-    apart = max(_LEAST_APART, CLOCKS_APART / scale)
     latest = incidents.latest(connection, [judgement.evidence.job.id for judgement in judgements])
     steps: list[Change] = []
     for judgement in judgements:
         job = judgement.evidence.job
-        before = latest.get(job.id)
-        if before is not None and is_of_former_run(before, job, apart=apart):
-            closed = close_former_run(before, job, one.word.end(before), now=one.now, time_scale=scale)
-            steps.append((before, closed))
-            before = None
-        sustained = None if before is None else one.policies.sustained(before)
-        steps.append((before, advance(sustained, judgement, judging, time_scale=scale)))
-    shown = {storable_name(judgement.evidence.job.id) for judgement in judgements}
+        with one.failures.of(Doing.INCIDENT, job.id):
+            steps += _of_job(one, judgement, latest.get(job.id))
+    # Of those that failed before they could be folded, a source has shown the job all the same.
+    shown = {judgement.evidence.job.id for judgement in judgements} | one.failures.subjects
+    known = {storable_name(job) for job in shown}
     for orphan in incidents.active(connection, to_write=True):
-        if orphan.kind == JOBS and orphan.subject not in shown:
-            end = one.word.end(orphan)
-            if end is not None:
-                step = close(orphan, end, now=one.now, time_scale=scale)
-            else:
-                step = lose(one.policies.sustained(orphan), judging, now=one.now, time_scale=scale)
-            steps.append((orphan, step))
+        if orphan.kind == JOBS and orphan.subject not in known:
+            with one.failures.of(Doing.INCIDENT, orphan.subject):
+                steps.append((orphan, _unseen(one, orphan)))
     save_steps(connection, steps)
+
+
+def _of_job(one: Pass, judgement: Judgement, before: Incident | None) -> list[Change]:
+    settings = one.policies.settings
+    scale, job, steps = settings.time_scale, judgement.evidence.job, []
+    if before is not None and is_of_former_run(before, job, apart=max(_LEAST_APART, CLOCKS_APART / scale)):
+        closed = close_former_run(before, job, one.word.end(before), now=one.now, time_scale=scale)
+        steps.append((before, closed))
+        before = None
+    sustained = None if before is None else one.policies.sustained(before)
+    return [*steps, (before, advance(sustained, judgement, settings.judging, time_scale=scale))]
+
+
+def _unseen(one: Pass, orphan: Incident) -> Step:
+    settings, end = one.policies.settings, one.word.end(orphan)
+    if end is not None:
+        return close(orphan, end, now=one.now, time_scale=settings.time_scale)
+    return lose(one.policies.sustained(orphan), settings.judging, now=one.now, time_scale=settings.time_scale)
 
 
 def fold_ends(connection: sa.Connection, one: Pass, resolved: Iterable[Incident]) -> None:
@@ -80,10 +90,11 @@ def fold_ends(connection: sa.Connection, one: Pass, resolved: Iterable[Incident]
     for known in resolved:
         incident = incidents.get(connection, known.id, to_write=True)
         if incident is not None and lacks_final(incident):
-            end = one.word.end(incident)
-            if end is not None and end.figures is not None:
-                scale = one.policies.settings.time_scale
-                steps.append((incident, close(incident, end, now=one.now, time_scale=scale)))
+            with one.failures.of(Doing.INCIDENT, incident.subject):
+                end = one.word.end(incident)
+                if end is not None and end.figures is not None:
+                    scale = one.policies.settings.time_scale
+                    steps.append((incident, close(incident, end, now=one.now, time_scale=scale)))
     save_steps(connection, steps)
 
 
@@ -111,12 +122,15 @@ class Reports:
         waiting: dict[str, tuple[JobEvidence, int]] = {}
         steps: list[Change] = []
         for job, (item, left) in due.items():
-            final = one.word.final(item.job)
-            if final is None and left > 0:
-                waiting[job] = (_kept(item, self._settings) if job in fresh else item), left - 1
-            else:
-                steps.append((latest.get(job), self._filed(one, item, latest.get(job), final)))
-                done[job] = item.job.start
+            # Also where it fails: the life of a job that has ended stays what it was.
+            done[job] = item.job.start
+            with one.failures.of(Doing.REPORT, job):
+                final = one.word.final(item.job)
+                if final is None and left > 0:
+                    waiting[job] = (_kept(item, self._settings) if job in fresh else item), left - 1
+                    del done[job]
+                else:
+                    steps.append((latest.get(job), self._filed(one, item, latest.get(job), final)))
         save_steps(connection, steps)
         self._next = _Reported(waiting, done)
 

@@ -36,6 +36,7 @@ PROMISED = {
     "dutycycle_alerter_task_runs_total": ("counter", "task"),
     "dutycycle_alerter_task_failures_total": ("counter", "task"),
     "dutycycle_alerter_task_duration_seconds": ("gauge", "task"),
+    "dutycycle_alerter_subject_failures_total": ("counter", "step"),
     "dutycycle_alerter_leader": ("gauge", ""),
     "dutycycle_alerter_lease_epoch": ("gauge", ""),
     "dutycycle_alerter_lease_age_seconds": ("gauge", ""),

@@ -108,6 +108,7 @@ def running(settings: Settings, *, replay: bool = False) -> Iterator[tuple[Alert
         tasks=alerter.tasks,
         standing=alerter.standing,
         watches=alerter.watches,
+        failures=alerter.failures,
         outbox=alerter.store.outbox,
         deliveries=alerter.deliveries,
         tally=alerter.tally,

@@ -48,6 +48,7 @@ def create_app(
     tasks: Callable[[], Mapping[str, TaskRuns]] = dict,
     standing: Callable[[], Standing | None] = lambda: None,
     watches: Callable[[], Mapping[str, WatchCounts]] = dict,
+    failures: Callable[[], Mapping[str, int]] = dict,
     outbox: Callable[[], Mapping[str, OutboxDepth]] = dict,
     deliveries: Callable[[], Mapping[str, DeliveryCounts]] = dict,
     tally: Callable[[bool], Tally] = lambda _: Tally(),
@@ -66,7 +67,7 @@ def create_app(
     Times of day are shown in `zone` (None: the machine's). A page warns when the last pass is older than `late_after`
     wall seconds. `tasks` tells how the alerter's periodic work fares, `standing` whether it is this one that evaluates,
     `watches` what it hears of schedulers, `outbox` what waits to be told (it may raise AlerterError) and `deliveries`
-    what became of messages, by receiver; `tally` and `unresolved` are for metrics, as
+    what became of messages, by receiver; `failures`, `tally` and `unresolved` are for metrics, as
     `Site` has them. Without `auth` everybody may act; `proxies` are networks
     of those that say from where requests come. `key` signs sessions, and has signed links (`store.keys`; without it,
     neither outlives the process). `limits` is what may be said to be intended.
@@ -98,6 +99,7 @@ def create_app(
         tasks=tasks,
         standing=standing,
         watches=watches,
+        failures=failures,
         outbox=outbox,
         deliveries=deliveries,
         tally=tally,

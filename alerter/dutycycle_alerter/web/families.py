@@ -202,6 +202,14 @@ SECTIONS = (
             Family("dutycycle_alerter_task_runs_total", "counter", ("task",), "Runs of a periodic task."),
             Family("dutycycle_alerter_task_failures_total", "counter", ("task",), "Runs that failed."),
             Family("dutycycle_alerter_task_duration_seconds", "gauge", ("task",), "Duration of the task's last run."),
+            Family(
+                "dutycycle_alerter_subject_failures_total",
+                "counter",
+                ("step",),
+                "Times that a pass failed on one job, GPU or node alone, and left it as it was: as it was judged "
+                "(`judge`), folded into its incident (`incident`) or reported (`report`). An error of the alerter; its "
+                "log has it.",
+            ),
             Family("dutycycle_alerter_leader", "gauge", (), "Whether this alerter evaluates."),
             Family("dutycycle_alerter_lease_epoch", "gauge", (), "Of the lease, as this alerter last saw it."),
             Family(

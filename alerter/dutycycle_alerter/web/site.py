@@ -37,11 +37,11 @@ NOBODY = Visitor(Role.NONE)
 class Site:
     """One application's surroundings; `zone` None is the machine's own. `late_after` is how old, in wall seconds, the
     last pass may be before a page warns. `origins` are those of the site's own pages.
-    `tasks` tells how the alerter's periodic work fares, by its name, `standing` whether it evaluates, and `watches`
-    what it hears of schedulers; `outbox` what waits to be told, `deliveries` what became of messages, both by
-    receiver; `tally` what became of incidents, given whether the store answers, `unresolved` the newest that are not
-    resolved and how many there are in all (`outbox` and `unresolved` may raise AlerterError). `scraped` is what scrapes
-    share.
+    `tasks` tells how the alerter's periodic work fares, by its name, `standing` whether it evaluates, `watches` what
+    it hears of schedulers, `failures` what failed of single subjects, by step; `outbox` what waits to be told,
+    `deliveries` what became of messages, both by receiver; `tally` what became of incidents, given whether the store
+    answers, `unresolved` the newest that are not resolved and how many there are in all (`outbox` and `unresolved` may
+    raise AlerterError). `scraped` is what scrapes share.
     `base` is the path of the site's public address, before every path of its own; `limits`
     is what may be said to be intended. `visitor` is who asks; `reader` shows what they may see, `unchecked` does what
     anybody may: routes come to it by `acting` and its like.
@@ -62,6 +62,7 @@ class Site:
     tasks: Callable[[], Mapping[str, TaskRuns]] = dict
     standing: Callable[[], Standing | None] = lambda: None
     watches: Callable[[], Mapping[str, WatchCounts]] = dict
+    failures: Callable[[], Mapping[str, int]] = dict
     outbox: Callable[[], Mapping[str, OutboxDepth]] = dict
     deliveries: Callable[[], Mapping[str, DeliveryCounts]] = dict
     tally: Callable[[bool], Tally] = lambda _: Tally()

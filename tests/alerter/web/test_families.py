@@ -30,6 +30,7 @@ EVERYTHING: dict[str, object] = {
     "tasks": lambda: {"pass": TaskRuns(5, 2, 0.25, NOW - 20)},
     "standing": lambda: Standing("a", True, True, 3, 1.5, 0),
     "watches": lambda: {"kubernetes": WatchCounts(failures={"refused": 1}, silent=1.0)},
+    "failures": lambda: {"judge": 1},
     "outbox": lambda: {"mail": OutboxDepth(1, NOW)},
     "deliveries": lambda: {"mail": DeliveryCounts(sent=1)},
     "costs": Costs(gpu_hour=2.5, currency="EUR"),

@@ -52,6 +52,11 @@ def test_tasks_count_their_runs_and_failures(serve: Serve) -> None:
     assert values(page, "dutycycle_alerter_task_duration_seconds") == {("pass",): 0.25}
 
 
+def test_what_failed_of_single_jobs_is_counted(serve: Serve) -> None:
+    page = serve(FixedReader(), failures=lambda: {"judge": 3, "report": 0}).page("/metrics")
+    assert values(page, "dutycycle_alerter_subject_failures_total") == {("judge",): 3, ("report",): 0}
+
+
 def test_what_is_heard_of_schedulers_is_counted_and_a_silence_is_shown(serve: Serve) -> None:
     counts = {
         "kubernetes north": WatchCounts(41, 2, 1, {"expired": 2, "throttled": 3}, 0.5, 7),

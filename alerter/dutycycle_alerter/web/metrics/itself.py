@@ -18,6 +18,7 @@ def of_process(site: Site) -> Iterator[Metric]:
     build.add_metric([__version__], 1)
     yield build
     yield from _runs(site)
+    yield _isolated(site)
     yield from _lease(site)
     yield from _heard(site)
 
@@ -61,6 +62,13 @@ def _runs(site: Site) -> Iterator[Metric]:
     yield runs
     yield failures
     yield seconds
+
+
+def _isolated(site: Site) -> Metric:
+    failures = counter("dutycycle_alerter_subject_failures_total")
+    for step, number in sorted(site.failures().items()):
+        failures.add_metric([step], number)
+    return failures
 
 
 def _lease(site: Site) -> Iterator[Metric]:
