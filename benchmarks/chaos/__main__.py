@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -18,11 +19,10 @@ from benchmarks.interruptible import INTERRUPTED, interruptible
 
 from . import kept
 from .faults import FAULTS
+from .findings import counts, making, row, show
 from .machines import INTERVAL
-from .pace import pace
 from .play import play
 from .promises import Verdicts, check, violations
-from .promises.telling import never_judged, what_is_away_is_told
 from .record import Record
 from .schedule import plan
 from .site import missing
@@ -38,7 +38,7 @@ examples:
   python -m benchmarks.chaos --quick --seed 7         five minutes of it
   python -m benchmarks.chaos --only leader-paused --minutes 5
   python -m benchmarks.chaos --list
-  python -m benchmarks.chaos --judge DIR              what was kept of a run, judged again
+  python -m benchmarks.chaos --judge PATH             what was kept of a run, judged again
 
 exit status: 0 no violation, 1 violations, 3 the harness itself failed, 77 it cannot run here, 130 interrupted
 """
@@ -64,7 +64,7 @@ def arguments() -> argparse.ArgumentParser:
         metavar="DIR",
         help="where logs and evidence are kept (default: only of a run with violations)",
     )
-    parser.add_argument("--judge", type=Path, metavar="DIR", help="no run: judge the evidence that one has kept")
+    parser.add_argument("--judge", type=Path, metavar="PATH", help="no run: judge the evidence that one has kept")
     results.arguments(parser)
     return parser
 
@@ -82,7 +82,9 @@ def main() -> int:
         except (OSError, ValueError) as error:
             parser.error(f"--judge: {error}")
         judged = check(record)
-        _show(record, judged, record.ended - record.began)
+        show(record, judged, record.ended - record.began)
+        given.quick = given.quick or not counts(record.made)
+        results.report([row(record, judged)], given, section="Chaos", machine=record.made.machine)
         return _status(record, judged)
     if unknown := [name for name in given.only if name not in FAULTS]:
         parser.error(f"no fault {', '.join(unknown)}: see --list")
@@ -99,6 +101,7 @@ def _run(given: argparse.Namespace, length: float, console: Console) -> int:
     calm = 25.0 + _VERDICT / given.time_scale
     drawn = plan(given.seed, length, calm, given.time_scale, only=frozenset(given.only))
     directory = Path(tempfile.mkdtemp(prefix="chaos-"))
+    made = making(given.seed, length)  # what is here now, and not what others have made of it when it is over
     began = time.monotonic()
     try:
         with interruptible():
@@ -114,18 +117,19 @@ def _run(given: argparse.Namespace, length: float, console: Console) -> int:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - whatever it was, there is no evidence: nothing to judge, and no row
         return _failed(error, f"logs are in {kept.move(directory, given.keep)}", console)
+    record = replace(record, made=made)
     kept.write(record, directory)  # before it is judged: an hour is not to be lost by whatever goes wrong there
     try:
         judged = check(record)  # once: of a run that nobody keeps its logs are gone afterwards
     except Exception as error:  # noqa: BLE001 - the checker is to be mended, and the evidence judged again
         return _failed(error, f"logs and evidence are in {kept.move(directory, given.keep)}", console)
-    _show(record, judged, time.monotonic() - began)
+    show(record, judged, time.monotonic() - began)
     if given.keep or _status(record, judged):
         where = kept.move(directory, given.keep)
         console.print(f"logs and evidence are in {where}", highlight=False)
     else:
         shutil.rmtree(directory, ignore_errors=True)
-    results.report(_rows(record, judged, given.seed, length), given, section="Chaos")
+    results.report([row(record, judged)], given, section="Chaos")
     return _status(record, judged)
 
 
@@ -146,59 +150,6 @@ def _listed() -> Table:
     for name, fault in FAULTS.items():
         table.add_row(name, fault.sentence())
     return table
-
-
-def _show(record: Record, judged: Verdicts, took: float) -> None:
-    console = Console()
-    found = violations(judged)
-    title = f"{len(record.faults)} faults in {took / 60:.0f} minutes"
-    happened = Table("fault", "times", "took", "seconds", title=title)
-    for name in sorted({one.name for one in record.faults}):
-        these = [one for one in record.faults if one.name == name]
-        lasted = sum(one.ended - one.began for one in these)
-        happened.add_row(name, str(len(these)), str(sum(one.took is True for one in these)), f"{lasted:.0f}")
-    console.print(happened)
-    kept = Table("promise", "occasions", "violations", title=f"{len(found)} violations")
-    for promise, one in judged.items():
-        sentence = " ".join((promise.__doc__ or "").split())
-        kept.add_row(sentence, str(len(one.occasions) or "never asked"), str(len(one.violations)))
-    console.print(kept)
-    console.print(_excused(record, judged))
-    for violation in found:
-        console.print(
-            f"{violation.at - record.began:8.1f} s  {violation.promise}: {violation.subject}: {violation.evidence}",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
-
-
-def _excused(record: Record, judged: Verdicts) -> str:
-    """What the figures do not speak of."""
-    never = [promise.__name__.replace("_", " ") for promise, one in judged.items() if not one.occasions]
-    untold = never_judged(record, judged[what_is_away_is_told].occasions)
-    stalled = sum(until - since for since, until in record.stalls)
-    idle = sorted({one.name for one in record.faults} - {one.name for one in record.faults if one.took})
-    said = [f"did not take: {', '.join(idle)}"] if idle else []
-    said += [f"never asked: {', '.join(never)}"] if never else []
-    said += [f"not judged whether it is told: {', '.join(untold)}"] if untold else []
-    minutes = (record.ended - record.began) / 60
-    broke = [f"broke off after {minutes:.0f} minutes: {record.broke}"] if record.broke else []
-    told = f"{stalled:.0f} s in which the machine stalled excuse what was late"
-    return "; ".join([*broke, *said, told, str(pace(record))])
-
-
-def _rows(record: Record, judged: Verdicts, seed: int, length: float) -> list[results.Row]:
-    what = f"chaos, {length / 60:.0f} minutes at {record.time_scale:g} times the pace, seed {seed}"
-    sent = sum(1 for one in record.deliveries if one.sent_at is not None)
-    occasions = sum(len(one.occasions) for one in judged.values())
-    kinds = len({one.name for one in record.faults})
-    figure = (
-        f"{len(violations(judged))} violations of {len(judged)} promises on {occasions} occasions, in "
-        f"{len(record.faults)} faults of {kinds} of {len(FAULTS)} kinds; {len(record.jobs)} jobs, "
-        f"{len(record.incidents)} incidents, {sent} messages; {_excused(record, judged)}"
-    )
-    return [results.Row(what, figure, versions=results.versions("psycopg", "sqlalchemy"))]
 
 
 if __name__ == "__main__":

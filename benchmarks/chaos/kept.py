@@ -28,17 +28,23 @@ def move(directory: Path, wanted: Path | None) -> Path:
 
 
 def write(record: Record, directory: Path) -> None:
-    """The evidence, beside the logs."""
+    """The evidence, beside the logs; the same bytes for the same evidence."""
+    # Where it was made is nobody's business.
+    record = replace(record, logs=tuple(Path(log.name) for log in record.logs))
     # Python's own JSON has what programs under test may say: NaN, and bytes that were no text.
     text = json.dumps(_RECORDS.dump_python(record, mode="json"))
-    (directory / EVIDENCE).write_bytes(gzip.compress(text.encode()))
+    (directory / EVIDENCE).write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
-def read(directory: Path) -> Record:
-    """What `write` wrote, wherever it was moved since. Raises OSError, or ValueError where it is something else."""
+def read(where: Path) -> Record:
+    """What `write` wrote, wherever it was moved since and whatever it is called: a directory, or the file itself. Logs
+    that are no longer beside it are left out. Raises OSError, or ValueError where it is something else.
+    """
+    file = where / EVIDENCE if where.is_dir() else where
     try:
-        text = gzip.decompress((directory / EVIDENCE).read_bytes())
+        text = gzip.decompress(file.read_bytes())
     except (EOFError, zlib.error) as error:
-        raise ValueError(f"{directory / EVIDENCE} is cut off or spoilt: {error}") from error
+        raise ValueError(f"{file} is cut off or spoilt: {error}") from error
     record = _RECORDS.validate_python(json.loads(text))
-    return replace(record, logs=tuple(directory / log.name for log in record.logs))
+    logs = (file.parent / log.name for log in record.logs)
+    return replace(record, logs=tuple(log for log in logs if log.exists()))

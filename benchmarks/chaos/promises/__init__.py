@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ..record import Record
 from . import answers, incidents, ledger, notifications, repetition, store, telling, texts
+from .quiet import quiet
 from .violation import Excused, Found, Judged, Violation
 
 Promise = Callable[[Record], Iterator[Found]]
@@ -51,8 +52,26 @@ def check(record: Record) -> Verdicts:
     """Of each promise, how often it was put to the test and what violates it. A fault that did not take excuses
     nothing, and nobody has to tell of it.
     """
-    record = replace(record, faults=tuple(one for one in record.faults if one.took is not False))
+    record = _of_what_took(record)
     return {promise: Judged.of(promise(record)) for promise in PROMISES}
+
+
+def clear_share(record: Record) -> float:
+    """The part of the time of all jobs in which nothing was in the way of what a job's incidents have to tell: of the
+    rest nothing is asked. 0 where there was no job.
+    """
+    record = _of_what_took(record)
+    total = clear = 0.0
+    for job in record.jobs:
+        since, until = max(job.start, record.began), job.end or record.ended
+        spans = quiet(record, lambda fault, job=job: incidents.hides(fault, job), since, until)  # type: ignore[misc]
+        total += max(0.0, until - since)
+        clear += sum(end - begin for begin, end in spans)
+    return clear / total if total else 0.0
+
+
+def _of_what_took(record: Record) -> Record:
+    return replace(record, faults=tuple(one for one in record.faults if one.took is not False))
 
 
 def violations(verdicts: Verdicts) -> list[Violation]:
@@ -61,4 +80,4 @@ def violations(verdicts: Verdicts) -> list[Violation]:
     return sorted(found, key=lambda one: (one.at, one.promise, one.subject))
 
 
-__all__ = ["PROMISES", "Excused", "Judged", "Promise", "Verdicts", "Violation", "check", "violations"]
+__all__ = ["PROMISES", "Excused", "Judged", "Promise", "Verdicts", "Violation", "check", "clear_share", "violations"]

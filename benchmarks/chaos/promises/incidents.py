@@ -43,7 +43,7 @@ def no_incident_is_lost(record: Record) -> Iterator[Found]:
     for job in record.jobs:
         for one in job.conditions:
             since = max(one.since, job.start + job.grace)
-            for begin, end in quiet(record, lambda fault, job=job: _hides(fault, job), since, one.ends(record.ended)):
+            for begin, end in quiet(record, lambda fault, job=job: hides(fault, job), since, one.ends(record.ended)):
                 # Whoever looks back over a window needs all of it to be clear.
                 due = begin + one.window + slack(record)
                 if due > end:
@@ -54,7 +54,8 @@ def no_incident_is_lost(record: Record) -> Iterator[Found]:
                     yield Violation("no incident is lost", job.subject, due, text)
 
 
-def _hides(fault: Happened, job: JobTruth) -> bool:
+def hides(fault: Happened, job: JobTruth) -> bool:
+    """Whether a fault is in the way of what has to be told of a job."""
     return fault.blinds_any(job.parts) or evaluates(fault)
 
 
@@ -143,7 +144,7 @@ def what_is_over_is_resolved(record: Record) -> Iterator[Found]:
 
 
 def _hides_end(fault: Happened, job: JobTruth) -> bool:
-    return _hides(fault, job) or bool(fault.halts & {"slurm", "kubernetes"})
+    return hides(fault, job) or bool(fault.halts & {"slurm", "kubernetes"})
 
 
 def _longest(job: JobTruth) -> float:

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import results
 from benchmarks.chaos import __main__ as program
 from benchmarks.chaos import kept
-from benchmarks.chaos.record import Record
+from benchmarks.chaos.record import Made, Record
 from benchmarks.exits import NOT_HERE
 
 from .evidence import clean
@@ -62,17 +63,78 @@ def test_a_run_with_a_violation_ends_with_1_and_its_evidence_is_kept_and_can_be_
 ) -> None:
     assert run(replace(clean(), notices=()), "--keep", str(tmp_path / "kept")) == 1
     assert not (tmp_path / "run").exists()
-    monkeypatch.setattr(sys, "argv", ["chaos", "--judge", str(tmp_path / "kept")])
+    monkeypatch.setattr(sys, "argv", ["chaos", "--no-record", "--judge", str(tmp_path / "kept")])
     assert program.main() == 1
 
 
 def test_kept_evidence_is_what_it_was(tmp_path: Path) -> None:
     log = tmp_path / "alerter-a.log"
+    log.touch()
     record = replace(clean(), logs=(log,), scrapes={"127.0.0.1:1": (1000.0, 1000.5)}, stalls=((1500.0, 1502.0),))
     kept.write(record, tmp_path)
     assert kept.read(tmp_path) == record
     shown = json.loads(gzip.decompress((tmp_path / kept.EVIDENCE).read_bytes()))
     assert shown["faults"][0]["name"] == "exporter-killed"
+    assert shown["logs"] == ["alerter-a.log"]
+
+
+def test_kept_evidence_may_have_any_name_and_no_logs_beside_it(tmp_path: Path) -> None:
+    log = tmp_path / "alerter-a.log"
+    log.touch()
+    record = replace(clean(), logs=(log,))
+    kept.write(record, tmp_path)
+    (tmp_path / "published").mkdir()
+    file = (tmp_path / kept.EVIDENCE).rename(tmp_path / "published" / "hour-1.json.gz")
+    assert kept.read(file) == replace(record, logs=())
+
+
+@pytest.fixture
+def reported(monkeypatch: pytest.MonkeyPatch):
+    """What was reported of rows: (row, whether it is kept, machine)."""
+    found: list[tuple[results.Row, bool, str]] = []
+
+    def report(rows, options, *, section: str, machine: str = "") -> None:
+        assert section == "Chaos"
+        found.extend((row, not (options.quick or options.no_record), machine) for row in rows)
+
+    monkeypatch.setattr(results, "report", report)
+    return found
+
+
+MADE = Made(3, 3600.0, "python -m benchmarks.chaos --seed 3", "dutycycle 1234567", "psycopg 3", "2 cores", "2026-11-24")
+
+
+@pytest.mark.parametrize(
+    ("made", "kept_there"),
+    [(MADE, True), (replace(MADE, by=f"{MADE.by} --quick"), False), (Made(), False)],
+)
+def test_a_row_of_evidence_is_of_the_run_that_left_it(
+    made: Made, kept_there: bool, reported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.write(replace(clean(), made=made), tmp_path)
+    monkeypatch.setattr(sys, "argv", ["chaos", "--judge", str(tmp_path)])
+    assert program.main() == 0
+    [(row, is_kept, machine)] = reported
+    assert (is_kept, machine, row.ours, row.day) == (kept_there, made.machine, made.commit, made.day)
+    if made is MADE:
+        assert row.what == "chaos, 60 minutes at 60 times the pace, seed 3"
+        assert row.by == "`python -m benchmarks.chaos --seed 3`"
+
+
+def test_a_row_says_how_often_the_promise_was_asked_that_was_asked_least(run, reported) -> None:
+    run(clean())
+    [(row, *_)] = reported
+    assert "0 violations of 29 promises (3 never asked, each of the others at least 1 times: " in row.figure
+    assert "0 messages came twice, where a fault was in the way of their acknowledgement" in row.figure
+    assert "for 82% of the time of jobs nothing was in the way of judging them" in row.figure
+
+
+def test_what_a_row_says_is_of_the_run_and_of_the_code_at_its_beginning(run, reported, tmp_path: Path) -> None:
+    run(clean(), "--seed", "7", "--minutes", "10", "--keep", str(tmp_path / "kept"))
+    made = kept.read(tmp_path / "kept").made
+    assert (made.seed, made.length) == (7, 600.0)
+    assert made.commit == results.ours()
+    assert made.machine == results.describe_machine()
 
 
 def test_evidence_of_nonsense_is_kept_as_it_was(tmp_path: Path) -> None:
@@ -107,7 +169,7 @@ def test_a_checker_that_fails_ends_it_with_3_and_the_evidence_can_be_judged_agai
         assert run(clean()) == 3
     said = capsys.readouterr().err
     assert f"nothing could be judged: KeyError: 'n9'\nlogs and evidence are in {tmp_path / 'run'}" in said
-    monkeypatch.setattr(sys, "argv", ["chaos", "--judge", str(tmp_path / "run")])
+    monkeypatch.setattr(sys, "argv", ["chaos", "--no-record", "--judge", str(tmp_path / "run")])
     assert program.main() == 0
 
 
@@ -119,7 +181,7 @@ def test_evidence_that_is_none_is_a_word_about_the_command_line_and_no_violation
         kept.write(clean(), tmp_path)
         file = tmp_path / kept.EVIDENCE
         file.write_bytes(spoil(file.read_bytes()))
-    monkeypatch.setattr(sys, "argv", ["chaos", "--judge", str(tmp_path)])
+    monkeypatch.setattr(sys, "argv", ["chaos", "--no-record", "--judge", str(tmp_path)])
     with pytest.raises(SystemExit) as exited:
         program.main()
     assert exited.value.code == 2
