@@ -1,5 +1,4 @@
-"""Cumulative counters over time, and what they say about a window: resets undone, gaps bridged, boundaries
-interpolated.
+"""Cumulative counters over time: resets undone, gaps bridged, boundaries interpolated.
 
 Both sources keep their evidence in this form. A difference of counters cannot cross tenants (a series belongs to one
 workload on one GPU), and it survives a gap in scraping: what accumulated during the gap arrives with the next point.
@@ -8,9 +7,7 @@ workload on one GPU), and it survives a gap in scraping: what accumulated during
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-
-from dutycycle_alerter.model import HostUsage, Usage, WindowEvidence
+from math import inf
 
 Values = tuple[float | None, ...]
 
@@ -33,9 +30,6 @@ GPU_COUNTERS = (
 GPU_GAUGES = ("share", "memory_used", "memory_total", "processes", "power_limit")
 HOST_COUNTERS = ("cpu_seconds", "io_pressure", "cpu_pressure")
 HOST_GAUGES = ("cpu_limit",)
-
-# Memory that grows by less than this share of the device's is a running job's noise, not a job that is still loading.
-MEMORY_GROWTH = 0.02
 
 
 class Series:
@@ -117,12 +111,23 @@ class Series:
         keep = max(0, bisect_right(self.times, t) - 1)
         del self.times[:keep], self.totals[:keep], self.gauges[:keep]
 
-    def increase(self, start: float, end: float) -> Values:
-        """Growth of each counter over (start, end], linear between points; None where either side is missing."""
+    def increase(self, start: float, end: float, *, longest_gap: float = inf) -> Values:
+        """Growth of each counter over (start, end], linear between points; None where either side is missing.
+
+        Within a gap that is longer than `longest_gap` seconds nobody knows when it grew: then only what grew after it
+        counts, and a window that begins there is covered for the rest alone.
+        """
         if not self.times:
             return (None,) * len(self._offsets)
-        before, after = self.at(start), self.at(end)
+        before, after = self.at(self.known_from(start, longest_gap)), self.at(end)
         return tuple(None if a is None or b is None else max(0.0, b - a) for a, b in zip(before, after, strict=True))
+
+    def known_from(self, start: float, longest_gap: float) -> float:
+        """From when on growth since `start` is known: in a long gap, from the first point after it."""
+        right = bisect_right(self.times, start)
+        if not 0 < right < len(self.times) or self.times[right - 1] == start:
+            return start
+        return self.times[right] if self.times[right] - self.times[right - 1] > longest_gap else start
 
     def gauge_max(self, index: int, start: float, end: float) -> float | None:
         """Highest reading of a gauge at the points in (start, end]."""
@@ -172,107 +177,3 @@ class Series:
                 break
             found = [other if value is None else value for value, other in zip(found, row, strict=True)]
         return tuple(found)
-
-
-def gpu_usage(series: Series, start: float, end: float, *, idle_power: float | None = None) -> Usage:
-    """What one GPU did for one workload over (start, end]; a counter that is not known there counts no time.
-
-    `idle_power` (watts) is what a free GPU of its model draws.
-    """
-    grown = dict(zip(GPU_COUNTERS, series.increase(start, end), strict=True))
-    return Usage(
-        allocated=grown["allocated"] or 0.0,
-        observed=0.0 if grown["busy"] is None else grown["observed"] or 0.0,
-        busy=grown["busy"] or 0.0,
-        gap_lt2=grown["gap_lt2"],
-        gap_2to30=grown["gap_2to30"],
-        gap_30to600=grown["gap_30to600"],
-        gap_ge600=grown["gap_ge600"],
-        energy=grown["energy"],
-        share=series.gauge_last(0, end) or 1.0,
-        memory_used=series.gauge_max(1, start, end),
-        memory_total=series.gauge_last(2, end),
-        processes=series.gauge_max(3, start, end),
-        sm=grown["sm"],
-        tensor=grown["tensor"],
-        dram=grown["dram"],
-        throttle_thermal=grown["throttle_thermal"],
-        throttle_power=grown["throttle_power"],
-        link_bytes=grown["link_bytes"],
-        power_limit=series.gauge_last(4, end),
-        idle_power=idle_power,
-    )
-
-
-def host_usage(hosts: Iterable[Series | None], start: float, end: float) -> HostUsage:
-    """CPU and pressure over (start, end]: cores summed over the nodes, ratios those of the node that is worst off.
-
-    Every node counts, None where nothing is known of it: a sum that lacks one would be too little.
-    """
-    cores: list[float | None] = []
-    of_limit: list[float] = []
-    io: list[float] = []
-    cpu: list[float] = []
-    for series in hosts:
-        span = min(end, series.times[-1]) - max(start, series.times[0]) if series and series.times else 0.0
-        if series is None or span <= 0:
-            cores.append(None)
-            continue
-        cpu_seconds, io_pressure, cpu_pressure = series.increase(start, end)
-        limit = series.gauge_last(0, end)
-        cores.append(None if cpu_seconds is None else cpu_seconds / span)
-        if cpu_seconds is not None and limit:
-            of_limit.append(cpu_seconds / span / limit)
-        if io_pressure is not None:
-            io.append(io_pressure / span)
-        if cpu_pressure is not None:
-            cpu.append(cpu_pressure / span)
-    known = [one for one in cores if one is not None]
-    return HostUsage(
-        cpu_cores=sum(known) if known and len(known) == len(cores) else None,
-        cpu_of_limit=max(of_limit, default=None),
-        io_pressure=max(io, default=None),
-        cpu_pressure=max(cpu, default=None),
-    )
-
-
-def window_evidence(
-    gpus: Sequence[Series],
-    hosts: Sequence[Series | None],
-    at: float,
-    length: float,
-    *,
-    idle_power: Sequence[float | None] = (),
-) -> WindowEvidence:
-    """One job's last `length` seconds before `at`; `gpus` in the order of `Job.gpus`, and so is `idle_power` (watts;
-    empty: not known of any).
-    """
-    start = at - length
-    known = idle_power or (None,) * len(gpus)
-    return WindowEvidence(
-        length=length,
-        gpus=tuple(gpu_usage(one, start, at, idle_power=watts) for one, watts in zip(gpus, known, strict=True)),
-        host=host_usage(hosts, start, at),
-    )
-
-
-def memory_grew_at(gpus: Iterable[Series], start: float, until: float) -> float | None:
-    """When the memory of any GPU last rose clearly above what it had held before, within (start, until].
-
-    None where memory is not known. The first reading is a start, not growth.
-    """
-    grew: float | None = None
-    known = False
-    for series in gpus:
-        peak: float | None = None
-        for i in range(bisect_right(series.times, start), bisect_right(series.times, until)):
-            used, total = series.gauges[i][1], series.gauges[i][2]
-            if used is None:
-                continue
-            known = True
-            if peak is None:
-                peak = used
-            elif used > peak + MEMORY_GROWTH * (total or used):
-                peak = used
-                grew = max(grew or start, series.times[i])
-    return (grew if grew is not None else start) if known else None

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from dutycycle_alerter.history import GPU_COUNTERS, Series, memory_grew_at, window_evidence
+from dutycycle_alerter.history import GPU_COUNTERS, Series
 from dutycycle_alerter.model import Consumption, Evidence, Gpu, Job, JobEvidence
 from dutycycle_alerter.settings import JobMatch, KindMatch
 from dutycycle_alerter.sources.consumed import consumed
@@ -19,6 +19,7 @@ from dutycycle_alerter.sources.exposition import Exposition, SeriesKey
 from dutycycle_alerter.sources.jobs import describe
 from dutycycle_alerter.sources.tracked import ABSENT_ANSWERS, Tracked
 from dutycycle_alerter.store.counters import PointRow, SeriesRow
+from dutycycle_alerter.window_usage import memory_grew_at, window_evidence
 
 LONGEST_WINDOW = 86400.0
 CLOCK_SLACK = 1.0
@@ -133,7 +134,7 @@ class Fleet:
         return JobEvidence(
             job=job,
             at=at,
-            window=partial(window_evidence, histories, hosts, at, idle_power=idle_power),
+            window=partial(window_evidence, histories, hosts, at, idle_power=idle_power, longest_gap=self._longest_gap),
             watched_from=max(history.times[0] for history in histories),
             memory_grew_at=memory_grew_at(histories, job.start, min(at, begun + self.loading)),
             ended=ended,
@@ -157,6 +158,11 @@ class Fleet:
             first_process=min(first, default=None),
             labels={name: value for tracked in members for name, value in tracked.pod_labels.items()},
         )
+
+    @property
+    def _longest_gap(self) -> float:
+        """Seconds between two points beyond which scrapes are missing: a few of them, at the spacing of points."""
+        return ABSENT_ANSWERS * self.interval + self.resolution
 
     def _sees(self, node: str, at: float) -> bool:
         answered = self.answered.get(node)

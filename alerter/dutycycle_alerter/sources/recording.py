@@ -13,13 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from dutycycle_alerter.history import (
-    GPU_COUNTERS,
-    HOST_COUNTERS,
-    MEMORY_GROWTH,
-    Series,
-    window_evidence,
-)
+from dutycycle_alerter.history import GPU_COUNTERS, HOST_COUNTERS, Series
 from dutycycle_alerter.model import Consumption, Gpu, Job, JobEvidence
 from dutycycle_alerter.recordings.model import Floats, Recording
 from dutycycle_alerter.recordings.pauses import idle_rows, long_gaps
@@ -27,6 +21,7 @@ from dutycycle_alerter.recordings.tracks import Track, Tracks, present
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.consumed import consumed
 from dutycycle_alerter.sources.jobs import describe
+from dutycycle_alerter.window_usage import MEMORY_GROWTH, window_evidence
 
 # A row that follows the one before it within this many intervals begins where that ended.
 _JOINED = 1.5
@@ -205,7 +200,7 @@ def _host_series(recording: Recording, tracks: Sequence[Track]) -> dict[str, Ser
 
 def _memory_growth(gpus: Iterable[Series]) -> tuple[float | None, list[float]]:
     """When memory was first known, and each time that the memory of a GPU rose clearly above what it had held: the
-    steps of `history.memory_grew_at`, found once for all instants.
+    steps of `window_usage.memory_grew_at`, found once for all instants.
     """
     known: float | None = None
     grew: list[float] = []

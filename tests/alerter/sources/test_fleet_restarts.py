@@ -2,6 +2,8 @@
 
 import pytest
 
+from dutycycle_alerter.rules import Outcome, judge
+from dutycycle_alerter.settings import Judging
 from dutycycle_alerter.sources.exposition import parse
 from tests.alerter.sources.fleets import INTERVAL, RESOLUTION, rig, stored
 
@@ -84,6 +86,51 @@ def test_after_a_restart_nothing_is_visible_before_the_first_answer() -> None:
     assert not again.run_pass()["slurm/1"].visible
     again.scrape()
     assert again.run_pass()["slurm/1"].visible
+
+
+@pytest.mark.parametrize(
+    ("levels", "rule"),
+    [
+        # It idled for most of the outage and has worked for the last 20 minutes: its average over two hours is theirs.
+        ([(100, 0.0), (20, 1.0)], "underused"),
+        # It idled for nearly all of the outage: what it did at first is no work of the last minutes.
+        ([(5, 1.0), (115, 0.0)], "idle"),
+    ],
+)
+@pytest.mark.parametrize("restarts", [False, True])
+def test_the_average_of_an_outage_does_not_pass_for_the_last_minutes(
+    levels: list[tuple[float, float]], rule: str, restarts: bool
+) -> None:
+    """The exporters counted on while nobody read them; of when, the alerter knows nothing."""
+    made = rig(job1=(0, 1))
+    kept = stored(made, 400, levels[0][1])
+    for minutes, level in levels:
+        made.now += minutes * 60
+        made.exporters[0].run(minutes * 60, level)
+    if restarts:
+        made = made.restarted(kept, made.now)
+    made.scrape(1, levels[-1][1])
+    item = made.run_pass()["slurm/1"]
+    assert item.visible
+    verdict = judge(item, Judging()).verdict(rule)
+    assert (verdict.outcome, verdict.reason[:21]) == (Outcome.UNKNOWN, "measured for less tha")
+    made.scrape(125, levels[-1][1])
+    item = made.run_pass()["slurm/1"]
+    assert item.window(1800).gpus[0].utilization == pytest.approx(levels[-1][1])
+    assert judge(item, Judging()).verdict(rule).outcome is (Outcome.FIRING if rule == "idle" else Outcome.CLEAR)
+
+
+def test_what_was_consumed_in_an_outage_is_consumed() -> None:
+    """And a window that reaches back beyond it has all of it."""
+    made = rig(job1=[0])
+    made.scrape(40, 0.5)
+    made.run_pass()
+    made.now += 3600
+    made.exporters[0].run(3600, 1.0)
+    made.scrape(1, 1.0)
+    item = made.run_pass()["slurm/1"]
+    assert made.busy() == pytest.approx(0.5 * 39 * INTERVAL + 3600 + INTERVAL)
+    assert item.window(7200).gpus[0].busy == made.busy()
 
 
 def test_only_points_that_are_new_are_to_be_stored() -> None:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutycycle_alerter.history import memory_grew_at
 from dutycycle_alerter.model import JobKind
 from dutycycle_alerter.recordings.tracks import tracks
 from dutycycle_alerter.settings import JobMatch, KindMatch, Settings
 from dutycycle_alerter.sources.recording import RecordedJob, recorded_jobs
+from dutycycle_alerter.window_usage import memory_grew_at
 from tests.alerter.recordings.rows import START, recording, steady
 
 LOADING = Settings().judging.grace.longest_loading

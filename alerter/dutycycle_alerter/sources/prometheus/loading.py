@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from dutycycle_alerter.history import MEMORY_GROWTH
 from dutycycle_alerter.sources.prometheus.columns import Cells
 from dutycycle_alerter.sources.prometheus.identity import JobKey, Key, Known
+from dutycycle_alerter.window_usage import MEMORY_GROWTH
 
 
 class Loading:
