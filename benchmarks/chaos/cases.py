@@ -48,11 +48,14 @@ class Case:
     user: str
     nodes: tuple[str, ...]
     course: tuple[Doing, ...]
+    """On GPUs; of one on an MIG instance it is that instance's."""
     work: Work = field(default_factory=Work)
     name: str = ""
     """What it is called where it is submitted, if not by its key."""
     minutes: float | None = None
     """It ends after that long, and another is submitted."""
+    share: float = 1.0
+    """Of a GPU that each of its devices is."""
 
     @property
     def gpus(self) -> int:
@@ -118,5 +121,18 @@ POD_CASES: Mapping[str, Case] = {
     "mallory": Case(HOSTILE, ("k1",), (Doing((IDLE,), ("idle",), use=QUIET),), NOTEBOOK),
     "trudy": Case(f"trudy{ERASES}{FORGED}", ("k1",), (Doing((IDLE,), ("idle",), use=QUIET),), NOTEBOOK),
 }
-POD_GPUS = 6
-"""One of them is no pod's: for what is done to free GPUs."""
+CUT: Mapping[str, float] = {"3g.40gb": 3 / 7, "1g.10gb": 1 / 7}
+"""The MIG instances of one GPU, by their profiles: which share of it each is."""
+INSTANCE_CASES: Mapping[str, tuple[str, Case]] = {
+    "sliced": ("3g.40gb", Case("ada", ("k1",), (Doing((HEALTHY,)),), share=CUT["3g.40gb"])),
+    "sliced-idle": (
+        "1g.10gb",
+        Case("ben", ("k1",), (Doing((IDLE,), ("idle",), use=QUIET),), NOTEBOOK, share=CUT["1g.10gb"]),
+    ),
+}
+"""Pods on them, each with its profile."""
+FREE_SLOT = sum(case.gpus for case in POD_CASES.values())
+"""A GPU that is no pod's, for what is done to free GPUs."""
+CUT_SLOT = FREE_SLOT + 1
+"""The GPU that is cut into instances all the time."""
+POD_GPUS = CUT_SLOT + 1

@@ -32,6 +32,8 @@ class Effects:
     """Alerters that were stopped in the midst of a pass, with a transaction that had written and not yet committed."""
     replaces: frozenset[str] = frozenset()
     """Nodes whose exporter has to replace its child."""
+    instances: frozenset[str] = frozenset()
+    """UUIDs of the MIG instances that there are meanwhile, beside those that there always are."""
     loses: bool = False
     restart_helps: frozenset[str] = frozenset()
     """Exporters of nodes that only a restart of their container would help: their liveness may fail."""

@@ -37,6 +37,7 @@ def read(
         pass_interval=PASS / site.time_scale,
         lease=max(LEASE, PASS / site.time_scale),
         gpus={name: machine.gpus for name, machine in site.machines.items()},
+        instances=site.instances,
         faults=faults,
         jobs=jobs,
         incidents=tuple(_incidents(site)),

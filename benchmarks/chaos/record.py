@@ -38,7 +38,8 @@ class JobTruth:
     subject: str
     user: str
     nodes: frozenset[str]
-    gpus: int
+    gpus: float
+    """How many; of a MIG instance its share."""
     start: float
     end: float | None
     seen: float
@@ -176,6 +177,8 @@ class ExporterPage:
     """Status of its liveness."""
     why: str = ""
     """What its liveness says."""
+    instances: frozenset[str] = frozenset()
+    """UUIDs of the MIG instances that it shows."""
 
 
 @dataclass(frozen=True)
@@ -233,6 +236,8 @@ class Record:
     pass_interval: float
     lease: float
     gpus: Mapping[str, int]
+    instances: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """UUIDs of the MIG instances of each node that there are all the time."""
     faults: tuple[Happened, ...] = ()
     jobs: tuple[JobTruth, ...] = ()
     incidents: tuple[StoredIncident, ...] = ()

@@ -32,7 +32,7 @@ from tests.slurm.exporters import driver_information
 
 from . import clocks
 from .alerters import Replica
-from .cases import POD_CASES, POD_GPUS, SLURM_CASES
+from .cases import CUT, CUT_SLOT, INSTANCE_CASES, POD_CASES, POD_GPUS, SLURM_CASES
 from .certificates import Authority
 from .clocks import SteppedClock
 from .databases import Database
@@ -189,10 +189,17 @@ class Site:
         return bool(replica.json("/api/v1/status")["last_pass"])
 
     def _pods(self) -> None:
-        gpu = 0
+        driver, first = self.machines[POD_NODE].fake.driver, 0
         for name, case in POD_CASES.items():
-            self.workload.run_pods(name, case, self.kubernetes, self.kubelet, gpu)
-            gpu += case.gpus
+            places = {slot: driver.gpus[slot].uuid for slot in range(first, first + case.gpus)}
+            self.workload.run_pods(name, case, self.kubernetes, self.kubelet, places)
+            first += case.gpus
+        cut = driver.set_mig(CUT_SLOT, list(CUT))
+        self.instances = {POD_NODE: frozenset(cut)}
+        for name, (profile, case) in INSTANCE_CASES.items():
+            index = list(CUT).index(profile)
+            place = {(CUT_SLOT, index): cut[index]}
+            self.workload.run_pods(name, case, self.kubernetes, self.kubelet, place, f"nvidia.com/mig-{profile}")
 
     def _settings(self) -> dict[str, Any]:
         self._slurm_token = self.slurm.token("root", _TOKEN_LIFE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -28,6 +29,7 @@ ALERTERS_ANSWER = 10.0
 _STALL = 1.0
 
 _ACTIVE = "SELECT subject, kind, array_agg(id ORDER BY id) FROM incident WHERE state <> 'resolved' GROUP BY 1, 2"
+_INSTANCE = re.compile(r'^gpu_info\{[^\n]*\bmig="([^"]+)"', re.MULTILINE)
 _LEASE = "SELECT holder, epoch FROM lease"
 
 
@@ -117,6 +119,7 @@ def exporter_page(machine: Machine) -> ExporterPage:
     if status != 200:
         return page
     page = replace(page, utilizations=text.count("\ngpu_utilization_ratio{"))
+    page = replace(page, instances=frozenset(_INSTANCE.findall(text)))
     for line in text.splitlines():
         if line.startswith("gpu_visible{"):
             page = replace(page, visible=_value(line))

@@ -24,6 +24,7 @@ from tests.fakes.node import FakeNode, NodeJob
 from .cases import GRACE, LOOKS, MINUTE, Case, Doing
 from .record import Condition, JobTruth
 
+Place = int | tuple[int, int]
 _LOOK = 0.1
 """Wall seconds between two looks at the prolog's files."""
 _LATE = 20.0
@@ -202,22 +203,30 @@ class Workload:
     # Pods
 
     def run_pods(
-        self, name: str, case: Case, server: KubernetesServer, served: kubelet.FakeKubelet, first_gpu: int
+        self,
+        name: str,
+        case: Case,
+        server: KubernetesServer,
+        served: kubelet.FakeKubelet,
+        places: Mapping[Place, str],
+        resource: str = "nvidia.com/gpu",
     ) -> None:
-        """A job of one-GPU pods, as its controller and the kubelet make it."""
+        """A job of one-device pods, as its controller and the kubelet make it. `places` are NVML's slots, or those and
+        the indexes of MIG instances, each with its UUID.
+        """
         [node] = case.nodes
         machine, now = self._nodes[node], time.time()
         moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         annotations = {"dutycycle.io/user": case.user}
         made = server.put(owning("Job", name, annotations=annotations, created=moment))
-        devices = [gpu.uuid for gpu in machine.driver.gpus[first_gpu : first_gpu + case.gpus]]
-        run = Run(name, case, f"k8s/ml/job/{name}/{made['metadata']['uid']}", [], frozenset(devices))
-        for index, pattern in enumerate(case.course[0].patterns):
-            uid, part = str(uuid.uuid4()), f"{name}-{index}"
+        run = Run(name, case, f"k8s/ml/job/{name}/{made['metadata']['uid']}", [], frozenset(places.values()))
+        for index, (place, device) in enumerate(places.items()):
+            uid, part, pattern = str(uuid.uuid4()), f"{name}-{index}", case.course[0].patterns[index]
             server.put(pod(part, uid=uid, node=node, owners=(owner(made),), created=moment, started=moment))
-            served.pods = [*served.pods, kubelet.pod(part, "ml", {"nvidia.com/gpu": [devices[index]]})]
+            served.pods = [*served.pods, kubelet.pod(part, "ml", {resource: [device]})]
             assert pattern is not None, "a pod is known by its processes"
-            machine.pod(uid, {first_gpu + index: pattern}, replace(case.work, use=case.course[0].use))
+            work = replace(case.work, use=case.course[0].use)
+            machine.pod(uid, {place: pattern}, work)  # type: ignore[dict-item]
         run.course.append((now, case.course[0]))
         self.runs.append(run)
 
@@ -235,7 +244,7 @@ class Workload:
             subject=run.subject,
             user=run.case.user,
             nodes=frozenset(run.case.nodes),
-            gpus=run.case.gpus,
+            gpus=run.case.gpus * run.case.share,
             start=start,
             end=end,
             seen=seen,

@@ -14,14 +14,13 @@ from tests.fakes.nvml import Driver
 from tests.slurm.cluster import NODES
 
 from .. import probes
-from ..cases import POD_GPUS
+from ..cases import FREE_SLOT
 from ..happened import Effects
+from ..promises.bounds import LOOK, LOOKS, SHOWN
 from ..site import POD_NODE, Site
 from .base import Fault
 from .processes import OnMachine
 
-FREE_SLOT = POD_GPUS - 1
-"""Of the Kubernetes node: a GPU that is free all the time."""
 _CALLS = ("nvmlDeviceGetSamples", "nvmlDeviceGetFieldValues", "nvmlDeviceGetTemperature", "nvmlDeviceGetMemoryInfo")
 _ASKED_WITHIN = 15.0
 """Wall seconds within which an exporter asks its kubelet again."""
@@ -76,10 +75,13 @@ class GpuVanished(GpuLost):
 
 
 class MigReconfigured(Fault):
-    """A free GPU is cut into MIG instances, into others, and made whole again; the others are seen all the while."""
+    """A free GPU is cut into MIG instances, into others, and made whole again: what there is is shown, and no more of
+    what was; the others are seen all the while, and so are the instances of another GPU.
+    """
 
     name = "mig-reconfigured"
     touches = frozenset({POD_NODE})
+    lasts = (SHOWN + LOOKS * LOOK, SHOWN + LOOKS * LOOK + 4.0)
 
     @classmethod
     def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - one GPU is free all the time
@@ -89,7 +91,8 @@ class MigReconfigured(Fault):
         driver = site.machines[POD_NODE].fake.driver
         driver.set_mig(FREE_SLOT, ["3g.40gb", None, "1g.10gb"])
         time.sleep(1)
-        driver.set_mig(FREE_SLOT, ["1g.10gb", "1g.10gb", "2g.20gb"])
+        made = driver.set_mig(FREE_SLOT, ["1g.10gb", "1g.10gb", "2g.20gb"])
+        self.effects = Effects(instances=frozenset(made))
 
     def in_force(self, site: Site) -> bool | None:
         return bool(site.machines[POD_NODE].nvml()["gpus"][FREE_SLOT]["mig"])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from ..record import Record
-from . import answers, incidents, ledger, notifications, repetition, store, telling, texts
+from . import answers, incidents, instances, ledger, notifications, repetition, store, telling, texts
 from .quiet import quiet
 from .violation import Excused, Found, Judged, Violation
 
@@ -33,6 +33,7 @@ PROMISES: tuple[Promise, ...] = (
     repetition.no_message_comes_twice,
     answers.metrics_answer,
     answers.what_failed_is_never_zero,
+    instances.instances_come_and_go,
     answers.liveness_asks_for_restarts_that_help,
     telling.what_is_away_is_told,
     answers.children_are_replaced,

@@ -17,6 +17,10 @@ _KUBELET = 10.0
 """Wall seconds until the kubelet is asked again and that question's time-out."""
 _RESTART = 120.0
 """Seconds of the full-length run for which an exporter waits whether it comes right by itself."""
+SHOWN = 6.0
+"""Wall seconds after which an exporter shows a GPU as it was cut: it reads them anew each half a second, and a reader
+that stumbled over what was gone is replaced.
+"""
 LOOK = 4.0
 """Wall seconds between two looks at a page, at the most where it answers slowly."""
 LOOKS = 3
