@@ -7,16 +7,18 @@ from typing import Any
 
 from dutycycle_alerter.notify.receivers.email_message import message_id
 
-from .alerters import LEASE, PASS
+from .alerters import LEASE, PASS, Replica
 from .cases import ERASES, FORGED, HOSTILE
 from .happened import Happened
-from .machines import INTERVAL
+from .machines import INTERVAL, Machine
 from .receivers import SENDER
 from .record import JobTruth, Record, StoredDelivery, StoredEvent, StoredIncident, StoredNotice
 from .site import Site
 from .watching import Watcher
 
 _PAGES = ("/", "/incidents?state=all", "/users", "/gpus")
+_ANSWERS = ("/api/v1/incidents", "/api/v1/status", "/metrics")
+_NEWEST = 10
 
 
 def read(
@@ -50,6 +52,7 @@ def read(
         exporters=tuple(watcher.exporters),
         alerters=tuple(watcher.alerters),
         pages=tuple(_pages(site)),
+        answers=tuple(_answers(site)),
         ended_by_themselves=tuple(watcher.ended),
         ledger=dict(_rows(site, "SELECT job, sum(allocated) FROM usage_hour GROUP BY job")),
         measured={
@@ -107,12 +110,23 @@ def _deliveries(site: Site) -> list[StoredDelivery]:
 
 
 def _pages(site: Site) -> list[tuple[str, str]]:
-    found = []
-    for replica in site.replicas.values():
-        for path in _PAGES:
-            # One that does not answer even now is told of by what was asked of it before.
-            with suppress(OSError):
-                status, text = replica.get(path, timeout=30)
-                if status == 200:
-                    found.append((replica.url + path, text))
-    return found
+    """Of both alerters the lists, what is active by itself, and what came last."""
+    numbers = [number for (number,) in _rows(site, "SELECT id FROM incident WHERE state <> 'resolved' ORDER BY id")]
+    numbers += [number for (number,) in _rows(site, f"SELECT id FROM incident ORDER BY id DESC LIMIT {_NEWEST}")]
+    paths = [*_PAGES, *(f"/incidents/{number}" for number in dict.fromkeys(numbers))]
+    return [found for replica in site.replicas.values() for path in paths for found in _got(replica, path)]
+
+
+def _answers(site: Site) -> list[tuple[str, str]]:
+    """What is for programs."""
+    found = [found for replica in site.replicas.values() for path in _ANSWERS for found in _got(replica, path)]
+    return found + [found for machine in site.machines.values() for found in _got(machine, "/metrics")]
+
+
+def _got(program: Replica | Machine, path: str) -> list[tuple[str, str]]:
+    # One that does not answer even now is told of by what was asked of it before.
+    with suppress(OSError):
+        status, text = program.get(path, timeout=30)
+        if status == 200:
+            return [(program.url + path, text)]
+    return []

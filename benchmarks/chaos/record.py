@@ -251,6 +251,8 @@ class Record:
     alerters: tuple[AlerterPage, ...] = ()
     pages: tuple[tuple[str, str], ...] = ()
     """HTML of the alerters' pages at the end, by address."""
+    answers: tuple[tuple[str, str], ...] = ()
+    """What else they, and the exporters, answered then: JSON, and metrics."""
     ended_by_themselves: tuple[Ended, ...] = ()
     ledger: Mapping[str, float] = field(default_factory=dict)
     """Allocated GPU-seconds of each job."""

@@ -195,13 +195,13 @@ class KubeletKilled(Fault):
 
     def come_back(self, site: Site) -> bool:
         """Returns whether somebody was told that there are no pods."""
-        pods, site.kubelet.pods = site.kubelet.pods, []
+        site.kubelet.starting = True
         asked = len(site.kubelet.calls)
         site.kubelet.start()
         deadline = time.monotonic() + _ASKED_WITHIN
         while len(site.kubelet.calls) == asked and time.monotonic() < deadline:
             time.sleep(0.1)
-        site.kubelet.pods = pods
+        site.kubelet.starting = False
         return len(site.kubelet.calls) > asked
 
 

@@ -19,10 +19,11 @@ def secrets_are_kept(record: Record) -> Iterator[Found]:
             if secret in text:
                 line = text[: text.index(secret)].count("\n") + 1
                 yield Violation("secrets are kept", path.name, record.ended, f"secret {number} in line {line}")
-    said = [(address, text) for address, text in record.pages]
+    said = [*record.pages, *record.answers]
     said += [(f"{one.sink} {one.key}", one.body) for one in record.taken]
     said += [(f"message {one.id}", one.error) for one in record.deliveries]
     for where, text in said:
+        yield ASKED
         for number, secret in enumerate(record.secrets):
             if secret in text:
                 yield Violation("secrets are kept", where, record.ended, f"secret {number}")
@@ -31,7 +32,7 @@ def secrets_are_kept(record: Record) -> Iterator[Found]:
 def untrusted_text_does_nothing(record: Record) -> Iterator[Found]:
     """Names of jobs and users are shown and do nothing: no markup, no mention, no header, no line of a log."""
     said = [(path.name, path.read_text(errors="replace")) for path in record.logs]
-    said += [*record.pages, *((f"{one.sink} {one.key}", one.body) for one in record.taken)]
+    said += [*record.pages, *record.answers, *((f"{one.sink} {one.key}", one.body) for one in record.taken)]
     for where, text in said:
         yield ASKED
         for word in record.unprintable:

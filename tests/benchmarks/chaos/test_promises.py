@@ -290,6 +290,21 @@ def test_a_secret_in_a_log_is_found_and_not_repeated(tmp_path: Path) -> None:
     assert "hunter2" not in found.evidence
 
 
+@pytest.mark.parametrize("field", ["pages", "answers"])
+def test_a_secret_in_what_is_answered_is_found(field: str) -> None:
+    record = replace(clean(), secrets=("hunter2",), **{field: (("http://a/metrics", "up 1\nby hunter2\n"),)})
+    assert [(one.promise, one.subject) for one in violations(record)] == [("secrets are kept", "http://a/metrics")]
+
+
+def test_markup_is_markup_only_where_a_browser_reads_it_and_a_forged_line_is_one_everywhere() -> None:
+    record = replace(clean(), unprintable=("\nFORGED",), answers=(("http://a/api", '{"user": "<img/src=x"}'),))
+    assert violations(record) == []
+    forged = replace(record, answers=(("http://a/metrics", 'up{user="trudy\nFORGED"} 1'),))
+    assert [(one.promise, one.subject) for one in violations(forged)] == [
+        ("untrusted text does nothing", "http://a/metrics")
+    ]
+
+
 def test_what_others_wrote_is_no_line_of_a_log(tmp_path: Path) -> None:
     log = tmp_path / "alerter-a.log"
     log.write_text("well\nno address of trudy\\nFORGED is known\n")
