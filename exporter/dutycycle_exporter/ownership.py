@@ -97,7 +97,7 @@ def _pods(settings: Settings) -> KubernetesPods | None:
         selection=_selection(settings),
         naming=_naming(settings),
         pace=_pace(settings.time_scale),
-        has_cgroup=CgroupFiles(settings.cgroup).has_pod,
+        groups=CgroupFiles(settings.cgroup),
     )
 
 

@@ -45,6 +45,8 @@ from tests.fakes.proc import FakeProcess, ProcTree
 INTERVAL = 5.0
 HOLD = 5.0
 SLURM, POD, LOCAL = "GPU-slurm", "GPU-pod", "GPU-local"
+_DAEMON = PodResources("exporter", "monitoring")
+"""Every node has a pod without a device."""
 _TURNS_TO_END = 2 + round(2 * HOLD / INTERVAL) + 1
 """Two without an owner's processes, the hold time of a workload that is new and that of one that has ended."""
 
@@ -135,7 +137,7 @@ class Churn:
                 path.unlink()
         for ago in (2.5, 0.0):
             # It takes two answers of the kubelet to end a pod.
-            self._pods.list(ago=ago)
+            self._pods.list(_DAEMON, ago=ago)
 
     def _replace_owners(self) -> None:
         turn = self._turn
@@ -151,7 +153,7 @@ class Churn:
             (self._mapping / SLURM).write_text(f"{turn}\n")
         devices = ContainerDevices("nvidia.com/gpu", (POD,))
         pod = PodResources(f"pod-{turn}", "lab", (ContainerResources("main", (devices,)),))
-        self._pods.list(pod)
+        self._pods.list(pod, _DAEMON)
 
     def _snapshot(self) -> Snapshot:
         now = self._now

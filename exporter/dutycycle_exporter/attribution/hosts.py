@@ -6,6 +6,7 @@ there is no pressure: cpuacct.usage, cpu.cfs_quota_us over cpu.cfs_period_us, cp
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
@@ -82,6 +83,15 @@ class CgroupFiles:
         mounts = (self._unified(), *(self._root / mount for mounts in _V1_MOUNTS.values() for mount in mounts))
         seen = any(_is_directory(mount / top) for mount in mounts for top in ("kubepods.slice", "kubepods"))
         return False if seen else None
+
+    def pod_lives(self, uid: str) -> bool:
+        """Whether a process is in a pod's group, where a kubelet usually puts it: its sandbox, at least."""
+        pod = self.find_pod(uid)
+        for controller, path in (pod.paths if pod is not None else None) or ():
+            directory = self._v1(controller, path) if controller else self._unified() / path[1:]
+            if directory is not None and _populated(directory):
+                return True
+        return False
 
     def _scopes_by_node(self) -> Iterator[str]:
         above = PurePosixPath(SLURM_SCOPE).parent
@@ -197,6 +207,14 @@ def _is_directory(path: Path) -> bool:
         return stat.S_ISDIR(path.stat().st_mode)
     except OSError:
         return False
+
+
+def _populated(group: Path) -> bool:
+    """Whether a process is in a group or below it. Only cgroup v2 says so in one place."""
+    events = _text(group / "cgroup.events")
+    if events is not None:
+        return "populated 1" in events.splitlines()
+    return any(_text(Path(above) / "cgroup.procs") for above, _, _ in os.walk(group))
 
 
 def _entries(path: Path) -> list[str]:

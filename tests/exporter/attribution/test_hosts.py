@@ -176,3 +176,23 @@ def test_whether_a_pod_has_a_group_is_known_only_where_a_kubelets_groups_are_see
         write(root, group)
     assert CgroupFiles(root).has_pod(UID) is there
     assert CgroupFiles(root / "nowhere").has_pod(UID) is None
+
+
+POD_V2 = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1b_2c.slice"
+POD_V1 = "cpu,cpuacct/kubepods/burstable/pod1b-2c"
+
+
+@pytest.mark.parametrize(
+    ("group", "files", "lives"),
+    [
+        (POD_V2, {"cgroup__events": "populated 1\nfrozen 0\n"}, True),
+        (POD_V2, {"cgroup__events": "populated 0\nfrozen 0\n"}, False),
+        (f"{POD_V1}/sandbox", {"cgroup__procs": "7\n"}, True),
+        (f"{POD_V1}/sandbox", {"cgroup__procs": ""}, False),
+        (POD_V1, {}, False),
+        ("kubepods.slice", {}, False),
+    ],
+)
+def test_a_pod_lives_while_there_is_a_process_in_its_group_or_below(root, group, files, lives):
+    write(root, group, **files)
+    assert CgroupFiles(root).pod_lives(UID) is lives

@@ -16,7 +16,7 @@ from h2.connection import H2Connection
 from h2.events import DataReceived, RequestReceived, StreamEnded
 from h2.exceptions import H2Error
 
-from .messages import list_reply, schema
+from .messages import list_reply, pod, schema
 
 _OK, _UNKNOWN, _EXHAUSTED, _UNIMPLEMENTED, _INTERNAL = 0, 2, 8, 12, 13
 
@@ -67,7 +67,8 @@ class _Call:
 
 
 class FakeKubelet:
-    """Lists `pods` (PodResources messages), or whatever `raw` holds. `calls` are the methods that were called.
+    """Lists `pods` (PodResources messages) and one without a device, as there is on every node; none while it is
+    `starting`; or whatever `raw` holds. `calls` are the methods that were called.
 
     With `rate_limit` it rejects as the kubelet does: a burst of 10, 100 a second.
     """
@@ -75,6 +76,7 @@ class FakeKubelet:
     def __init__(self, path: Path, *pods: Any, rate_limit: bool = False) -> None:
         self.path = path
         self.pods: list[Any] = list(pods)
+        self.starting = False
         self.raw: bytes | None = None
         self.allocatable = b""
         self.fault: Fault | None = None
@@ -137,14 +139,16 @@ class FakeKubelet:
         return Reply(code=_UNIMPLEMENTED, text=f"unknown method {name} for service {service}")
 
     def _list(self) -> bytes:
-        return list_reply(*self.pods) if self.raw is None else self.raw
+        if self.raw is not None:
+            return self.raw
+        return b"" if self.starting else list_reply(*self.pods, pod("exporter", "monitoring"))
 
     def _get(self, request: bytes) -> Reply:
         wanted = schema()["GetPodResourcesRequest"].FromString(request)
         listed = schema()["ListPodResourcesResponse"].FromString(self._list()).pod_resources
-        for pod in listed:
-            if (pod.name, pod.namespace) == (wanted.pod_name, wanted.pod_namespace):
-                return Reply(schema()["GetPodResourcesResponse"](pod_resources=pod).SerializeToString())
+        for one in listed:
+            if (one.name, one.namespace) == (wanted.pod_name, wanted.pod_namespace):
+                return Reply(schema()["GetPodResourcesResponse"](pod_resources=one).SerializeToString())
         text = f"pod {wanted.pod_name} in namespace {wanted.pod_namespace} not found"
         return Reply(code=_UNKNOWN, text=text)
 

@@ -3,12 +3,16 @@
 The kubelet says what is held, by the pod's name alone; the API server says which pod of that name it is and whether it
 is over. Either may be away, and neither's silence ends an allocation:
 
-- A pod that the kubelet does not list ends with the second answer in a row that lacks it. One that lists no pod at all,
-  as a kubelet's that is starting, ends none that the API server says is running.
+- A pod that the kubelet does not list ends with the second answer in a row that lacks it; but not while it has
+  processes in its cgroup and the API server does not say that it is over: a kubelet that was started while its API
+  server is away lists static pods only.
+- An answer without any pod tells nothing. It is that of a kubelet that is starting: every node has pods, with a GPU or
+  not, and the exporter's own is one of them.
 - While the kubelet does not answer, a pod ends when the API server says that it is over, or lacks it twice.
 - Of a pod that the API server has said nothing of, a cgroup that was there and has gone is the end, though the kubelet
   goes on listing the pod, as older ones do; and so is another pod's process, where only its own belong.
-- When neither has answered for `stale` seconds nothing is known, and nothing is claimed.
+- When neither has answered for `stale` seconds, those that have processes in their cgroups are claimed. Of others
+  nothing is known.
 
 A workload's id and names are settled once and stay as long as the pod does: `k8s/<namespace>/<pod>/<uid>`, the uid from
 the API server, else from the cgroups of the processes on its devices, where these are of one pod. Where neither tells
@@ -18,25 +22,23 @@ within `patience` seconds the last part stays empty.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from dutycycle_exporter.model import GpuReading, Workload
 
+from .answers import Answers, Name
 from .claim import PodClaim
 from .devices import DeviceTable, Held, Key, Selection
 from .messages import PodResources
-from .pod_cgroups import PodCgroups
+from .pod_cgroups import PodCgroups, PodGroups
 from .records import PodRecord, is_pod_name, workload
+from .strangers import Strangers
 
 APART = 2.0
 """Least time between the two answers of the kubelet that end a pod: one that is starting lists none for a second."""
 _AWAY = 30.0
 """A kubelet that has not answered for so long leaves the word to the API server."""
-_FORGET = 300.0
-
-_Name = tuple[str, str]
-"""Namespace and name: of one pod at a time."""
 
 
 @dataclass(slots=True)
@@ -54,27 +56,8 @@ class _Holder:
     workload: Workload | None = None
 
 
-@dataclass(slots=True)
-class _Stranger:
-    """A pod that uses a device and that the kubelet does not list as a holder, or not yet."""
-
-    seen: float
-    asked: float
-    workload: Workload | None = None
-
-
-@dataclass(slots=True)
-class _Answers:
-    """When the kubelet last answered, and when what the API server last answered was asked for."""
-
-    listed: float | None = None
-    recorded: float | None = None
-    records: dict[str, PodRecord] = field(default_factory=dict)
-    by_name: dict[_Name, PodRecord] = field(default_factory=dict)
-
-
 class Holders:
-    """Not thread-safe. With `api` there is an API server to wait for. `has_cgroup` is as for PodCgroups."""
+    """Not thread-safe. With `api` there is an API server to wait for."""
 
     def __init__(
         self,
@@ -83,23 +66,26 @@ class Holders:
         api: bool,
         patience: float = 15.0,
         stale: float = 600.0,
-        has_cgroup: Callable[[str], bool | None] = lambda _: None,
+        groups: PodGroups | None = None,
     ) -> None:
         self.selection = selection
         self._api = api
-        self._cgroups = PodCgroups(has_cgroup)
+        self._cgroups = PodCgroups(groups)
         self._patience = patience
         self._stale = stale
-        self._holders: dict[_Name, _Holder] = {}
-        self._strangers: dict[str, _Stranger] = {}
+        self._holders: dict[Name, _Holder] = {}
+        self._strangers = Strangers(patience, api=api)
         self._table = DeviceTable()
-        self._answers = _Answers()
+        self._answers = Answers()
         self._begun = False
         self._clock_offset: float | None = None
 
     def listed(self, pods: Sequence[PodResources], now: float, wall: float) -> Mapping[str, int]:
         """The kubelet's answer; `wall` is the Unix time. Returns how many pods could not be used, by reason."""
-        found: dict[_Name, Held] = {}
+        self._clock_offset = wall - now
+        if not pods:
+            return {}
+        found: dict[Name, Held] = {}
         failures: Counter[str] = Counter()
         for pod in pods:
             held = self.selection.of(pod)
@@ -116,21 +102,20 @@ class Holders:
                 holder.held, holder.missing, holder.unrecorded = held, None, 0
         for name in self._holders.keys() - found.keys():
             holder = self._holders[name]
-            holder.returned = holder.returned or bool(pods)
+            holder.returned = True
             if holder.missing is None:
                 holder.missing = now
-            elif now - holder.missing >= APART and (pods or not self._runs(holder)):
+            elif now - holder.missing >= APART and not self._lives(holder):
                 del self._holders[name]
-        self._begun = self._begun or bool(pods)
+        self._begun = True
         self._answers.listed = now
-        self._clock_offset = wall - now
         return failures
 
     def recorded(self, records: Iterable[PodRecord], asked: float) -> None:
         """The API server's answer to what was asked at `asked`."""
         by_uid = {record.uid: record for record in records}
         by_name = {(record.namespace, record.name): record for record in by_uid.values()}
-        self._answers = _Answers(self._answers.listed, asked, by_uid, by_name)
+        self._answers = Answers(self._answers.listed, asked, by_uid, by_name)
         away = self._answers.listed is None or asked - self._answers.listed > _AWAY
         for name, holder in list(self._holders.items()):
             self._identify(name, holder)
@@ -151,13 +136,11 @@ class Holders:
         `processes` are the uids of the pods whose processes are on each device. `pools` is as for DeviceTable.claim.
         """
         self._table = DeviceTable.of(gpus, self._table)
-        self._strangers = {uid: one for uid, one in self._strangers.items() if now - one.asked < _FORGET}
-        answered = [at for at in (self._answers.listed, self._answers.recorded) if at is not None]
-        if not answered or now - max(answered) > self._stale:
-            return (), 0
+        self._strangers.forget(now)
+        silent = self._answers.silence(now) > self._stale
         claims: list[PodClaim] = []
         unknown = 0
-        devices: dict[_Name, Mapping[Key, tuple[str, ...]]] = {}
+        devices: dict[Name, Mapping[Key, tuple[str, ...]]] = {}
         for name, holder in self._holders.items():
             devices[name], meaningless = self._table.of_pod(holder.held, pools)
             unknown += meaningless
@@ -165,7 +148,7 @@ class Holders:
         self._end_by_cgroup(now)
         for name, holder in self._holders.items():
             self._settle(name, holder, now)
-            if holder.workload is not None and not holder.over:
+            if holder.workload is not None and not holder.over and not (silent and not self._lives(holder)):
                 slurm = holder.record is not None and holder.record.slurm
                 claims += [
                     PodClaim(key, holder.workload, holder.start, containers, holder.uid, slurm)
@@ -178,15 +161,8 @@ class Holders:
         for holder in self._holders.values():
             if holder.uid == uid:
                 return holder.workload
-        stranger = self._strangers.setdefault(uid, _Stranger(now, now))
-        stranger.asked = now
-        if stranger.workload is None:
-            record = self._answers.records.get(uid)
-            if record is not None:
-                stranger.workload = workload(record.namespace, record.name, uid, record)
-            elif now - stranger.seen >= self._patience or not self._awaited(stranger):
-                stranger.workload = Workload(f"k8s///{uid}", "k8s")
-        return stranger.workload
+        nameless = any(not holder.uid for holder in self._holders.values())
+        return self._strangers.workload_of(uid, now, self._answers, nameless=nameless)
 
     def labels(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
         """The labels that are let through, by workload."""
@@ -201,10 +177,7 @@ class Holders:
         at = float("-inf") if self._answers.recorded is None else self._answers.recorded
         nameless = any(holder.record is None and not holder.over for holder in self._holders.values())
         missing = any(holder.missing is not None and at <= holder.missing for holder in self._holders.values())
-        strange = any(
-            at <= stranger.seen and uid not in self._answers.records for uid, stranger in self._strangers.items()
-        )
-        return nameless or missing or strange
+        return nameless or missing or self._strangers.unrecorded(self._answers)
 
     def unpublished(self) -> bool:
         """Whether any claim needs what a DRA driver publishes."""
@@ -213,19 +186,18 @@ class Holders:
     def __len__(self) -> int:
         return len(self._holders)
 
-    def _awaited(self, stranger: _Stranger) -> bool:
-        """Whether a stranger may yet turn out to be a holder: of a pod that has just begun the kubelet has not told."""
-        listed = self._answers.listed
-        nameless = any(not holder.uid for holder in self._holders.values())
-        return self._api or nameless or listed is None or listed <= stranger.seen
-
-    def _runs(self, holder: _Holder) -> bool:
-        """Whether the API server, asked after the kubelet first lacked a pod, says that it is running."""
-        record = self._answers.records.get(holder.uid)
+    def _lives(self, holder: _Holder) -> bool:
+        """Whether a pod that the kubelet lacks has processes all the same, and the API server has not told of its end
+        since.
+        """
         asked, missing = self._answers.recorded, holder.missing
-        return record is not None and not record.over and asked is not None and missing is not None and asked > missing
+        if asked is not None and missing is not None and asked > missing:
+            record = self._answers.records.get(holder.uid)
+            if record is None or record.over:
+                return False
+        return self._cgroups.live(holder.uid)
 
-    def _identify(self, name: _Name, holder: _Holder) -> None:
+    def _identify(self, name: Name, holder: _Holder) -> None:
         """Compares with the API server's answer, unless that is older than what the kubelet says."""
         record = self._answers.by_name.get(name)
         asked = self._answers.recorded
@@ -245,7 +217,7 @@ class Holders:
                 holder.start = record.start or holder.start
 
     def _learn(
-        self, devices: Mapping[_Name, Mapping[Key, object]], processes: Mapping[Key, Collection[str]], now: float
+        self, devices: Mapping[Name, Mapping[Key, object]], processes: Mapping[Key, Collection[str]], now: float
     ) -> None:
         """Finds the uid of a pod that is the only one without, among the uids that are nobody's, on its devices.
 
@@ -286,7 +258,7 @@ class Holders:
                 if holder.returned and holder.missing is None:
                     self._holders[name] = self._successor(holder, now)
 
-    def _settle(self, name: _Name, holder: _Holder, now: float) -> None:
+    def _settle(self, name: Name, holder: _Holder, now: float) -> None:
         if holder.workload is not None or holder.over:
             return
         waited = now - holder.seen >= self._patience

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -24,6 +24,7 @@ from .devices import Key, Selection
 from .holders import Holders
 from .loop import Loop, Pause
 from .messages import PodResources, decode_pods
+from .pod_cgroups import PodGroups
 from .records import Naming, parse_pods, parse_slices
 
 log = logging.getLogger(__name__)
@@ -74,7 +75,7 @@ class Pace:
 class KubernetesPods:
     """Thread-safe. `node` is this node's name in Kubernetes; without `api`, uids come from cgroups alone.
 
-    `has_cgroup` tells whether a pod of this uid has a cgroup, None where that cannot be seen.
+    `groups` are the pods' cgroups, None where these are not looked at.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class KubernetesPods:
         api: ApiServer | None = None,
         naming: Naming | None = None,
         pace: Pace | None = None,
-        has_cgroup: Callable[[str], bool | None] = lambda _: None,
+        groups: PodGroups | None = None,
     ) -> None:
         self._node = node
         self._socket = socket
@@ -98,7 +99,7 @@ class KubernetesPods:
             api=api is not None,
             patience=self._pace.patience,
             stale=self._pace.stale,
-            has_cgroup=has_cgroup,
+            groups=groups,
         )
         self._lock = threading.Lock()
         self._failures: Counter[tuple[str, str]] = Counter()

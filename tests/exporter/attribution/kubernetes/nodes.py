@@ -34,18 +34,27 @@ def record(name: str, uid: str, **fields: object) -> PodRecord:
 
 
 class Node:
-    """The holders of a node, and a clock that only moves when told."""
+    """The holders of a node, and a clock that only moves when told. `cgroups` are the uids of pods that have one, None
+    where none are seen; `living` those with a process in it.
+    """
 
     def __init__(self, *, api: bool = True) -> None:
         self.cgroups: set[str] | None = None
+        self.living: set[str] = set()
         self.holders = Holders(
             SELECTION,
             api=api,
             patience=15,
             stale=600,
-            has_cgroup=lambda uid: None if self.cgroups is None else uid in self.cgroups,
+            groups=self,
         )
         self.now = 1000.0
+
+    def has_pod(self, uid: str) -> bool | None:
+        return None if self.cgroups is None else uid in self.cgroups
+
+    def pod_lives(self, uid: str) -> bool:
+        return uid in self.living
 
     def wait(self, seconds: float) -> None:
         self.now += seconds

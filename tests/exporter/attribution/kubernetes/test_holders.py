@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -12,8 +13,9 @@ from dutycycle_exporter.attribution.kubernetes.messages import (
     ContainerResources,
     PodResources,
 )
+from dutycycle_exporter.attribution.kubernetes.records import PodRecord
 from dutycycle_exporter.model import Workload
-from tests.exporter.attribution.kubernetes.nodes import WALL, A, B, Node, holding, record, running
+from tests.exporter.attribution.kubernetes.nodes import WALL, A, B, C, Node, holding, record, running
 
 
 def test_a_pods_devices_are_merged_over_containers_and_replicas() -> None:
@@ -75,48 +77,76 @@ def test_before_any_answer_nothing_is_claimed() -> None:
     assert Node().claims() == {}
 
 
-class TestOneEmptyAnswer:
-    def test_of_a_kubelet_that_has_just_restarted_ends_nothing(self) -> None:
-        node = running()
-        node.listed(daemon=False)
-        assert node.claims() == {"k8s/ml/a/u-a": [A]}
+class TestAnAnswerWithoutAnyPod:
+    """Every node has pods: it tells nothing."""
+
+    @pytest.mark.parametrize("api", [False, True])
+    def test_ends_nothing(self, api: bool) -> None:
+        """A kubelet that was started while its API server is away lists nothing until that is back."""
+        node = running(api=api)
+        for _ in range(10):
+            node.listed(daemon=False)
+            assert node.claims() == {"k8s/ml/a/u-a": [A]}
         node.listed(holding("a", A))
         node.listed(daemon=False)
         assert node.claims() == {"k8s/ml/a/u-a": [A]}
 
-    def test_nor_two_within_the_second_that_it_takes(self) -> None:
-        node = running(api=False)
-        for _ in range(4):
-            node.listed(daemon=False, after=0.3)
-        assert node.claims() == {"k8s/ml/a/u-a": [A]}
-
-    def test_nor_many_while_the_api_server_says_that_the_pod_runs(self) -> None:
-        """A kubelet that cannot reach the API server when it starts lists nothing until it can."""
+    def test_is_silence_in_which_the_api_server_tells_of_the_end(self) -> None:
         node = running()
-        node.listed(daemon=False)
-        node.wait(1)
-        node.recorded(record("a", "u-a"))
-        for _ in range(10):
+        for _ in range(7):
             node.listed(daemon=False)
+        node.recorded(record("a", "u-a"))
         assert node.claims() == {"k8s/ml/a/u-a": [A]}
         node.recorded()
         node.listed(daemon=False)
+        assert node.claims() == {"k8s/ml/a/u-a": [A]}
+        node.recorded()
         assert node.claims() == {}
 
-    def test_the_second_ends_a_pod_of_which_the_api_server_has_said_nothing_since(self) -> None:
-        node = running()
-        node.listed(daemon=False)
+    def test_is_silence_after_which_nothing_is_known(self) -> None:
+        node = Node(api=False)
+        node.listed(holding("a", A))
+        node.claims({A: ["u-a"]})
+        for _ in range(120):
+            node.listed(daemon=False)
+        assert node.claims() == {"k8s/ml/a/u-a": [A]}
         node.listed(daemon=False)
         assert node.claims() == {}
 
-    def test_the_second_ends_a_pod(self) -> None:
+    def test_ends_a_pod_together_with_its_cgroup(self) -> None:
+        node = Node(api=False)
+        node.cgroups = {"u-a"}
+        node.listed(holding("a", A))
+        assert node.claims({A: ["u-a"]}) == {"k8s/ml/a/u-a": [A]}
+        node.cgroups = set()
+        node.listed(daemon=False)
+        assert node.claims() == {"k8s/ml/a/u-a": [A]}
+        node.listed(daemon=False)
+        assert node.claims() == {}
+
+    def test_is_not_the_first_that_tells_what_was_there_before(self) -> None:
+        node = Node(api=False)
+        node.listed(daemon=False)
+        node.listed(holding("a", A))
+        node.wait(15)
+        assert node.start() is None
+
+
+class TestAPodThatIsNotListed:
+    def test_ends_with_the_second_answer(self) -> None:
         node = running()
         node.listed()
         assert node.claims() == {"k8s/ml/a/u-a": [A]}
         node.listed()
         assert node.claims() == {}
 
-    def test_also_where_the_api_server_still_has_the_pod(self) -> None:
+    def test_does_not_end_with_many_within_a_moment(self) -> None:
+        node = running(api=False)
+        for _ in range(4):
+            node.listed(after=0.3)
+        assert node.claims() == {"k8s/ml/a/u-a": [A]}
+
+    def test_ends_also_where_the_api_server_still_has_it(self) -> None:
         """The kubelet lists others: it knows what it is doing."""
         node = running()
         node.listed(holding("b", B))
@@ -124,7 +154,29 @@ class TestOneEmptyAnswer:
         node.listed(holding("b", B))
         assert node.claims() == {"k8s/ml/b/u-b": [B]}
 
-    def test_a_device_that_is_handed_on_has_both_until_then(self) -> None:
+    @pytest.mark.parametrize("api", [False, True])
+    def test_is_held_as_long_as_it_has_processes(self, api: bool) -> None:
+        """A kubelet that was started while its API server is away lists static pods only."""
+        node = running(api=api)
+        node.cgroups = node.living = {"u-a"}
+        for _ in range(10):
+            node.listed(holding("static", B))
+            assert node.claims()["k8s/ml/a/u-a"] == [A]
+        node.living = set()
+        node.listed(holding("static", B))
+        assert "k8s/ml/a/u-a" not in node.claims()
+
+    @pytest.mark.parametrize("said", [(), (record("a", "u-a", over=True),), (record("a", "u-next"),)])
+    def test_ends_whatever_its_processes_where_the_api_server_says_so(self, said: tuple[PodRecord, ...]) -> None:
+        node = running()
+        node.living = {"u-a"}
+        node.listed()
+        node.wait(1)
+        node.recorded(*said)
+        node.listed()
+        assert "k8s/ml/a/u-a" not in node.claims()
+
+    def test_leaves_a_device_that_is_handed_on_to_both_until_then(self) -> None:
         node = running()
         node.listed(holding("b", A))
         node.recorded(record("b", "u-b"))
@@ -149,6 +201,20 @@ class TestTheKubeletIsAway:
         assert node.claims() == {}
         node.listed(holding("a", A))
         assert node.claims() == {"k8s/ml/a/u-a": [A]}
+
+    def test_and_then_only_those_with_processes(self) -> None:
+        node = Node(api=False)
+        node.cgroups = {"u-a", "u-b"}
+        node.listed(holding("a", A), holding("b", B), holding("c", C))
+        assert len(node.claims({A: ["u-a"], B: ["u-b"]})) == 2
+        node.living = {"u-a"}
+        for _ in range(5):
+            node.wait(6000)
+            assert node.claims() == {"k8s/ml/a/u-a": [A]}
+        node.cgroups, node.living = set(), set()
+        node.claims()
+        node.wait(2)
+        assert node.claims() == {}
 
     def test_a_pod_that_is_over_ends_at_once(self) -> None:
         node = running()
@@ -203,7 +269,6 @@ class TestStart:
 
     def test_is_not_known_of_a_pod_that_was_there_before_the_exporter(self) -> None:
         node = Node(api=False)
-        node.listed(daemon=False)
         node.listed(holding("a", A))
         node.wait(15)
         assert node.start() is None

@@ -1,0 +1,24 @@
+"""What the kubelet and the API server last said, and when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .records import PodRecord
+
+Name = tuple[str, str]
+"""Namespace and name: of one pod at a time."""
+
+
+@dataclass(slots=True)
+class Answers:
+    """When the kubelet last listed pods, and when what the API server last answered was asked for."""
+
+    listed: float | None = None
+    recorded: float | None = None
+    records: dict[str, PodRecord] = field(default_factory=dict)
+    by_name: dict[Name, PodRecord] = field(default_factory=dict)
+
+    def silence(self, now: float) -> float:
+        """Seconds since either answered; infinity before."""
+        return now - max((at for at in (self.listed, self.recorded) if at is not None), default=float("-inf"))
