@@ -88,8 +88,9 @@ class Condition:
 
     `rule` is the one that is there for it, `causes` what the mechanism really is, in the alerter's words (one of them;
     two where two mechanisms share it). `must`: the signals carry it and it lasts long enough, so a monitor that misses
-    it is wrong. Otherwise it may be told and may be not: it is near a bound, too short, or `silent`, which says why no
-    signal of a node can tell it. `step` is the length of the job's steps where it has some.
+    it is wrong. Otherwise it may be told and may be not: it is near a bound, too short, `silent`, which says why no
+    signal of a node can tell it, or `unruled`, which says what a signal shows that no rule is there for. `step` is the
+    length of the job's steps where it has some.
     """
 
     rule: str
@@ -104,6 +105,11 @@ class Condition:
 
     main: frozenset[str] = frozenset()
     """Of the causes what took most."""
+
+    unruled: str = ""
+    by_table: bool = False
+    """It must be told by the table of rules to the letter, with none of the exemptions that `must` takes into account.
+    """
 
 
 @dataclass(frozen=True)
@@ -123,6 +129,10 @@ class Truth:
     """
     worked: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     """Instants of the job's life, and how much of `busy` there was by each; None where it was not kept."""
+    losses: tuple[tuple[float, float, float], ...] = ()
+    """From when to when how many GPU-seconds of `wasted` were lost; nothing was at any other time."""
+    reports: tuple[Condition, ...] = ()
+    """What a report at the job's end must or may tell. A job may be healthy and have some."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ class _Sum:
     must: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     may: int = 0
     silent: int = 0
+    unruled: int = 0
     healthy: int = 0
 
 
@@ -37,6 +38,8 @@ def table(scenario: Scenario, truths: Iterable[tuple[Job, Truth]]) -> Iterator[s
                     one.must[condition.rule] += 1
                 elif condition.silent:
                     one.silent += 1
+                elif condition.unruled:
+                    one.unruled += 1
                 else:
                     one.may += 1
     whole = sums.pop("")
@@ -49,13 +52,13 @@ def table(scenario: Scenario, truths: Iterable[tuple[Job, Truth]]) -> Iterator[s
         f"{pods} pods, {len(scenario.faults)} faults"
     )
     width = max(len(name) for name in sums)
-    yield f"{'mechanism':<{width}}  jobs  GPU-h  util  well  may  silent  must"
+    yield f"{'mechanism':<{width}}  jobs  GPU-h  util  well  may  silent  unruled  must"
     rows = sorted(sums.items(), key=lambda row: -row[1].seconds)
     for name, one in (*rows, ("all", whole)):
         must = ", ".join(f"{rule} {count}" for rule, count in sorted(one.must.items()))
         yield (
             f"{name:<{width}}  {one.jobs:4d}  {one.seconds / HOUR:5.0f}  {100 * one.busy / one.seconds:3.0f}%  "
-            f"{one.healthy:4d}  {one.may:3d}  {one.silent:6d}  {must}"
+            f"{one.healthy:4d}  {one.may:3d}  {one.silent:6d}  {one.unruled:7d}  {must}"
         )
 
 
@@ -78,6 +81,6 @@ def _spent(spent: Mapping[str, float], job: Job) -> str:
 
 def _conditions(found: Sequence[Condition]) -> Iterator[str]:
     for one in found:
-        kind = "must" if one.must else "silent" if one.silent else "may"
+        kind = "must" if one.must else "silent" if one.silent else "unruled" if one.unruled else "may"
         causes = ", ".join(sorted(one.causes))
-        yield f"    {kind:6} {one.rule} ({causes})  {one.since / 60:.0f} to {one.until / 60:.0f} min"
+        yield f"    {kind:7} {one.rule} ({causes})  {one.since / 60:.0f} to {one.until / 60:.0f} min"

@@ -9,12 +9,13 @@ import gzip
 import hashlib
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
 
-from .mechanisms import simulate
+from .mechanisms import playing, simulate
+from .mechanisms.truth import losses, reports
 from .model import Job, Observed, Phase, Scenario, Truth
 from .pace import Pace
 
@@ -116,4 +117,12 @@ def course(job: Job) -> tuple[Phase, ...]:
 
 def truths(jobs: Iterable[Job]) -> dict[int, Truth]:
     """What is true of jobs, by their numbers."""
-    return {job.number: simulate(job).truth for job in jobs}
+    return {job.number: whole_truth(job) for job in jobs}
+
+
+def whole_truth(job: Job) -> Truth:
+    """Also what only a score asks for."""
+    stretches = playing.play(job)
+    return replace(
+        playing.truth(job, stretches), losses=losses(stretches, job.partition), reports=reports(job, stretches)
+    )

@@ -33,7 +33,7 @@ def show_runs(found: Sequence[Played]) -> None:
 
 def rows(score: scoring.Score, found: Sequence[tuple[Scenario, Played]]) -> list[Row]:
     """The score's own, and how it came about; with the versions that were played."""
-    kept = [_how(found), *scoring.rows(score)]
+    kept = [_how(found), *scoring.rows(score, found[0][0].parameters)]
     parts = ", ".join(dict.fromkeys(played.parts for _, played in found))
     ours = ", ".join(dict.fromkeys(played.commit for _, played in found))
     day = max(played.day for _, played in found)

@@ -6,18 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from benchmarks.box.model import Job, Observed, Scenario, SeenIncident, Truth
-from benchmarks.box.scoring import record
+from benchmarks.box.scoring import record, timing
 from benchmarks.box.scoring.aims import aims
 from benchmarks.box.scoring.devices import KINDS, judge_devices
 from benchmarks.box.scoring.jobs import case_of, judge_job, summed_up
-from benchmarks.box.scoring.mails import false_mails, owner_mails
+from benchmarks.box.scoring.mails import Owned, false_mails, owner_mails
 from benchmarks.box.scoring.record import Score
 from benchmarks.box.scoring.rows import rows
 from benchmarks.box.scoring.standing import standings
 from benchmarks.box.scoring.story import story
 from benchmarks.box.scoring.table import Table, show
 from benchmarks.box.scoring.tables import tables
-from benchmarks.box.scoring.waits import use_of
+from benchmarks.box.scoring.waits import lost_share, use_of
 
 __all__ = ["Score", "Table", "aims", "rows", "score", "show", "tables"]
 
@@ -60,18 +60,20 @@ def score(scenario: Scenario, truths: Mapping[int, Truth], observed: Observed, p
         mails=tuple(false_mails(observed.messages, by_workload, healthy, seen, cases, seed=seed)),
         accounts=tuple(_account(cases[job.number], job, truths[job.number], observed) for job in begun),
         healthy=tuple(_healthy(healthy.values(), seed, end)),
-        uses=tuple(use_of(cases[job.number], job, truths[job.number], seen[job.workload]) for job in begun),
-        owner_mails=tuple(owner_mails(observed.messages, by_workload, _worth(begun, truths), cases)),
+        uses=tuple(use_of(cases[job.number], job, truths[job.number], seen[job.workload], end) for job in begun),
+        owner_mails=tuple(owner_mails(observed.messages, _owned(begun, truths), seen, cases)),
     )
 
 
-def _worth(jobs: Iterable[Job], truths: Mapping[int, Truth]) -> dict[str, str]:
-    """By workload: whether something must be told of the job, may be, or nothing is wrong with it."""
-    return {
-        job.workload: "must" if any(c.must for c in conditions) else "may" if conditions else "healthy"
-        for job in jobs
-        for conditions in (truths[job.number].conditions,)
-    }
+def _owned(jobs: Iterable[Job], truths: Mapping[int, Truth]) -> dict[str, Owned]:
+    """By workload: whether something must be told of the job, may be, or nothing is wrong with it; and what it lost."""
+    found = {}
+    for job in jobs:
+        truth = truths[job.number]
+        must = any(condition.must for condition in truth.conditions)
+        worth = "must" if must else "may" if truth.conditions else "healthy"
+        found[job.workload] = Owned(job, worth, lost_share(job, truth))
+    return found
 
 
 def _strays(incidents: Sequence[SeenIncident], seed: int, end: float) -> Score:
@@ -103,10 +105,16 @@ def _healthy(jobs: Iterable[Job], seed: int, end: float) -> list[record.Healthy]
     for job in jobs:
         by_mechanism[job.mechanism].append(job)
     return [
-        record.Healthy(record.Case(seed, 0, name), len(of_it), sum(_gpu_hours(job, end) for job in of_it))
+        record.Healthy(
+            case=record.Case(seed, 0, name),
+            jobs=len(of_it),
+            gpu_hours=sum(_gpu_hours(job, end) for job in of_it),
+            watched=sum(_gpu_hours(job, end, timing.first_word(job.partition)) for job in of_it),
+        )
         for name, of_it in by_mechanism.items()
     ]
 
 
-def _gpu_hours(job: Job, end: float) -> float:
-    return len(job.gpus) * (min(job.end, end) - job.start) / 3600
+def _gpu_hours(job: Job, end: float, since: float = 0.0) -> float:
+    """From so many seconds of its life on."""
+    return len(job.gpus) * max(0.0, min(job.end, end) - job.start - since) / 3600

@@ -55,8 +55,8 @@ def _condition(
     case, rule = record.Case(scenario.seed, 0, fault_name(fault)), _RULE[fault.kind]
     until = scenario.length if fault.until is None else min(fault.until, scenario.length)
     if extent is None:
-        reason = f"{fault_name(fault).removeprefix('fault: ')} is below what the rule asks for"
-        return record.Condition(case, rule, "silent", reason, None, fault.at, until, False, False)
+        reason = f"{fault_name(fault).removeprefix('fault: ')} is nothing that the rule is for"
+        return record.Condition(case, rule, "no rule", reason, None, fault.at, until, False, False)
     stories = [story(incident, scenario.length) for incident in incidents if _may_tell(incident, fault)]
     found = find(extent, stories)
     cut = extent.earliest + timing.SETTLING > scenario.length

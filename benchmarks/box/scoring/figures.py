@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from benchmarks.box.scoring import waits
 from benchmarks.box.scoring.ratios import Share, share
 from benchmarks.box.scoring.record import Account, Case, Condition, Incident, Score, Standing
+from benchmarks.box.scoring.timing import REPORTS
 
 RIGHT = ("true", "allowed")
 JUDGED = (*RIGHT, "other rule", "false")
@@ -23,7 +25,7 @@ def efficiency(score: Score) -> Score:
     """The part of a score that is about jobs' efficiency, without faults of GPUs and reports."""
     return Score(
         runs=score.runs,
-        conditions=tuple(c for c in score.conditions if c.case.job),
+        conditions=tuple(c for c in score.conditions if c.case.job and c.rule not in REPORTS),
         incidents=tuple(i for i in score.incidents if i.kind == "efficiency"),
         standings=tuple(s for s in score.standings if s.kind == "efficiency"),
         mails=score.mails,
@@ -31,6 +33,16 @@ def efficiency(score: Score) -> Score:
         healthy=score.healthy,
         uses=score.uses,
         owner_mails=score.owner_mails,
+    )
+
+
+def reports(score: Score) -> Score:
+    """The part that is about what is reported at a job's end."""
+    return Score(
+        runs=score.runs,
+        conditions=tuple(c for c in score.conditions if c.rule in REPORTS),
+        incidents=tuple(i for i in score.incidents if i.kind == "report"),
+        standings=tuple(s for s in score.standings if s.kind == "report"),
     )
 
 
@@ -132,9 +144,19 @@ def recall_by_any_rule(score: Score) -> Share:
     return share(c.found for c in musts(score))
 
 
-def recall_of_all(score: Score) -> Share:
-    """The same of all that must be told or that no signal tells."""
-    return share(c.named or c.beside for c in score.conditions if c.expected in ("must", "silent"))
+def recall_with(score: Score, *also: str) -> Share:
+    """The same of all that must be told and of what else is expected to be so: `no rule`, `no signal`."""
+    return share(c.named or c.beside for c in score.conditions if c.expected in ("must", *also))
+
+
+def recall_with_unruled(score: Score) -> Share:
+    """The same where what a signal shows and no rule is there for must be told, too."""
+    return recall_with(score, "no rule")
+
+
+def recall_by_table(score: Score) -> Share:
+    """The same without the exemptions from the table of rules."""
+    return share(c.named or c.beside for c in score.conditions if c.expected == "must" or c.by_table)
 
 
 def explained(score: Score) -> list[Incident]:
@@ -171,8 +193,19 @@ def truth_among(score: Score) -> Share:
     return share(i.cause == "among" for i in score.incidents if i.cause in ("among", "not among"))
 
 
-def healthy_hours(score: Score) -> float:
-    return sum(healthy.gpu_hours for healthy in score.healthy)
+def well_told(score: Score) -> Share:
+    """Of the jobs that lost next to nothing to waits, those of which a wait was told."""
+    return waits.well_told(score.uses)
+
+
+def watched_hours(score: Score) -> float:
+    """GPU-hours of healthy jobs for which something could have been told of them."""
+    return sum(healthy.watched for healthy in score.healthy)
+
+
+def mails_of_well(score: Score) -> Share:
+    """Of the mails to owners, those about a job of theirs that lost next to nothing to waits, by the ledger."""
+    return share(mail.lost < waits.WELL for mail in score.owner_mails if mail.lost is not None)
 
 
 def per_thousand(count: int, hours: float) -> float | None:

@@ -38,7 +38,8 @@ def judge_job(
     end: float,
 ) -> record.Score:
     """What was told of a job in a run that ended at `end`; `faults` are the run's."""
-    begun = [condition for condition in truth.conditions if job.start + condition.since < min(job.end, end)]
+    known = (*truth.conditions, *truth.reports)
+    begun = [condition for condition in known if job.start + condition.since < min(job.end, end)]
     extents = [_extent(condition, job, end) for condition in begun]
     stories = [(incident, story(incident, end)) for incident in incidents]
     conditions = []
@@ -76,12 +77,17 @@ def _extent(condition: Condition, job: Job, end: float) -> Extent:
 
 
 def expected(condition: Condition, job: Job, end: float) -> str:
-    """Whether it must be told (`must`), may be (`may`), leaves no signal (`silent`), is over before a rule is asked
-    (`early`), or did not last in this run (`cut`).
+    """Whether it must be told (`must`), may be (`may`), leaves no signal (`no signal`), shows in one for which there is
+    no rule (`no rule`), is over before a rule is asked (`early`), or did not last in this run (`cut`).
     """
     if not condition.must:
-        return "silent" if condition.silent else "early" if condition.early else "may"
-    return "cut" if _earliest(condition, job) + timing.SETTLING > end else "must"
+        why = {"no signal": condition.silent, "no rule": condition.unruled, "early": condition.early}
+        return next((name for name, reason in why.items() if reason), "may")
+    return "must" if _in_time(condition, job, end) else "cut"
+
+
+def _in_time(condition: Condition, job: Job, end: float) -> bool:
+    return _earliest(condition, job) + timing.SETTLING <= end
 
 
 def _earliest(condition: Condition, job: Job) -> float:
@@ -98,7 +104,7 @@ def _condition(
         case=case,
         rule=condition.rule,
         expected=expected(condition, job, end),
-        reason=condition.silent or condition.early,
+        reason=condition.silent or condition.unruled or condition.early,
         step=condition.step,
         since=extent.since,
         until=min(job.start + condition.until, job.end, end),
@@ -107,12 +113,15 @@ def _condition(
         beside=found.beside,
         delay=None if found.at is None else found.at - extent.earliest,
         first_word=None if found.first_word is None else found.first_word - extent.earliest,
+        by_table=condition.by_table and _in_time(condition, job, end),
     )
 
 
 def _otherwise(incident: SeenIncident, job: Job, faults: Sequence[Fault], at: float, rule: str) -> str:
     """What is worth that was said under a rule while nothing was wrong."""
-    if incident.kind == "report" or incident.severity == "info":
+    if incident.kind == "report":
+        return "false" if rule in timing.REPORTED else "unjudged"
+    if incident.severity == "info":
         return "unjudged"
     return "excused" if any(_explains(fault, job, at, rule) for fault in faults) else "false"
 

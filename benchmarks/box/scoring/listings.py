@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from benchmarks.box.scoring import figures
-from benchmarks.box.scoring.record import Case, Score
+from benchmarks.box.scoring.record import Case, OwnerMail, Score
 from benchmarks.box.scoring.table import Table, clock, percent
+from benchmarks.box.scoring.waits import WELL
 
 _SHOWN = 40
 """Cases of a list that are shown; the rest is counted."""
@@ -15,7 +16,7 @@ _CASE = ("seed", "job", "mechanism", "mixed")
 
 
 def listings(score: Score) -> tuple[Table, ...]:
-    """All lists; the mails to owners of healthy jobs are shown to the last."""
+    """All lists; those of mails to owners are shown to the last."""
     return (
         _missed(score),
         _false(score),
@@ -23,6 +24,7 @@ def listings(score: Score) -> tuple[Table, ...]:
         _wrong_causes(score),
         _not_required(score),
         _mails_to_owners(score),
+        _mails_of_well(score),
         _accounts_out(score),
         _listed(
             "Noted by the harness", ("seed", "note"), [(run.seed, note) for run in score.runs for note in run.notes]
@@ -103,6 +105,21 @@ def _mails_to_owners(score: Score) -> Table:
     lines = [(*_case(m.case), m.rule or None, m.sink, m.to, clock(m.at), m.subject) for m in score.mails if m.owner]
     header = (*_CASE, "rule", "by", "to", "at", "subject")
     return _listed("Messages to users about healthy jobs, or about none of their own", header, lines, shown=None)
+
+
+def _mails_of_well(score: Score) -> Table:
+    """A job once, with how many mails it brought."""
+    mails: defaultdict[tuple[object, ...], list[OwnerMail]] = defaultdict(list)
+    for mail in score.owner_mails:
+        if mail.lost is not None and mail.lost < WELL:
+            mails[_case(mail.case)].append(mail)
+    lines = [
+        (*case, f"{of_it[0].lost:.1%}", of_it[0].worth, ", ".join(sorted({m.rule for m in of_it})), len(of_it))
+        for case, of_it in sorted(mails.items(), key=lambda item: str(item[0]))
+    ]
+    header = (*_CASE, "lost to waits", "by the rules", "rule", "mails")
+    title = f"Jobs that lost less than {WELL:.0%} to waits, and whose owners were mailed"
+    return _listed(title, header, lines, shown=None)
 
 
 def _accounts_out(score: Score) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from benchmarks.box.model import Job, Message, SeenIncident
 from benchmarks.box.scoring import record
@@ -36,16 +37,31 @@ def false_mails(
     return found
 
 
+@dataclass(frozen=True)
+class Owned:
+    """A job as its owner's mails are judged: `worth` and `lost` as a record's."""
+
+    job: Job
+    worth: str
+    lost: float | None
+
+
 def owner_mails(
-    messages: Iterable[Message], jobs: Mapping[str, Job], worth: Mapping[str, str], cases: Mapping[int, record.Case]
+    messages: Iterable[Message],
+    jobs: Mapping[str, Owned],
+    incidents: Mapping[str, Sequence[SeenIncident]],
+    cases: Mapping[int, record.Case],
 ) -> list[record.OwnerMail]:
-    """One record for each mail and job of its receiver. `jobs` and `worth` are by workload, `cases` by job."""
-    return [
-        record.OwnerMail(cases[jobs[workload].number], worth[workload])
-        for message in messages
-        for workload in dict.fromkeys(message.workloads)
-        if message.sink == "mail" and workload in jobs and is_for(message.to, jobs[workload].user)
-    ]
+    """One record for each mail and job of its receiver. `jobs` and `incidents` are by workload, `cases` by job."""
+    found = []
+    for message in messages:
+        known = [jobs[workload] for workload in dict.fromkeys(message.workloads) if workload in jobs]
+        for one in known:
+            if message.sink == "mail" and is_for(message.to, one.job.user):
+                rule = _rule(incidents.get(one.job.workload, ()), message.at)
+                case = cases[one.job.number]
+                found.append(record.OwnerMail(case, one.worth, one.lost, message.at, rule, message.subject))
+    return found
 
 
 def _false(message: Message, case: record.Case, owner: bool, rule: str) -> record.FalseMail:

@@ -86,6 +86,18 @@ def over_seeds(shares: Sequence[Share], draws: int = 2000) -> tuple[float, float
     return None if low is None or high is None else (low, high)
 
 
+def most(count: int) -> float:
+    """How many rare events may be usual where so many were counted: the upper end of their exact 95 % interval, on that
+    side alone. Of none it is 3, the rule of three.
+    """
+    low, high = float(count), count + 5 * (count + 3) ** 0.5 + 5
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        below = sum(math.exp(k * math.log(middle) - middle - math.lgamma(k + 1)) for k in range(count + 1))
+        low, high = (middle, high) if below > 0.05 else (low, middle)
+    return high
+
+
 def quantile(values: Sequence[float], q: float) -> float | None:
     """The smallest value that at least this share of them does not exceed; None of none."""
     if not values:

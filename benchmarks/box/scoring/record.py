@@ -23,11 +23,12 @@ class Case(msgspec.Struct, frozen=True):
 class Condition(msgspec.Struct, frozen=True):
     """What became of a condition that was there.
 
-    `expected` is `must`, `may`, `silent`, `early` (over before a rule is asked), or `cut`: one that must be told, had
-    the run not ended so early. `found`: an incident was open for it; `named`: under its own rule; `beside`: its own
-    rule was told, if only beside another one. `delay` is when its own rule was told, in seconds from the earliest
-    instant at which it could have opened; below 0 where what was before helped it. `first_word` is the same of any
-    rule's.
+    `expected` is `must`, `may`, `no signal` (none of a node's tells it), `no rule` (a signal does, and no rule is there
+    for it), `early` (over before a rule is asked), or `cut`: one that must be told, had the run not ended so early;
+    `by_table`: must be without the exemptions from the table of rules. `found`: an incident was open for it; `named`:
+    under its own rule; `beside`: its own rule was told, if only beside another one. `delay` is when its own rule was
+    told, in seconds from the earliest instant at which it could have opened; below 0 where what was before helped it.
+    `first_word` is the same of any rule's.
     """
 
     case: Case
@@ -42,6 +43,7 @@ class Condition(msgspec.Struct, frozen=True):
     beside: bool = False
     delay: float | None = None
     first_word: float | None = None
+    by_table: bool = False
 
 
 class Incident(msgspec.Struct, frozen=True):
@@ -102,6 +104,12 @@ class Use(msgspec.Struct, frozen=True):
     worth: str
     told: tuple[str, ...]
     """Rules of its incidents, those that stood beside others too."""
+    had: float
+    """GPU-seconds."""
+    lost: float | None
+    """GPU-seconds lost to waits; None where that was not kept."""
+    of_loss: bool
+    """A wait was told of it while it lost."""
 
 
 class FalseMail(msgspec.Struct, frozen=True):
@@ -119,10 +127,16 @@ class FalseMail(msgspec.Struct, frozen=True):
 
 
 class OwnerMail(msgspec.Struct, frozen=True):
-    """A mail to a job's owner; `worth` is `must` where something had to be told of the job, `may`, or `healthy`."""
+    """A mail to a job's owner; `worth` is `must` where something had to be told of the job, `may`, or `healthy`, and
+    `lost` what the job lost of its GPU time to waits, by the ledger and no rule.
+    """
 
     case: Case
     worth: str
+    lost: float | None
+    at: float
+    rule: str
+    subject: str
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -137,12 +151,14 @@ class Account(msgspec.Struct, frozen=True):
 
 
 class Healthy(msgspec.Struct, frozen=True):
-    """What healthy jobs of a mechanism held in a run."""
+    """What healthy jobs of a mechanism held in a run, and for how much of that anything could have been told."""
 
     case: Case
     """Without a job."""
     jobs: int
     gpu_hours: float
+    watched: float
+    """GPU-hours from the end of grace and the shortest window on."""
 
 
 class Run(msgspec.Struct, frozen=True):

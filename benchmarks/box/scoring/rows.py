@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
 
-from benchmarks.box.scoring import figures, waits, wasted
-from benchmarks.box.scoring.aims import FEWEST, MET, MISSED, NOT_SHOWN, TOO_FEW, aims
+from benchmarks.box.scoring import figures, timing, waits, wasted
+from benchmarks.box.scoring.aims import CORRECT, FEWEST, MET, MISSED, NOT_SHOWN, TOLD_OF_WELL, TOO_FEW, aims
 from benchmarks.box.scoring.intervals import sure
-from benchmarks.box.scoring.ratios import Share, quantile
+from benchmarks.box.scoring.ratios import most, quantile
 from benchmarks.box.scoring.record import SHOWN_BY, Score
 from benchmarks.box.scoring.table import brief, number, percent
 from benchmarks.results import Row
@@ -17,72 +16,139 @@ _SHOWN = 6
 """Aims that were missed, in a row."""
 
 
-def rows(score: Score) -> list[Row]:
-    """The strict figure of each first, the lenient one beside it. Always all of them: none of a former run stays."""
+def rows(score: Score, parameters: str) -> list[Row]:
+    """Of runs of a file of parameters. Always all of them: none of a former run stays."""
     jobs = figures.efficiency(score)
-    count, hours = sum(run.jobs for run in score.runs), sum(run.gpu_hours for run in score.runs)
-    scale = f"{len(score.runs)} runs, {count:,} jobs, {hours:,.0f} GPU-hours"
-    silent = figures.recall_of_all(jobs)
     found = {
-        "precision of incidents, under a rule that is there for what was wrong (aim 0.99)": (
-            f"{sure(figures.precision, jobs)}; with any rule {brief(figures.precision_of_any_rule(jobs))}; "
-            f"{figures.outcomes(jobs.standings)}; {scale}"
+        "precision: each rule that stood over a job's incident, beside what was wrong then (aim 0.99)": _precision(
+            jobs
         ),
-        "recall of what must be told, by its own rule (aim 0.98)": (
-            f"{sure(figures.recall, jobs)}; over all others {brief(figures.recall_by_name(jobs))}; "
-            f"by any rule {brief(figures.recall_by_any_rule(jobs))}; with what no signal tells {brief(silent)}"
-        ),
-        "jobs by the ledger of waits, without any rule": (
-            f"of those that lose {waits.WASTING:.0%} and more {_told(waits.wasting_told, score)} are told of; "
-            f"of those that lose less than {waits.WELL:.0%} {_told(waits.well_told, score)}"
-        ),
-        "causes right where one is named (aim 0.9)": (
-            f"{sure(figures.cause_accuracy, jobs)}; the first told {brief(figures.first_cause(jobs))}; "
-            f"what took most alone {brief(figures.main_cause(jobs))}; of all, to hesitate is not right, "
-            f"{brief(figures.cause_of_all(jobs))}; hesitates {brief(figures.hesitation(jobs))}, "
-            f"with the truth among those {brief(figures.truth_among(jobs))}"
-        ),
-        "mails to owners": _mails(score),
+        "recall: what must be told of jobs, told under its own rule (aim 0.98)": _recall(jobs),
+        "what need not be told of jobs": _need_not(jobs),
+        "jobs by what their GPUs waited for, with no rule in it": _waits(score),
+        "causes: of incidents that name one, the true one (aim 0.9)": _causes(jobs),
+        "mails to owners of healthy jobs (aim none)": _mails(score),
+        "time to detect, from the first moment at which the rule can open": _times(jobs),
+        "incidents of GPUs and nodes": _both(figures.devices(score)),
+        "reports of memory that is hardly used": _both(figures.reports(score)),
         "the ledger beside the truth (aim 1 %)": _accounts(score),
         "wasted GPU-hours of incidents beside the truth": _wasted(jobs),
         "jobs that an exporter's process showed, and those of the crowd": _apart(jobs),
-        "what no signal tells": _silent(jobs),
         "aims": _aims(score),
     }
-    return [Row(f"fleet in a box: {what}", figure) for what, figure in found.items()]
+    return [Row(f"fleet in a box, {parameters}: {what}", figure) for what, figure in found.items()]
 
 
-def _told(figure: Callable[..., Share], score: Score) -> str:
-    return sure(lambda part: figure(part.uses), score)
+def _precision(jobs: Score) -> str:
+    counts = Counter(one.outcome for one in jobs.standings)
+    excused = f", excused as a GPU had a fault {counts['excused']}" if counts["excused"] else ""
+    return (
+        f"{sure(figures.precision, jobs)}; about nothing {counts['false']}, about something else "
+        f"{counts['other rule']}{excused}; incidents by their first opening alone "
+        f"{brief(figures.precision_of_incidents(jobs)) or '-'}"
+    )
+
+
+def _recall(jobs: Score) -> str:
+    return (
+        f"{sure(figures.recall, jobs)}; where also what a signal shows and no rule is for counts as missed "
+        f"{sure(figures.recall_with_unruled, jobs)}; where the table of rules is taken to the letter "
+        f"{brief(figures.recall_by_table(jobs)) or '-'}"
+    )
+
+
+def _need_not(jobs: Score) -> str:
+    """By why; mechanisms are in a table."""
+    told: defaultdict[str, Counter[bool]] = defaultdict(Counter)
+    reasons: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for condition in jobs.conditions:
+        told[condition.expected][condition.found] += 1
+        reasons[condition.expected][condition.reason] += 1
+
+    def why(expected: str) -> str:
+        each = "; ".join(f"{count} {reason}" for reason, count in reasons[expected].most_common())
+        return f"{told[expected].total()}" + (f" ({each})" if each else "")
+
+    early, cut = told["early"].total(), told["cut"].total()
+    return (
+        f"a signal shows it, and no rule is for it: {why('no rule')}; no signal tells it: {why('no signal')}; over "
+        f"before a rule is asked, or cut off by a run's end: {early + cut}; near a bound, or exempt: "
+        f"{told['may'].total()}, of which {told['may'][True]} were told"
+    )
+
+
+def _waits(score: Score) -> str:
+    lost, told = waits.hours_told(score.uses)
+    share = f"{told / lost:.0%}" if lost > 0 else "-"
+    return (
+        f"that lost {waits.WASTING:.0%} and more: told of a wait meanwhile "
+        f"{sure(lambda part: waits.wasting_told(part.uses), score)}; that lost less than {waits.WELL:.0%}: told of one "
+        f"{sure(figures.well_told, score)} (aim at most {TOLD_OF_WELL:g}); of {lost:,.0f} GPU-hours lost in all, "
+        f"{share} lie in jobs that were told of them"
+    )
+
+
+def _causes(jobs: Score) -> str:
+    return (
+        f"{sure(figures.cause_accuracy, jobs)}; of all incidents, those that name one and the true one "
+        f"{sure(figures.cause_of_all, jobs)} (aim {CORRECT:g}); those that name two or three "
+        f"{brief(figures.hesitation(jobs)) or '-'}, with the true one among them "
+        f"{brief(figures.truth_among(jobs)) or '-'}"
+    )
 
 
 def _mails(score: Score) -> str:
-    false, hours = sum(mail.owner for mail in score.mails), figures.healthy_hours(score)
-    sent = [mail.worth for mail in score.owner_mails]
+    false, hours, mails = sum(mail.owner for mail in score.mails), figures.watched_hours(score), score.owner_mails
     critical = [
         incident
         for incident in score.incidents
         if incident.outcome == "true" and incident.severity == "critical" and incident.rule in ("idle", "hung")
     ]
-    told = {(mail.case.seed, mail.case.job) for mail in score.owner_mails}
+    told = {(mail.case.seed, mail.case.job) for mail in mails}
     reached = sum((one.case.seed, one.case.job) in told for one in critical)
+    of_well = figures.mails_of_well(score)
+    kernels = sum(mail.lost is not None and mail.lost < waits.WELL and mail.rule in waits.NO_WAIT for mail in mails)
+    rate, at_most = (number(figures.per_thousand(count, hours)) or "-" for count in (false, most(false)))
     return (
-        f"{sent.count('must')} of jobs of which something must be told ({reached} of {len(critical)} critical idle or "
-        f"hung ones), {sent.count('may')} where it may be; {false} of healthy jobs or of nothing of theirs (aim none), "
-        f"{number(figures.per_thousand(false, hours)) or '-'} for 1,000 of {hours:,.0f} healthy GPU-hours"
+        f"{false} of {len(mails) + false}, or {rate} for 1,000 of {hours:,.0f} GPU-hours in which a healthy job can be "
+        f"told of (at most {at_most}); with no rule in it, {of_well.hits} of {of_well.of} are about jobs that lost "
+        f"less than {waits.WELL:.0%} to waits, {kernels} of them about kernels that use little of a GPU, which is no wait; "
+        f"told of {reached} of {len(critical)} jobs that are idle or hung for long"
     )
 
 
-def _accounts(score: Score) -> str:
+def _times(jobs: Score) -> str:
+    """What is told before that, as what went before helps it, is told at once."""
     parts = []
-    for total in figures.totals(score.accounts) if score.accounts else ():
-        worst = quantile([abs(error) for error in total.errors], 0.99)
-        apart = total.apart(score.accounts)
-        parts.append(
-            f"{total.name} {percent(total.error)} in all, {brief(total.within)} jobs within 1 %, "
-            f"99 % of jobs within {100 * (worst or 0.0):.2f} %, errors without signs {100 * (apart or 0.0):.2f} %"
-        )
-    return "; ".join(parts) or "no whole job"
+    for steps in (*timing.STEP_BINS, "all"):
+        late = [
+            max(0.0, condition.delay) / 60
+            for condition in figures.musts(jobs)
+            if condition.delay is not None and steps in (timing.step_bin(condition.step), "all")
+        ]
+        if late:
+            half, nearly_all = quantile(late, 0.5) or 0.0, quantile(late, 0.95) or 0.0
+            name = steps if steps in ("all", "no steps") else f"steps {steps}"
+            parts.append(f"{name}: median {half:.1f} min, 95 % within {nearly_all:.1f} min, of {len(late)}")
+    return "; ".join(parts) or "nothing was told that must be"
+
+
+def _both(some: Score) -> str:
+    apart = sum(one.outcome == "unjudged" for one in some.standings)
+    more = f"; {apart} not judged" if apart else ""
+    return f"precision {sure(figures.precision, some)}; recall {sure(figures.recall, some)}{more}"
+
+
+def _accounts(score: Score) -> str:
+    if not score.accounts:
+        return "no job"
+    totals = figures.totals(score.accounts)
+    sums = ", ".join(f"{total.name} {percent(total.error)}" for total in totals)
+    within = ", ".join(f"{100 * (total.within.value or 0.0):.0f} %" for total in totals)
+    worst = max(quantile([abs(error) for error in total.errors], 0.99) or 0.0 for total in totals)
+    return (
+        f"{sums} in all; of {len(score.accounts):,} jobs within 1 %: {within}; 99 % of them within {100 * worst:.1f} %"
+    )
 
 
 def _wasted(jobs: Score) -> str:
@@ -100,21 +166,10 @@ def _apart(jobs: Score) -> str:
     for name in SHOWN_BY:
         one = figures.shown_by(jobs, name)
         if one.accounts:
-            ledger = ", ".join(f"{total.name} {percent(total.error)}" for total in figures.totals(one.accounts))
             known = ("precision", figures.precision), ("recall", figures.recall), ("causes", figures.cause_accuracy)
-            shares = ", ".join(f"{what} {brief(figure(one)) or '-'}" for what, figure in known)
-            parts.append(f"{name}: {shares}, ledger of {len(one.accounts)} jobs {ledger}")
-    return "; ".join(parts) or "no whole job"
-
-
-def _silent(jobs: Score) -> str:
-    """Mechanisms with conditions that no signal of a node tells, and of how many something was told all the same."""
-    found: defaultdict[str, list[bool]] = defaultdict(list)
-    for condition in jobs.conditions:
-        if condition.expected == "silent":
-            found[condition.case.mechanism].append(condition.found)
-    order = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
-    return ", ".join(f"{name} {len(each)} ({sum(each)} told)" for name, each in order) or "nothing"
+            shares = ", ".join(f"{what} {sure(figure, one)}" for what, figure in known)
+            parts.append(f"{name}, {len(one.accounts)} jobs: {shares}")
+    return "; ".join(parts) or "no job"
 
 
 def _aims(score: Score) -> str:
@@ -125,7 +180,7 @@ def _aims(score: Score) -> str:
     few = sorted({one.what for one in found if one.state == TOO_FEW})
     count = Counter(one.state for one in found)
     return (
-        f"{MISSED}: {'; '.join(lost[:_SHOWN]) + more if lost else 'none'}; {MET} {count[MET]}; {NOT_SHOWN}, as the "
-        f"interval reaches beyond the aim, {count[NOT_SHOWN]}; under {FEWEST} cases, and not judged, {count[TOO_FEW]} "
-        f"of {len(few)} rules and mechanisms"
+        f"missed: {'; '.join(lost[:_SHOWN]) + more if lost else 'none'}; met {count[MET]}; not shown, as the interval "
+        f"reaches beyond the aim, {count[NOT_SHOWN]}; under {FEWEST} cases, and not judged, {count[TOO_FEW]} of "
+        f"{len(few)} rules and mechanisms"
     )

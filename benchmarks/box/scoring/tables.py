@@ -9,7 +9,7 @@ from benchmarks.box.scoring import figures, timing, waits, wasted
 from benchmarks.box.scoring.aims import FEWEST, STATES, aims
 from benchmarks.box.scoring.intervals import sure
 from benchmarks.box.scoring.listings import listings
-from benchmarks.box.scoring.ratios import quantile, share
+from benchmarks.box.scoring.ratios import most, quantile, share
 from benchmarks.box.scoring.record import SHOWN_BY, Condition, Incident, Score
 from benchmarks.box.scoring.table import Table, brief, minutes, number, percent
 
@@ -76,7 +76,8 @@ def _shares(title: str, names: Sequence[str], whole: Score, choose: Callable[[Sc
         "cause right",
         "hesitates",
         "told of may",
-        "of silent",
+        "of no rule",
+        "of no signal",
         "of early",
     )
     parts = [(name, choose(whole, name)) for name in names]
@@ -92,7 +93,7 @@ def _shares(title: str, names: Sequence[str], whole: Score, choose: Callable[[Sc
             brief(figures.recall_by_any_rule(one)),
             sure(figures.cause_accuracy, one),
             brief(figures.hesitation(one)),
-            *(_count_found(one.conditions, expected) for expected in ("may", "silent", "early")),
+            *(_count_found(one.conditions, expected) for expected in ("may", "no rule", "no signal", "early")),
         )
         for name, one in ([*parts, ("all", whole)] if len(parts) > 1 else parts)
     ]
@@ -126,14 +127,34 @@ def _waits(score: Score) -> Table:
     names = sorted({use.case.mechanism for use in score.uses})
     lines = []
     for name in (*names, "all"):
-        uses = [use for use in score.uses if name in (use.case.mechanism, "all")]
-        between = sum(use.worth == "between" for use in uses)
-        lines.append((name, waits.wasting_told(uses), waits.well_told(uses), between))
+        part = score if name == "all" else figures.of_mechanism(score, name)
+        lost, told = waits.hours_told(part.uses)
+        lines.append(
+            (
+                name,
+                sure(lambda one: waits.wasting_told(one.uses), part),
+                brief(waits.anything_told(part.uses, "wasting")),
+                sure(figures.well_told, part),
+                brief(waits.anything_told(part.uses, "well")),
+                sum(use.worth == "between" for use in part.uses),
+                f"{lost:,.1f}",
+                f"{told / lost:.0%}" if lost > 0 else None,
+            )
+        )
     title = (
-        f"Without any rule: jobs of an hour and more that lose {waits.WASTING:.0%} to waits and more, "
-        f"or less than {waits.WELL:.0%}"
+        f"Without any rule: jobs of an hour and more that lose {waits.WASTING:.0%} to waits and more, told of one "
+        f"meanwhile, or less than {waits.WELL:.0%}, told of one at all; and GPU-hours lost by jobs of any length"
     )
-    header = ("", "wasting: told of", "well: told of waits", "between, or short")
+    header = (
+        "",
+        "wasting: told of a wait",
+        "of anything",
+        "well: told of a wait",
+        "of anything",
+        "between, or short",
+        "lost",
+        "in jobs told of",
+    )
     return Table(title, header, tuple(lines) if names else ())
 
 
@@ -192,17 +213,30 @@ def _causes(jobs: Score) -> Table:
 
 
 def _mails(score: Score) -> Table:
-    header = ("healthy jobs of", "jobs", "GPU-hours", "incidents", "mails to owners", "per 1,000 h", "other messages")
+    header = (
+        "healthy jobs of",
+        "jobs",
+        "GPU-hours",
+        "to be told of",
+        "said of nothing",
+        "mails to owners",
+        "per 1,000 h",
+        "at most",
+        "other messages",
+    )
     names = sorted({healthy.case.mechanism for healthy in score.healthy})
     lines = []
     for name in (*names, "all"):
         one = score if name == "all" else figures.part(score, lambda case, name=name: case.mechanism == name)
-        jobs, hours = sum(healthy.jobs for healthy in one.healthy), figures.healthy_hours(one)
+        jobs, held = sum(each.jobs for each in one.healthy), sum(each.gpu_hours for each in one.healthy)
+        hours = figures.watched_hours(one)
         owners = sum(mail.owner for mail in one.mails)
-        untrue = sum(i.outcome == "false" for i in figures.efficiency(one).incidents)
-        rate = number(figures.per_thousand(owners, hours))
-        lines.append((name, jobs, f"{hours:,.1f}", untrue, owners, rate, len(one.mails) - owners))
-    return Table("Healthy jobs (incidents: all false ones of the mechanism)", header, tuple(lines) if names else ())
+        untrue = sum(s.outcome == "false" for s in figures.efficiency(one).standings)
+        rates = (number(figures.per_thousand(count, hours)) for count in (owners, most(owners)))
+        others = len(one.mails) - owners
+        lines.append((name, jobs, f"{held:,.1f}", f"{hours:,.1f}", untrue, owners, *rates, others))
+    title = "Healthy jobs (to be told of: GPU-hours after grace and a window; said of nothing: of all jobs of these)"
+    return Table(title, header, tuple(lines) if names else ())
 
 
 def _aims(score: Score) -> Table:

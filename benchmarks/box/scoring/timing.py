@@ -11,7 +11,17 @@ BESIDE = {"stalled": ("underused",)}
 """Rules under which a condition is rightly told, too: whoever waits for data computes little."""
 
 REPORTS = frozenset({"memory_underused", "memory_pressure", "overallocated"})
+REPORTED = frozenset({"memory_underused"})
+"""Those of which the truth knows."""
 CRITICAL_XIDS = frozenset({48, 62, 64, 74, 79, 95, 119, 120})
+
+
+JUDGED = {
+    "batch": ("hung", "idle", "partially_idle", "stalled", "uneven", "low_sm_activity", "underused"),
+    "interactive": ("idle", "partially_idle"),
+    "serving": ("idle",),
+}
+"""The rules for each kind of job."""
 
 
 def window(rule: str, partition: str) -> float:
@@ -22,6 +32,11 @@ def window(rule: str, partition: str) -> float:
 def earliest(rule: str, since: float, partition: str) -> float:
     """When a rule can open at the earliest, in seconds of the job's life; memory that grows may move it on."""
     return max(since, GRACE.get(partition, GRACE["batch"])) + window(rule, partition)
+
+
+def first_word(partition: str) -> float:
+    """The youngest at which anything can be told of a job, in seconds of its life."""
+    return min(earliest(rule, 0.0, partition) for rule in JUDGED[partition])
 
 
 def opening(rule: str, partition: str) -> float:

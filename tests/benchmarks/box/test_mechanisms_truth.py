@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.box.mechanisms import simulate
 from benchmarks.box.model import Condition, Job
+from benchmarks.box.played import whole_truth
 
 from .mechanisms_at_work import BUSY, KERNELS, MINUTE, PERSON, SERVER, TINY, in_turn, job
 
@@ -103,25 +104,41 @@ def test_what_loaded_for_25_min_must_be_told_as_stalled_only_once_a_window_has_n
     assert must(job(minutes=minutes, start_up=1500.0, read_load=3.0)) == told
 
 
-SILENT = [
+UNRULED = [
     (
         "two workers, steps of 0.2 s",
         job(compute=0.1, workers=2, decode_load=2.0),
         "stalled",
-        "shorter than two samples",
+        "as long as two samples",
     ),
-    ("ranks spin", job("slow rank", gpus=4, spin=1, slowness=2.5), "uneven", "collective spin"),
+    ("ranks spin", job("slow rank", gpus=4, spin=1, slowness=2.5), "uneven", "only their power differs"),
     ("launches of 4 ms for 4 ms", job("tiny steps", **{**TINY, "launch": 4}), "underused", "milliseconds"),
-    ("small kernels on A100s", job("busy kernels", on="A100", **{**BUSY, "sm": 0.1}), "low_sm_activity", "GPM"),
-    ("checkpoints take half", job(checkpoint=200.0, checkpoint_every=200.0), "underused", "longer than a stall"),
+    ("checkpoints take half", job(checkpoint=200.0, checkpoint_every=200.0), "underused", "pauses of over 30 s"),
 ]
 
 
-@pytest.mark.parametrize(("one", "rule", "why"), [row[1:] for row in SILENT], ids=[row[0] for row in SILENT])
-def test_what_no_signal_tells_is_named_with_the_reason(one: Job, rule: str, why: str) -> None:
+@pytest.mark.parametrize(("one", "rule", "why"), [row[1:] for row in UNRULED], ids=[row[0] for row in UNRULED])
+def test_what_a_signal_shows_and_no_rule_is_for_is_named_with_that_signal(one: Job, rule: str, why: str) -> None:
     (found,) = conditions(one)
-    assert (found.rule, found.must, found.early) == (rule, False, "")
-    assert why in found.silent
+    assert (found.rule, found.must, found.silent, found.early) == (rule, False, "", "")
+    assert why in found.unruled
+
+
+HARDLY = {**BUSY, "resident": 0.4, "sm": 0.1}
+SILENT = [
+    ("small kernels on A100s", job("busy kernels", on="A100", **{**BUSY, "sm": 0.1})),
+    ("small kernels for four tenths of the time on A100s", job("busy kernels", on="A100", **HARDLY)),
+]
+
+
+@pytest.mark.parametrize("one", [row[1] for row in SILENT], ids=[row[0] for row in SILENT])
+def test_what_no_signal_of_a_node_can_tell_is_named_with_the_reason(one: Job) -> None:
+    (found,) = conditions(one)
+    assert (found.rule, found.must, found.early, found.unruled) == ("low_sm_activity", False, "", "")
+    assert "GPM" in found.silent
+    (newer,) = conditions(replace(one, model="H100"))
+    assert newer.silent == ""
+    assert newer.must or newer.unruled
 
 
 EARLY = [
@@ -145,7 +162,7 @@ EARLY = [
 @pytest.mark.parametrize(("one", "rule", "why"), [row[1:] for row in EARLY], ids=[row[0] for row in EARLY])
 def test_what_is_over_before_a_rule_is_asked_is_no_lack_of_a_signal(one: Job, rule: str, why: str) -> None:
     (found,) = conditions(one)
-    assert (found.rule, found.must, found.silent) == (rule, False, "")
+    assert (found.rule, found.must, found.silent, found.unruled) == (rule, False, "", "")
     assert why in found.early
 
 
@@ -198,7 +215,7 @@ NEAR = [
 def test_what_is_near_a_bound_may_be_told_and_need_not(one: Job, rule: str) -> None:
     found = conditions(one)
     assert rule in {condition.rule for condition in found}
-    assert not any(condition.must or condition.silent or condition.early for condition in found)
+    assert not any(one.must or one.silent or one.unruled or one.early for one in found)
 
 
 def test_a_condition_begins_and_ends_with_its_mechanism() -> None:
@@ -268,3 +285,59 @@ def test_ranks_that_wait_for_another_ranks_loader_wait_for_data() -> None:
 def test_ranks_that_wait_for_one_that_evaluates_wait_for_an_evaluation() -> None:
     one = job(gpus=4, evaluation_alone=1.0, evaluation=400.0, evaluation_every=200.0)
     assert must(one)["uneven"] == {WAITING, PAUSES}
+
+
+EXEMPT = [
+    # What the table asks for to the letter, and the measure does not.
+    ("what loads is at its start", job(minutes=48, start_up=1500.0, read_load=3.0), "stalled"),
+    (
+        "a wait that is meant",
+        job(
+            "reinforcement",
+            memory=10,
+            start_up=60,
+            simulate=10.0,
+            update=10.0,
+            sigma=0.1,
+            cores=0.98,
+            **KERNELS,
+        ),
+        "stalled",
+    ),
+]
+
+
+@pytest.mark.parametrize(("one", "rule"), [row[1:] for row in EXEMPT], ids=[row[0] for row in EXEMPT])
+def test_what_is_exempt_from_the_table_is_known_by_it_all_the_same(one: Job, rule: str) -> None:
+    (found,) = [condition for condition in conditions(one) if condition.rule == rule]
+    assert (found.must, found.by_table) == (False, True)
+
+
+def test_what_must_be_told_must_be_by_the_table_too() -> None:
+    found = [condition for _, one, _ in TOLD for condition in conditions(one) if condition.must]
+    assert found
+    assert all(condition.by_table for condition in found)
+
+
+def test_losses_are_what_the_ledger_calls_wasted_at_its_time() -> None:
+    truth = whole_truth(in_turn(job(minutes=240), job(read_load=4.0), 0.5))
+    assert sum(lost for _, _, lost in truth.losses) == pytest.approx(truth.wasted)
+    late = sum(lost for since, _, lost in truth.losses if since >= 120 * MINUTE)
+    assert late > 0.95 * truth.wasted
+
+
+REPORTED = [
+    ("little memory, and hardly used", job("tiny steps", **{**TINY, "memory": 10}), [True]),
+    ("about a quarter of it", job("tiny steps", **{**TINY, "memory": 20}), [False]),
+    ("much memory", job("tiny steps", **{**TINY, "memory": 40}), []),
+    ("busy", job(memory=10.0), []),
+    ("too short", job("tiny steps", 50, **{**TINY, "memory": 10}), []),
+    ("somebody at work", job("person", 120, partition="interactive", **PERSON), []),
+]
+
+
+@pytest.mark.parametrize(("one", "must_be"), [row[1:] for row in REPORTED], ids=[row[0] for row in REPORTED])
+def test_memory_that_is_hardly_used_is_for_a_report(one: Job, must_be: list[bool]) -> None:
+    assert [(found.rule, found.must) for found in whole_truth(one).reports] == [
+        ("memory_underused", each) for each in must_be
+    ]

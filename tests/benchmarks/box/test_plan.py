@@ -162,7 +162,7 @@ def test_people_get_a_table(tmp_path, capsys) -> None:
     assert planning.main(["--seed", "2", "--parameters", str(small)]) == 0
     first, header, *rows = capsys.readouterr().out.splitlines()
     assert "small.toml, seed 2" in first
-    assert header.split() == ["mechanism", "jobs", "GPU-h", "util", "well", "may", "silent", "must"]
+    assert header.split() == ["mechanism", "jobs", "GPU-h", "util", "well", "may", "silent", "unruled", "must"]
     assert rows[-1].startswith("all ")
     assert planning.main(["--seed", "2", "--parameters", str(small), "--jobs"]) == 0
     assert "slurm/10001" in capsys.readouterr().out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.box.scoring.ratios import Share, over_seeds, quantile, widest
+from benchmarks.box.scoring.ratios import Share, most, over_seeds, quantile, widest
 
 
 def test_an_interval_over_runs_is_wider_where_runs_differ() -> None:
@@ -36,3 +36,9 @@ def test_quantiles_are_values_that_occurred() -> None:
     assert quantile([3, 1, 2, 4], 0.5) == 2
     assert quantile([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 0.9) == 9
     assert quantile([], 0.5) is None
+
+
+@pytest.mark.parametrize(("count", "upper"), [(0, 2.9957), (1, 4.7439), (10, 16.9622)])
+def test_how_many_rare_events_may_be_usual(count: int, upper: float) -> None:
+    """Half of the chi-squared quantile at 95 % with 2 (n + 1) degrees of freedom."""
+    assert most(count) == pytest.approx(upper, abs=1e-3)

@@ -34,9 +34,10 @@ TIMES = st.floats(0, LENGTH, allow_nan=False).map(round).map(float)
 def _conditions(draw: st.DrawFn) -> Condition:
     since, until = sorted((draw(st.floats(0, 8 * HOUR)), draw(st.floats(0, 8 * HOUR))))
     must = draw(st.booleans())
-    silent = "" if must else draw(st.sampled_from(["", "no signal"]))
+    silent, unruled = ("", "") if must else draw(st.sampled_from([("", ""), ("no GPM", ""), ("", "spins")]))
     causes = frozenset(draw(CAUSES))
-    return Condition(draw(RULES), causes, since, until, must, silent, draw(st.sampled_from([None, 0.5, 10.0, 60.0])))
+    step = draw(st.sampled_from([None, 0.5, 10.0, 60.0]))
+    return Condition(draw(RULES), causes, since, until, must, silent, step, unruled=unruled, by_table=must)
 
 
 @st.composite
@@ -85,7 +86,7 @@ def test_every_condition_and_every_incident_is_counted_once(case: tuple[Score, i
     assert sorted(one.id for one in found.incidents) == list(range(incidents))
     outcomes = {"true", "allowed", "other rule", "excused", "false", "unjudged"}
     assert all(one.outcome in outcomes for one in found.incidents)
-    assert {one.expected for one in found.conditions} <= {"must", "may", "silent", "early", "cut"}
+    assert {one.expected for one in found.conditions} <= {"must", "may", "no signal", "no rule", "early", "cut"}
     apart = sum(one.outcome in ("excused", "unjudged") for one in found.incidents)
     assert figures.precision_of_incidents(found).of + apart == incidents
     assert sorted(one.id for one in found.standings if one.first) == list(range(incidents))
@@ -141,9 +142,10 @@ def test_tables_name_what_was_missed_and_what_was_said_for_nothing() -> None:
 
 def test_rows_keep_their_subjects_whatever_was_counted() -> None:
     plan, truths = fleet()
-    one, other = (rows(score(plan, truths, said)) for said in (perfect(), observed()))
+    one, other = (rows(score(plan, truths, said), "theirs.toml") for said in (perfect(), observed()))
     assert {row.what for row in one} == {row.what for row in other}
     assert not any(character.isdigit() for row in one for character in row.what.partition("(aim")[0])
+    assert all(row.what.startswith("fleet in a box, theirs.toml: ") for row in one)
 
 
 def test_a_text_names_jobs_of_slurm_and_pods_that_are_known() -> None:

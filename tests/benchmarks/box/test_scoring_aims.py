@@ -26,15 +26,20 @@ from tests.benchmarks.box.scored import (
 
 
 def _wasting(one: Job, share: float) -> Truth:
-    had = len(one.gpus) * (one.end - one.start)
-    return replace(truth(one), wasted=share * had)
+    """The loss is in the first half of the job."""
+    length = one.end - one.start
+    lost = share * len(one.gpus) * length
+    return replace(truth(one), wasted=lost, losses=((0.0, length / 2, lost),) if lost else ())
 
 
 WAITS = {
     # wasted share, what was told -> worth, told of what wastes, told of what is well
-    "wastes, told of": (0.5, "low_sm_activity", "wasting", (1, 1), (0, 0)),
-    "wastes, not told of": (0.5, "", "wasting", (0, 1), (0, 0)),
+    "wastes, told of a wait": (0.4, "stalled", "wasting", (1, 1), (0, 0)),
+    "wastes, told of its kernels": (0.4, "low_sm_activity", "wasting", (0, 1), (0, 0)),
+    "wastes, not told of": (0.4, "", "wasting", (0, 1), (0, 0)),
+    "wastes, told once that is over": (0.4, "late", "wasting", (0, 1), (0, 0)),
     "well, told of a wait": (0.05, "stalled", "well", (0, 0), (1, 1)),
+    "well, told of a wait where it lost nothing": (0.05, "late", "well", (0, 0), (1, 1)),
     "well, told of its kernels": (0.05, "low_sm_activity", "well", (0, 0), (0, 1)),
     "well": (0.0, "", "well", (0, 0), (0, 1)),
     "between": (0.2, "stalled", "between", (0, 0), (0, 0)),
@@ -45,17 +50,49 @@ WAITS = {
 def test_jobs_are_judged_by_what_they_waited_for_without_any_rule(case: str) -> None:
     share, rule, worth, wasting, well = WAITS[case]
     one = job()
-    seen = [incident(3 * HOUR, rule=rule)] if rule else []
+    at = one.start + (6 * HOUR if rule == "late" else HOUR)
+    known = {"rule": rule.replace("late", "idle"), "started": at - HOUR / 2}
+    seen = [incident(at, at + HOUR, **known)] if rule else []
     found = score(scenario([one]), {1: _wasting(one, share)}, observed(seen))
     assert [use.worth for use in found.uses] == [worth]
     assert waits.wasting_told(found.uses) == Share(*wasting)
     assert waits.well_told(found.uses) == Share(*well)
+    lost, told = waits.hours_told(found.uses)
+    assert lost == pytest.approx(16 * share)
+    assert told == (pytest.approx(lost) if rule == "stalled" else 0)
 
 
 def test_a_short_job_and_one_of_which_no_ledger_was_kept_are_neither() -> None:
     short, old = job(end=HOUR + 1800), job()
     assert waits.worth(short, _wasting(short, 1.0)) == "between"
     assert waits.worth(old, truth(old)) == "between"
+
+
+def test_of_jobs_that_are_well_few_may_be_told_of_a_wait() -> None:
+    jobs = [job(number, gpus=((f"m{number}", 0),)) for number in range(1, 21)]
+    truths = {one.number: _wasting(one, 0.01) for one in jobs}
+    seen = [incident(one.start + HOUR, job=one, rule="stalled", id=one.number) for one in jobs]
+    for count, missed_it in ((1, False), (2, True)):
+        lost = _missed(score(scenario(jobs), truths, observed(seen[:count])))
+        assert any(one.startswith("jobs that lose less than 10%") for one in lost) == missed_it
+
+
+def test_who_hesitates_has_not_named_the_true_cause() -> None:
+    sick = [job(number, gpus=((f"m{number}", 0),)) for number in range(1, 11)]
+    truths = {one.number: truth(one, condition()) for one in sick}
+    for certain, missed_it in ((8, False), (7, True)):
+        seen = [
+            incident(
+                one.start + 2400,
+                job=one,
+                id=one.number,
+                causes=("no process",) if one.number <= certain else ("no process", "hang"),
+            )
+            for one in sick
+        ]
+        found = score(scenario(sick), truths, observed(seen))
+        assert figures.cause_accuracy(found).value == 1
+        assert any("one cause, the true one" in one for one in _missed(found)) == missed_it
 
 
 def _missed(found: Score) -> list[str]:

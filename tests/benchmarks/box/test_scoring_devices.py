@@ -34,7 +34,7 @@ FAULTS = {
     "an application's XID": (
         Fault(("n0", 0), HOUR, "xid", 13),
         [_of_device("gpu_fault", HOUR + 60)],
-        "silent",
+        "no rule",
         False,
         ["false"],
     ),
@@ -64,7 +64,7 @@ FAULTS = {
     "power alone is information": (
         Fault(("n0", 0), 20 * HOUR, "xid", 13),
         [_of_device("throttled", HOUR, severity="info")],
-        "silent",
+        "no rule",
         False,
         ["unjudged"],
     ),

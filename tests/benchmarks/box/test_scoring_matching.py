@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.box.model import Condition, Job, SeenIncident
+from benchmarks.box.scoring import Score, figures
 from benchmarks.box.scoring.jobs import case_of, judge_job
+from benchmarks.box.scoring.ratios import Share
 from benchmarks.box.scoring.story import story
 from tests.benchmarks.box.scored import HOUR, JOB, LENGTH, condition, incident, job, told, truth
 
@@ -163,6 +167,12 @@ CASES = {
         ("true", True),
         [(True, True)],
     ),
+    "a report of which the truth says that it is wrong": (
+        (condition(),),
+        incident(JOB.end, rule="memory_underused", kind="report", severity="info"),
+        ("false", False),
+        [(False, False)],
+    ),
     "information": ((), incident(EARLIEST, severity="info"), ("unjudged", False), []),
 }
 
@@ -298,3 +308,24 @@ def test_an_incident_without_a_story_is_what_it_says_of_itself() -> None:
     found = story(incident(10, rule="hung", causes=("hang",)), end=50)
     assert [(span.start, span.end, span.rule, span.causes) for span in found.spans] == [(10, 50, "hung", ("hang",))]
     assert found.openings == (10,)
+
+
+def test_what_need_not_be_told_is_known_by_its_reason() -> None:
+    spins = condition("uneven", must=False, unruled="ranks spin")
+    exempt = condition("stalled", must=False, by_table=True)
+    told_of, _ = judged((SILENT, spins, EARLY, MAY, exempt), ())
+    assert [one.expected for one in told_of] == ["no signal", "no rule", "early", "may", "may"]
+    assert [one.reason for one in told_of] == ["gaps are too short", "ranks spin", "too short", "", ""]
+    found = Score(conditions=(*told_of, *judged((condition(),), (incident(EARLIEST),))[0]))
+    assert figures.recall(found) == Share(1, 1)
+    assert figures.recall_with_unruled(found) == Share(1, 2)
+    assert figures.recall_by_table(found) == Share(1, 2)
+
+
+def test_reports_are_judged_apart_from_what_is_wrong_with_jobs() -> None:
+    one = replace(truth(JOB), reports=(condition("memory_underused"),))
+    seen = incident(JOB.end + MINUTE, rule="memory_underused", kind="report", severity="info")
+    for told_it in (True, False):
+        found = judge_job(case_of(JOB, 7), JOB, one, (seen,) if told_it else (), (), end=LENGTH)
+        assert figures.recall(figures.reports(found)) == Share(int(told_it), 1)
+        assert not figures.efficiency(found).conditions

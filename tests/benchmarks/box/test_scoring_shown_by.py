@@ -37,9 +37,9 @@ def test_each_has_figures_of_its_own() -> None:
         "allocated, processes",
         "allocated, crowd",
     ]
-    (row,) = (row for row in rows(found) if "exporter's process" in row.what)
-    assert "processes: precision 1.000 of 1, recall 1.000 of 1" in row.figure
-    assert "crowd: precision -, recall 0.000 of 1" in row.figure
+    (row,) = (row for row in rows(found, "theirs.toml") if "exporter's process" in row.what)
+    assert "processes, 1 jobs: precision 1.000 [0.207, 1.000] of 1, recall 1.000 [0.207, 1.000] of 1" in row.figure
+    assert "crowd, 1 jobs: precision -, recall 0.000 [0.000, 0.793] of 1" in row.figure
 
 
 def test_where_all_are_shown_by_the_same_accounts_are_not_told_twice() -> None:

@@ -8,5 +8,7 @@ gap is follows from how NVML samples. Causes come from the ledger of what the GP
 """
 
 from .conditions import conditions
+from .losses import losses
+from .reports import reports
 
-__all__ = ["conditions"]
+__all__ = ["conditions", "losses", "reports"]

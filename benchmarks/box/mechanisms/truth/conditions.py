@@ -26,7 +26,8 @@ SETTLES = 15 * MINUTE
 @dataclass(frozen=True)
 class _Held:
     """Where a rule nearly holds and may be judged, from the end of the first window to that of the last, and clearly
-    within that. `begins` is the end of the first window in which it nearly held, judged or not.
+    within that; `bare` is where it holds clearly by the table alone. `begins` is the end of the first window in which
+    it nearly held, judged or not.
     """
 
     rule: Rule
@@ -34,6 +35,7 @@ class _Held:
     first: float
     last: float
     clear: tuple[tuple[float, float], ...]
+    bare: tuple[tuple[float, float], ...]
 
 
 def conditions(job: Job, stretches: Sequence[Stretch]) -> tuple[Condition, ...]:
@@ -57,16 +59,21 @@ def _held(rule: Rule, life: Life) -> list[_Held]:
     whole = _merged(runs(near, ends), rule.window)
     near &= life.ready(ends, rule.window, surely=False)
     clear = rule.holds(life.figures, CLEAR, rule.window) & life.ready(ends, rule.window, surely=True)
+    if rule.name == "uneven":
+        # Not partially idle, says the table.
+        clear &= ~RULES["partially_idle"].holds(life.figures, NEAR, rule.window)
+    barely = runs(clear, ends)
     if rule.name == "stalled":
         clear &= life.at_work(ends, rule.window)
-    if rule.name == "uneven":
-        # Partially idle says it better.
-        clear &= ~RULES["partially_idle"].holds(life.figures, NEAR, rule.window)
     clearly = runs(clear, ends)
     return [
-        _Held(rule, _beginning(whole, first), first, last, tuple(run for run in clearly if first <= run[0] <= last))
+        _Held(rule, _beginning(whole, first), first, last, *(_within(first, last, some) for some in (clearly, barely)))
         for first, last in _merged(runs(near, ends), rule.window)
     ]
+
+
+def _within(first: float, last: float, found: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    return tuple(run for run in found if first <= run[0] <= last)
 
 
 def _merged(found: Sequence[tuple[float, float]], window: float) -> list[tuple[float, float]]:
@@ -96,7 +103,8 @@ def _condition(one: _Held, held: Sequence[_Held], life: Life) -> Condition | Non
     sees = not unseen and not meant and blame.natural(name, found)
     must = sees and any(_certain(one, run, held) for run in one.clear)
     step = next((stretch.step for stretch, _ in life.overlap(since, until) if stretch.step), None)
-    return Condition(name, found, since, until, must, unseen, step, main=main)
+    by_table = not unseen and any(_by_table(one, run, held) for run in one.bare)
+    return Condition(name, found, since, until, must, unseen, step, main=main, by_table=by_table)
 
 
 def _certain(one: _Held, run: tuple[float, float], held: Sequence[_Held]) -> bool:
@@ -108,6 +116,15 @@ def _certain(one: _Held, run: tuple[float, float], held: Sequence[_Held]) -> boo
         return False
     over = [other.last for other in others if other.last < last and first > other.last - CERTAIN]
     return last - first >= CERTAIN and all(last >= end + SETTLES + one.rule.window + CERTAIN for end in over)
+
+
+def _by_table(one: _Held, run: tuple[float, float], held: Sequence[_Held]) -> bool:
+    """Whether it must be told to the letter: it holds for long enough, and what is the residual rule's nowhere beside
+    another.
+    """
+    first, last = run
+    beside = any(other.first <= last and other.last >= first for other in held if other.rule is not one.rule)
+    return last - first >= CERTAIN and not (one.rule.name == "underused" and beside)
 
 
 def _extent(life: Life, one: _Held) -> tuple[float, float]:

@@ -1,4 +1,6 @@
-"""What no signal of a node can tell: GPUs that a rule is not evaluable on, and loss that no rule sees."""
+"""What is lost and need not be told: as no signal of a node can tell it, or as a signal shows it and no rule of the
+table is there for that.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from .table import RULES
 NO_GPM = "its GPUs have no counters of multiprocessors (GPM): they are older than Hopper"
 TOO_SHORT = "it is over before grace and a window are"
 A_DAY = "a server is judged over 24 hours"
-NEARLY = "no rule of the table comes near it"
+NEARLY = "no rule comes near it"
 
 LOSS = 0.30
 SHORTEST = 10 * MINUTE
@@ -40,13 +42,14 @@ _RULE = {
     "request": "idle",
     "hang": "hung",
 }
-_WHY = {
-    "loader": "its gaps are shorter than two samples, and neither CPU nor pressure shows the wait",
-    "collective": "ranks that wait in a collective spin: utilization is near 100 % on all of them",
-    "launch": "launches leave gaps of milliseconds: utilization is in the middle, and no sample is idle",
-    "checkpoint": "its pauses are longer than a stall and leave utilization over what is called underused",
-    "evaluation": "its pauses are longer than a stall and leave utilization over what is called underused",
+_UNRULED = {
+    "loader": "utilization is in the middle; no gap is as long as two samples, and neither CPU nor pressure is high",
+    "collective": "ranks that wait in a collective spin: near 100 % on all of them, and only their power differs",
+    "launch": "gaps of milliseconds between kernels: utilization is in the middle, and no sample is idle",
+    "checkpoint": "pauses of over 30 s at a stable period: utilization stays above what is called underused",
+    "evaluation": "pauses of over 30 s at a stable period: utilization stays above what is called underused",
 }
+"""What signals show of a loss for which there is no rule."""
 
 
 def unseen(rule: str, job: Job) -> str:
@@ -72,11 +75,10 @@ def untold(life: Life, found: Sequence[Condition]) -> list[Condition]:
             causes = frozenset(("idle notebook",))
         rule = _RULE[activity]
         early = _early(life, rule, since, until)
-        silent = "" if early else _WHY.get(activity, NEARLY)
+        silent = "" if early else unseen(rule, life.job)
+        unruled = "" if early or silent else _UNRULED.get(activity, NEARLY)
         told.append(
-            Condition(
-                rule, causes, since, until, must=False, silent=silent, step=stretch.step, early=early, main=causes
-            )
+            Condition(rule, causes, since, until, False, silent, stretch.step, early, main=causes, unruled=unruled)
         )
     return told
 
