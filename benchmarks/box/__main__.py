@@ -8,7 +8,8 @@ of parameters.toml are in benchmarks/evidence/box.
 
 Needs gcc, Prometheus and PostgreSQL (`make` installs the latter two), and for 256 GPUs at 40 times two cores of which
 nobody else wants anything; a quick machine keeps pace at 60 times. A run for which passes, scrapes or readings
-came late says so, is kept as late, and counts only with `--late`; the same command plays it again.
+came late says so, is kept as late, and counts only with `--late`; one in which the harness itself failed never does.
+The same command plays both again.
 
 Exits with 1 where an aim was missed, with 77 where it cannot run here, with 3 where there is nothing to score.
 
@@ -56,6 +57,7 @@ from .played import CHAIN, JOBS, Played, code, course, digest, file_name, read, 
 from .report import rows, show_runs
 from .scoring import figures
 from .scoring.aims import aims, missed
+from .seeds import Seed, counting
 from .showing import Showing
 
 QUICK_NODES, QUICK_GPUS, QUICK_HOURS = 4, 4, 1.5
@@ -108,46 +110,40 @@ def _lacking() -> str:
     return ""
 
 
-def _all(options: argparse.Namespace, parameters: Parameters, directory: Path) -> list[tuple[Scenario, Played]]:
+def _all(options: argparse.Namespace, parameters: Parameters, directory: Path) -> list[Seed]:
     """Every seed's outcome, played where there is none."""
     settings = _settings(options, parameters.fleet.nodes)
     like = None if options.score else _outline(0, "", "", settings)
-    found: dict[int, tuple[Scenario, Played | None]] = {}
+    found: dict[int, Seed] = {}
     for seed in options.seeds:
-        scenario = plan(parameters, seed)
-        kept = _kept(directory / file_name(seed), scenario, like)
-        like = like or kept
-        found[seed] = scenario, kept
-    due = [
-        seed
-        for seed, (_, kept) in found.items()
-        if not options.score and (kept is None or (kept.spoilt() and not options.late))
-    ]
+        found[seed] = _kept(directory / file_name(seed), Seed(plan(parameters, seed)), like, late_counts=options.late)
+        like = like or found[seed].played
+    due = [] if options.score else [seed for seed, one in found.items() if one.why]
     with Showing(Console(stderr=True), len(due), settings.time_scale) as showing:
         for seed in due:
-            scenario = found[seed][0]
+            scenario = found[seed].scenario
             if like is not None and not like.same_code(_outline(0, "", "", settings)):
                 print("stopped: the code has changed since the first seed", file=sys.stderr)
                 break
             played = _play(scenario, settings, directory, showing)
             write(directory / file_name(seed), played)
-            found[seed] = scenario, played
-    return [(scenario, kept) for scenario, kept in found.values() if kept is not None]
+            found[seed] = found[seed].with_outcome(played, late_counts=options.late)
+    return list(found.values())
 
 
-def _kept(path: Path, scenario: Scenario, like: Played | None) -> Played | None:
-    """The outcome of this very scenario, if there is one that was made as `like` was."""
+def _kept(path: Path, seed: Seed, like: Played | None, *, late_counts: bool) -> Seed:
+    """With the outcome of this very scenario, if there is one that was made as `like` was."""
     if not path.exists():
-        return None
+        return seed
     try:
         kept = read(path)
     except ValueError as error:
         print(f"left out: {error}", file=sys.stderr)
-        return None
-    if why := kept.unlike(like, scenario):
+        return replace(seed, why="its file cannot be read")
+    if why := kept.unlike(like, seed.scenario):
         print(f"left out: {path} is {why}", file=sys.stderr)
-        return None
-    return kept
+        return replace(seed, why=why)
+    return seed.with_outcome(kept, late_counts=late_counts)
 
 
 def _settings(options: argparse.Namespace, nodes: int) -> BoxSettings:
@@ -187,8 +183,9 @@ def _play(scenario: Scenario, settings: BoxSettings, directory: Path, showing: S
     )
     for note in observed.notes:
         showing.say(note)
-    if played.spoilt():
-        showing.say("does not count: this machine is too slow, see --time-scale")
+    if why := played.spoilt():
+        slow = ": this machine is too slow, see --time-scale" if played.pace.reasons() else ""
+        showing.say(f"does not count{slow or ': ' + '; '.join(why)}")
     showing.end()
     return played
 
@@ -202,26 +199,24 @@ def _parts() -> str:
     return ", ".join(filter(None, known))
 
 
-def _score(found: Sequence[tuple[Scenario, Played]], options: argparse.Namespace) -> int:
-    counting = [(scenario, played) for scenario, played in found if options.late or not played.spoilt()]
-    show_runs([played for _, played in found])
-    if not counting:
+def _score(seeds: Sequence[Seed], options: argparse.Namespace) -> int:
+    found = counting(seeds)
+    show_runs([seed.played for seed in seeds if seed.played is not None])
+    if not found:
         print("there is nothing to score", file=sys.stderr)
         return NOTHING
     whole = scoring.Score()
     # What is true of a run is computed anew, which takes a while.
     console = Console(stderr=True)
-    for scenario, played in track(
-        counting, "scoring", console=console, transient=True, disable=not console.is_terminal
-    ):
+    for scenario, played in track(found, "scoring", console=console, transient=True, disable=not console.is_terminal):
         processes = round(played.settings["processes"])
         whole += scoring.score(scenario, truths(scenario.jobs), played.observed, processes)
     scoring.show(scoring.tables(whole))
     lost = missed(aims(whole))
     results.show(("aim missed",), [(str(one),) for one in lost] or [("none",)], title="\nAims")
-    machine = " and ".join(dict.fromkeys(played.machine for _, played in counting))
+    machine = " and ".join(dict.fromkeys(played.machine for _, played in found))
     with suppress(BrokenPipeError):
-        results.report(rows(whole, counting), options, section="Fleet in a box", machine=machine)
+        results.report(rows(whole, seeds), options, section="Fleet in a box", machine=machine)
     if options.quick:
         return 0 if _works(whole) else 1
     return 1 if lost else 0

@@ -26,7 +26,7 @@ from .nodes.fleet import Fleet
 from .nodes.protocol import Report
 from .nodes.settings import NodeSettings
 from .pace import Pace, paced
-from .played import NOT_ALL
+from .played import NOT_ALL, UNSETTLED
 from .scrapes import all_up, scrapes_overdue
 from .site import Site, cpu_seconds, kinds, running
 from .watch import Watch
@@ -222,7 +222,7 @@ class _Run:
         if len(scrapes) != len(self._fleet.targets):
             notes.append(f"Prometheus has {len(scrapes)} of {len(self._fleet.targets)} nodes")
         if not settled:
-            notes.append("not everything was resolved, told and accounted for when the wait for it was given up")
+            notes.append(UNSETTLED)
         for name, report in reports.items():
             notes += [f"{name}: {text}" for text in report.trouble[:5]]
         if watch.failed:

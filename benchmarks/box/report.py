@@ -10,7 +10,10 @@ from benchmarks.results import Row
 
 from . import scoring
 from .model import Scenario
+from .options import SEEDS
 from .played import Played
+from .rules import HOUR
+from .seeds import Seed, counting, summary
 
 
 def show_runs(found: Sequence[Played]) -> None:
@@ -31,29 +34,38 @@ def show_runs(found: Sequence[Played]) -> None:
     results.show(header, lines, title="\nCores that each process kept busy")
 
 
-def rows(score: scoring.Score, found: Sequence[tuple[Scenario, Played]]) -> list[Row]:
-    """The score's own, and how it came about; with the versions that were played."""
-    kept = [_how(found), *scoring.rows(score, found[0][0].parameters)]
+def rows(score: scoring.Score, seeds: Sequence[Seed]) -> list[Row]:
+    """The score's own, and how it came about; with the versions that were played, and that which scored them where it
+    is another one.
+    """
+    found = counting(seeds)
+    kept = [_how(seeds), *scoring.rows(score, found[0][0].parameters)]
     parts = ", ".join(dict.fromkeys(played.parts for _, played in found))
-    ours = ", ".join(dict.fromkeys(played.commit for _, played in found))
+    commits = list(dict.fromkeys(played.commit for _, played in found))
+    scored_by = results.ours()
+    ours = ", ".join(commits) + ("" if scored_by in commits else f", scored by {scored_by.removeprefix('dutycycle ')}")
     day = max(played.day for _, played in found)
     return [replace(row, versions=row.versions or parts, ours=ours, day=day) for row in kept]
 
 
-def _how(found: Sequence[tuple[Scenario, Played]]) -> Row:
+def _how(seeds: Sequence[Seed]) -> Row:
     """All were played with the same settings."""
+    found = counting(seeds)
     scenario, played = found[0]
     settings = played.settings
     nodes, real = len(scenario.nodes), round(settings["processes"])
     pace = [one.pace for _, one in found]
-    jobs = sum(len(one.jobs) for one, _ in found)
-    seeds = "1 seed" if len(found) == 1 else f"{len(found)} seeds"
+    jobs, hours = sum(len(one.jobs) for one, _ in found), sum(_gpu_hours(one) for one, _ in found)
     figure = (
-        f"{seeds}, {jobs:,} jobs, {nodes} nodes of {scenario.gpus_per_node} GPUs: {real} with an exporter's "
-        f"process on the NVML double, the others of the exporter's own parts, in no process of their own; read every "
-        f"{settings['read_interval']:g} s, scraped every {settings['interval']:g} s, a pass every "
-        f"{settings['pass_interval']:g} s, {settings['time_scale']:g} times as fast; at worst "
+        f"{summary(seeds, len(SEEDS))}; {jobs:,} jobs with {hours:,.0f} GPU-hours on {nodes} nodes of "
+        f"{scenario.gpus_per_node} GPUs, {real} of them with an exporter's process on the NVML double, the others of "
+        f"the exporter's own parts; read every {settings['read_interval']:g} s, scraped every "
+        f"{settings['interval']:g} s, a pass every {settings['pass_interval']:g} s, {settings['time_scale']:g} times as fast; at worst "
         f"{min(one.passes_made for one in pace):.0%} of the passes were made, and something was overdue for "
         f"{max(one.late for one in pace):.1%} of the time"
     )
     return Row(f"fleet in a box, {scenario.parameters}: what was played", figure)
+
+
+def _gpu_hours(scenario: Scenario) -> float:
+    return sum(len(job.gpus) * (job.end - job.start) for job in scenario.jobs) / HOUR

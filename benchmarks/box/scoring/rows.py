@@ -112,8 +112,8 @@ def _mails(score: Score) -> str:
     return (
         f"{false} of {len(mails) + false}, or {rate} for 1,000 of {hours:,.0f} GPU-hours in which a healthy job can be "
         f"told of (at most {at_most}); with no rule in it, {of_well.hits} of {of_well.of} are about jobs that lost "
-        f"less than {waits.WELL:.0%} to waits, {kernels} of them about kernels that use little of a GPU, which is no wait; "
-        f"told of {reached} of {len(critical)} jobs that are idle or hung for long"
+        f"less than {waits.WELL:.0%} to waits, {kernels} of them about kernels that use little of a GPU, which is no "
+        f"wait; told of {reached} of {len(critical)} jobs that are idle or hung for long"
     )
 
 
