@@ -60,9 +60,9 @@ def _how(seeds: Sequence[Seed]) -> Row:
         f"{summary(seeds, len(SEEDS))}; {jobs:,} jobs with {hours:,.0f} GPU-hours on {nodes} nodes of "
         f"{scenario.gpus_per_node} GPUs, {real} of them with an exporter's process on the NVML double, the others of "
         f"the exporter's own parts; read every {settings['read_interval']:g} s, scraped every "
-        f"{settings['interval']:g} s, a pass every {settings['pass_interval']:g} s, {settings['time_scale']:g} times as fast; at worst "
-        f"{min(one.passes_made for one in pace):.0%} of the passes were made, and something was overdue for "
-        f"{max(one.late for one in pace):.1%} of the time"
+        f"{settings['interval']:g} s, a pass every {settings['pass_interval']:g} s, {settings['time_scale']:g} times "
+        f"as fast; at worst {min(one.passes_made for one in pace):.0%} of the passes were made, and something was "
+        f"overdue for {max(one.late for one in pace):.1%} of the time"
     )
     return Row(f"fleet in a box, {scenario.parameters}: what was played", figure)
 

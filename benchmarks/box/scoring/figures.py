@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks.box.scoring import waits
 from benchmarks.box.scoring.ratios import Share, share
-from benchmarks.box.scoring.record import Account, Case, Condition, Incident, Score, Standing
+from benchmarks.box.scoring.record import Account, Case, Condition, Incident, Score
 from benchmarks.box.scoring.timing import REPORTS
 
 RIGHT = ("true", "allowed")
@@ -112,17 +111,6 @@ def precision_of_incidents(score: Score) -> Share:
     was wrong then.
     """
     return share(i.outcome in RIGHT for i in score.incidents if i.outcome in JUDGED)
-
-
-def precision_of_any_rule(score: Score) -> Share:
-    """Of what stood over incidents, that which was said while anything at all was wrong."""
-    return share(s.outcome != "false" for s in score.standings if s.outcome in JUDGED)
-
-
-def outcomes(judged: Iterable[Incident | Standing]) -> str:
-    """How many had which outcome."""
-    counts = Counter(one.outcome for one in judged)
-    return ", ".join(f"{name} {counts[name]}" for name in OUTCOMES if counts[name])
 
 
 def musts(score: Score) -> tuple[Condition, ...]:

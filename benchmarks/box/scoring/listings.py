@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from benchmarks.box.scoring import figures
-from benchmarks.box.scoring.record import Case, OwnerMail, Score
+from benchmarks.box.scoring.record import Case, Condition, OwnerMail, Score
 from benchmarks.box.scoring.table import Table, clock, percent
 from benchmarks.box.scoring.waits import WELL
 
@@ -19,6 +19,7 @@ def listings(score: Score) -> tuple[Table, ...]:
     """All lists; those of mails to owners are shown to the last."""
     return (
         _missed(score),
+        _exempt(score),
         _false(score),
         _other_rule(score),
         _wrong_causes(score),
@@ -37,6 +38,17 @@ def _case(case: Case) -> tuple[object, ...]:
 
 
 def _missed(score: Score) -> Table:
+    title = "Conditions that must be told, and were not or not by their name"
+    return _conditions(title, [c for c in figures.musts(score) if not c.named])
+
+
+def _exempt(score: Score) -> Table:
+    title = "Conditions that would have to be told by the table of rules to the letter, and were not"
+    exempt = [c for c in score.conditions if c.by_table and c.expected != "must"]
+    return _conditions(title, [c for c in exempt if not (c.named or c.beside)])
+
+
+def _conditions(title: str, some: Sequence[Condition]) -> Table:
     lines = [
         (
             *_case(c.case),
@@ -46,11 +58,9 @@ def _missed(score: Score) -> Table:
             None if c.step is None else f"{c.step:.3g} s",
             "beside another rule" if c.beside else "another rule alone" if c.found else "no",
         )
-        for c in figures.musts(score)
-        if not c.named
+        for c in some
     ]
-    header = (*_CASE, "rule", "from", "to", "step", "told")
-    return _listed("Conditions that must be told, and were not or not by their name", header, lines)
+    return _listed(title, (*_CASE, "rule", "from", "to", "step", "told"), lines)
 
 
 def _false(score: Score) -> Table:

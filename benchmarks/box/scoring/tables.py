@@ -13,13 +13,16 @@ from benchmarks.box.scoring.ratios import most, quantile, share
 from benchmarks.box.scoring.record import SHOWN_BY, Condition, Incident, Score
 from benchmarks.box.scoring.table import Table, brief, minutes, number, percent
 
-_BY_RULE = "By rule (precision: each time that it stood over an incident; incidents and causes: where it did so last)"
+_BY_RULE = (
+    "By rule (precision: each time that it stood over an incident; incidents and causes: where it did so last; "
+    "intervals: the widest that cases and, of five runs and more, runs leave)"
+)
 
 
 def tables(score: Score) -> tuple[Table, ...]:
     """All of them; empty lists are left out."""
     jobs = figures.efficiency(score)
-    devices = figures.devices(score)
+    devices, reports = figures.devices(score), figures.reports(score)
     found = [
         _runs(score),
         _shares(_BY_RULE, figures.rules(jobs), jobs, figures.of_rule),
@@ -28,6 +31,7 @@ def tables(score: Score) -> tuple[Table, ...]:
         _shares("By length of steps", timing.STEP_BINS, jobs, _stepped),
         _shares("By what showed the job: exporters' processes, the crowd, or both", SHOWN_BY, jobs, figures.shown_by),
         _shares("GPUs and nodes", figures.mechanisms(devices), devices, figures.of_mechanism),
+        _shares("Reports at a job's end", figures.mechanisms(reports), reports, figures.of_mechanism),
         _waits(score),
         _delays(jobs),
         _changes(jobs),
@@ -69,7 +73,6 @@ def _shares(title: str, names: Sequence[str], whole: Score, choose: Callable[[Sc
         "",
         "precision",
         "of incidents",
-        "with any rule",
         "recall",
         "over others",
         "by any rule",
@@ -87,7 +90,6 @@ def _shares(title: str, names: Sequence[str], whole: Score, choose: Callable[[Sc
             name,
             sure(figures.precision, one),
             brief(figures.precision_of_incidents(one)),
-            brief(figures.precision_of_any_rule(one)),
             sure(figures.recall, one),
             brief(figures.recall_by_name(one)),
             brief(figures.recall_by_any_rule(one)),

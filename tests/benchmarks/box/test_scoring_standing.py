@@ -93,7 +93,6 @@ def test_a_wrong_rule_is_not_credited_with_what_the_incident_was_before() -> Non
     assert figures.precision_of_incidents(found) == Share(1, 1)
     assert figures.precision(figures.of_rule(found, "hung")) == Share(0, 1)
     assert figures.precision(figures.of_rule(found, "stalled")) == Share(1, 1)
-    assert figures.precision_of_any_rule(found) == Share(2, 2)
 
 
 def test_what_is_said_of_a_job_that_nobody_played_is_false_each_time() -> None:
