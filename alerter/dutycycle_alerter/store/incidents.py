@@ -1,4 +1,4 @@
-"""Incidents and their events, to and from rows.
+"""Incidents and their events: read, and written.
 
 Who writes an incident writes all of it: what another transaction (the pass, a person) did between reading and writing
 would be lost. `Database.write` lets one in at a time; what is read to be written is read `FOR UPDATE` besides, against
@@ -7,32 +7,18 @@ whoever writes without it. SQLite has no such clause and needs none.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 
-from dutycycle_alerter.incidents.model import (
-    Cause,
-    Diagnosis,
-    Event,
-    EventKind,
-    Incident,
-    OpenRule,
-    Resolution,
-    Severity,
-    State,
-    Step,
-)
-from dutycycle_alerter.model import Gpu
-from dutycycle_alerter.settings.policies import Attention
+from dutycycle_alerter.incidents.model import Event, Incident, Resolution, Severity, State, Step
+from dutycycle_alerter.store.incident_rows import event_from_row, event_to_row, from_row, to_row
 from dutycycle_alerter.store.schema import event, incident
 from dutycycle_alerter.store.types import storable_name
 from dutycycle_alerter.views import IncidentFilter
 
-_GPU = tuple(field.name for field in fields(Gpu))
-_DIAGNOSIS = tuple(field.name for field in fields(Diagnosis))
 # Made once: a pass over a large cluster changes thousands of incidents.
 _INSERT = sa.insert(incident).returning(incident.c.id, sort_by_parameter_order=True)
 _INSERT_EVENT = sa.insert(event)
@@ -46,21 +32,37 @@ _CHUNK = 500
 
 
 def latest(connection: sa.Connection, subjects: Collection[str], kind: str = "efficiency") -> dict[str, Incident]:
-    """The active incident of each subject, or else its newest one; subjects without any are left out. To be written."""
-    found: dict[str, Incident] = {}
+    """The active incident of each subject, or else its newest one; subjects without any are left out. To be written.
+
+    Only these are read and locked: a subject may have any number of past ones, and each is a long row.
+    """
     wanted = {storable_name(subject): subject for subject in subjects}
-    names = list(wanted)
+    columns = incident.c
+    active_ones = sa.and_(columns.kind == kind, ACTIVE)
+    found = _by_subject(connection, list(wanted), lambda names: sa.and_(columns.subject.in_(names), active_ones))
+    others = [name for name in wanted if name not in found]
+    found |= _by_subject(connection, others, lambda names: _newest(names, kind))
+    return {wanted[name]: item for name, item in found.items()}
+
+
+def _by_subject(
+    connection: sa.Connection, names: Sequence[str], which: Callable[[Sequence[str]], sa.ColumnElement[bool]]
+) -> dict[str, Incident]:
+    found: dict[str, Incident] = {}
     for start in range(0, len(names), _CHUNK):
-        query = (
-            sa.select(incident)
-            .where(incident.c.subject.in_(names[start : start + _CHUNK]), incident.c.kind == kind)
-            # Oldest first, active last: what comes later replaces what came before.
-            .order_by(incident.c.state != State.RESOLVED.value, incident.c.opened_at, incident.c.id)
-            .with_for_update()
-        )
-        for row in connection.execute(query):
-            found[wanted[row.subject]] = from_row(row)
+        chosen = which(names[start : start + _CHUNK])
+        # Of two that opened at the same instant the later one counts.
+        query = sa.select(incident).where(chosen).order_by(incident.c.id).with_for_update()
+        found |= {row.subject: from_row(row) for row in connection.execute(query)}
     return found
+
+
+def _newest(names: Sequence[str], kind: str) -> sa.ColumnElement[bool]:
+    """Which they are is found in the index alone."""
+    columns = incident.c
+    newest = sa.select(columns.subject, sa.func.max(columns.opened_at)).group_by(columns.subject)
+    newest = newest.where(columns.subject.in_(names), columns.kind == kind)
+    return sa.and_(columns.kind == kind, sa.tuple_(columns.subject, columns.opened_at).in_(newest))
 
 
 def latest_of_classes(
@@ -118,18 +120,18 @@ def save_all(connection: sa.Connection, steps: Sequence[tuple[Incident | None, S
     another of its subject begin; the events are in the order of the steps.
     """
     known = [(step.incident, before) for before, step in steps if step.incident is not None and step.incident.id]
-    changed = [_to_row(after) | {"of_id": after.id} for after, before in known if after != before]
+    changed = [to_row(after) | {"of_id": after.id} for after, before in known if after != before]
     if changed:
         connection.execute(_UPDATE, changed)
     opened = [step.incident for _, step in steps if step.incident is not None and not step.incident.id]
-    numbers = iter(connection.execute(_INSERT, [_to_row(item) for item in opened]).scalars() if opened else ())
+    numbers = iter(connection.execute(_INSERT, [to_row(item) for item in opened]).scalars() if opened else ())
     saved: list[Incident | None] = []
     events: list[dict[str, Any]] = []
     for _, step in steps:
         after = step.incident
         if after is not None:
             after = after if after.id else replace(after, id=next(numbers))
-            events += [_event_row(after.id, item) for item in step.events]
+            events += [event_to_row(after.id, item) for item in step.events]
         saved.append(after)
     if events:
         connection.execute(_INSERT_EVENT, events)
@@ -148,19 +150,19 @@ def get(connection: sa.Connection, incident_id: int, *, to_write: bool = False) 
 def note(connection: sa.Connection, noted: Sequence[tuple[int, Event]]) -> None:
     """Append events that change nothing of their incidents."""
     if noted:
-        connection.execute(_INSERT_EVENT, [_event_row(number, item) for number, item in noted])
+        connection.execute(_INSERT_EVENT, [event_to_row(number, item) for number, item in noted])
 
 
 def events_of(connection: sa.Connection, incident_id: int) -> list[Event]:
     """An incident's history, oldest first."""
     query = sa.select(event).where(event.c.incident_id == incident_id).order_by(event.c.id)
-    return [_event(row) for row in connection.execute(query)]
+    return [event_from_row(row) for row in connection.execute(query)]
 
 
 def events_after(connection: sa.Connection, event_id: int, *, limit: int = 1000) -> list[tuple[int, int, Event]]:
     """(event number, incident number, event) of what came after an event, oldest first."""
     query = sa.select(event).where(event.c.id > event_id).order_by(event.c.id).limit(limit)
-    return [(row.id, row.incident_id, _event(row)) for row in connection.execute(query)]
+    return [(row.id, row.incident_id, event_from_row(row)) for row in connection.execute(query)]
 
 
 def last_event_id(connection: sa.Connection) -> int:
@@ -210,92 +212,3 @@ def _conditions(wanted: IncidentFilter) -> list[sa.ColumnElement[bool]]:
         fields = (columns.subject, columns.user, columns.account, columns.rule, columns.causes)
         conditions.append(sa.or_(*(field.icontains(wanted.text, autoescape=True) for field in fields)))
     return conditions
-
-
-def from_row(row: Any) -> Incident:
-    """An incident as its row says."""
-    diagnosis = row.diagnosis
-    return Incident(
-        id=row.id,
-        subject=row.subject,
-        kind=row.kind,
-        rule=row.rule,
-        severity=Severity(row.severity),
-        state=State(row.state),
-        started_at=row.started_at,
-        opened_at=row.opened_at,
-        updated_at=row.updated_at,
-        known_at=row.known_at,
-        resolved_at=row.resolved_at,
-        resolution=Resolution(row.resolution) if row.resolution else None,
-        snoozed_until=row.snoozed_until,
-        actor=row.actor,
-        reopened=row.reopened,
-        wasted=row.wasted,
-        energy=row.energy,
-        cluster=row.cluster,
-        scheduler=row.scheduler,
-        user=row.user,
-        account=row.account,
-        partition=row.partition,
-        namespace=row.namespace,
-        job_gpus=row.job_gpus,
-        gpus=tuple(Gpu(**gpu) for gpu in row.gpus),
-        workloads=tuple(row.workloads),
-        rules=tuple(to_rule(r) for r in row.rules),
-        figures=dict(row.figures),
-        diagnosis=Diagnosis(
-            causes=tuple(Cause(cause) for cause in diagnosis["causes"]),
-            evidence=tuple(diagnosis["evidence"]),
-            advice=tuple(diagnosis["advice"]),
-            tell_apart=diagnosis["tell_apart"],
-            commands=tuple(diagnosis["commands"]),
-            known=tuple(diagnosis.get("known", ())),
-        ),
-    )
-
-
-def to_rule(stored: dict[str, Any]) -> OpenRule:
-    """An open rule as an incident's row has it."""
-    told = stored.get("told")
-    severity = Severity(stored["severity"])
-    return OpenRule(stored["rule"], stored["since"], severity, None if told is None else Attention(told))
-
-
-def _from_rule(rule: OpenRule) -> dict[str, Any]:
-    stored = {"rule": rule.rule, "since": rule.since, "severity": rule.severity.value}
-    return stored if rule.told is None else stored | {"told": rule.told.value}
-
-
-def _to_row(item: Incident) -> dict[str, Any]:
-    row = {name: getattr(item, name) for name in incident.c.keys() if hasattr(item, name)}  # noqa: SIM118
-    del row["id"]
-    for name in ("severity", "state", "resolution"):
-        row[name] = None if row[name] is None else row[name].value
-    return {
-        **row,
-        "gpus": [{name: getattr(gpu, name) for name in _GPU} for gpu in item.gpus],
-        "workloads": list(item.workloads),
-        "rules": [_from_rule(rule) for rule in item.rules],
-        "diagnosis": {
-            **{name: getattr(item.diagnosis, name) for name in _DIAGNOSIS},
-            "causes": [cause.value for cause in item.diagnosis.causes],
-        },
-        "nodes": " " + " ".join(dict.fromkeys(gpu.node for gpu in item.gpus)) + " ",
-        "causes": item.diagnosis.summary,
-    }
-
-
-def _event_row(incident_id: int, item: Event) -> dict[str, Any]:
-    return {
-        "incident_id": incident_id,
-        "at": item.at,
-        "kind": item.kind.value,
-        "actor": item.actor,
-        "text": item.text,
-        "data": item.data,
-    }
-
-
-def _event(row: Any) -> Event:
-    return Event(at=row.at, kind=EventKind(row.kind), text=row.text, actor=row.actor, data=dict(row.data))

@@ -15,7 +15,7 @@ from dutycycle_alerter.notify.model import Recipient, To
 from dutycycle_alerter.notify.owners import Waste
 from dutycycle_alerter.notify.planning import Notice
 from dutycycle_alerter.notify.routing import LOUD, Address
-from dutycycle_alerter.store.incidents import from_row, to_rule
+from dutycycle_alerter.store.incident_rows import from_row, to_rule
 from dutycycle_alerter.store.schema import delivery, event, incident, mute, notice
 from dutycycle_alerter.views import OutboxDepth
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -25,7 +26,8 @@ from dutycycle_alerter.incidents.model import (
 from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.settings.policies import Attention
 from dutycycle_alerter.store import incidents, schema
-from dutycycle_alerter.store.database import Database
+from dutycycle_alerter.store.database import Database, open_database
+from dutycycle_alerter.store.incident_rows import from_row
 from dutycycle_alerter.views import IncidentFilter
 from tests.alerter.store.conftest import text, undone
 
@@ -228,6 +230,53 @@ def test_the_latest_is_the_active_one_or_else_the_newest(database: Database) -> 
     assert {subject: item.id for subject, item in latest.items()} == {"slurm/1": numbers[0], "slurm/2": numbers[2]}
 
 
+def test_of_two_that_opened_at_the_same_time_the_later_one_is_the_latest(database: Database) -> None:
+    _, second = add(database, incident(state=State.RESOLVED), incident(state=State.RESOLVED))
+    with database.write() as connection:
+        assert incidents.latest(connection, ["slurm/1"])["slurm/1"].id == second
+
+
+def test_past_incidents_of_a_subject_are_not_read(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A notebook that is idle every night has hundreds of them, each with a page of text."""
+    past = [incident("busy", state=State.RESOLVED, opened_at=NOW - n) for n in range(1, 40)]
+    closed = [replace(item, subject="quiet") for item in past]
+    # Resolved and reopened, an older one is active: none of the others matters.
+    add(
+        database,
+        *past,
+        *closed,
+        incident("busy", opened_at=NOW - 100),
+        *(replace(item, kind="report") for item in past),
+    )
+    read: list[int] = []
+
+    def noted(row: Any) -> Incident:
+        read.append(row.id)
+        return from_row(row)
+
+    monkeypatch.setattr(incidents, "from_row", noted)
+    with database.write() as connection:
+        found = incidents.latest(connection, ["busy", "quiet", "new"])
+    assert {name: item.opened_at for name, item in found.items()} == {"busy": NOW - 100, "quiet": NOW - 1}
+    assert sorted(read) == sorted(item.id for item in found.values())
+
+
+def test_the_latest_are_found_in_the_indexes(sqlite_url: str) -> None:
+    database = open_database(sqlite_url)
+    asked: list[tuple[str, Any]] = []
+    with database.write() as connection:
+        sa.event.listen(connection, "before_cursor_execute", lambda *said: asked.append((said[2], said[3])))
+        incidents.latest(connection, ["slurm/1", "slurm/2"])
+        plans = [
+            str(connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {said}", with_).all()) for said, with_ in asked[:2]
+        ]
+    database.close()
+    assert "uq_incident_active (subject=? AND kind=?)" in plans[0]
+    assert "COVERING INDEX ix_incident_subject_kind_opened_at (subject=? AND kind=?)" in plans[1]
+    assert "INDEX ix_incident_subject_kind_opened_at (subject=? AND kind=? AND opened_at=?)" in plans[1]
+    assert "SCAN" not in "".join(plans)
+
+
 def test_more_subjects_than_a_statement_takes_variables(database: Database) -> None:
     add(database, incident("slurm/7"), incident("slurm/1999"))
     with database.write() as connection:
@@ -364,9 +413,9 @@ def test_what_is_read_to_be_written_is_locked_and_what_is_looked_at_is_not() -> 
     for name, read in reads.items():
         asked = Asked()
         read(asked)  # type: ignore[arg-type]
-        (query,) = asked.queries
-        locked[name] = "FOR UPDATE" in str(query.compile(dialect=postgresql.dialect()))  # type: ignore[no-untyped-call]
-        assert "FOR UPDATE" not in str(query.compile(dialect=sqlite.dialect()))
+        on_postgresql = [str(query.compile(dialect=postgresql.dialect())) for query in asked.queries]  # type: ignore[no-untyped-call]
+        (locked[name],) = {"FOR UPDATE" in query for query in on_postgresql}
+        assert not any("FOR UPDATE" in str(query.compile(dialect=sqlite.dialect())) for query in asked.queries)
     assert locked == dict.fromkeys(("pass", "devices", "orphans", "person"), True) | {"page": False, "question": False}
 
 

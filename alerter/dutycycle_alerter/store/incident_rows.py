@@ -1,0 +1,116 @@
+"""An incident and its events as the rows that the store has of them."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from dutycycle_alerter.incidents.model import (
+    Cause,
+    Diagnosis,
+    Event,
+    EventKind,
+    Incident,
+    OpenRule,
+    Resolution,
+    Severity,
+    State,
+)
+from dutycycle_alerter.model import Gpu
+from dutycycle_alerter.settings.policies import Attention
+from dutycycle_alerter.store.schema import incident
+
+_GPU = tuple(field.name for field in fields(Gpu))
+_DIAGNOSIS = tuple(field.name for field in fields(Diagnosis))
+
+
+def from_row(row: Any) -> Incident:
+    """An incident as its row says."""
+    diagnosis = row.diagnosis
+    return Incident(
+        id=row.id,
+        subject=row.subject,
+        kind=row.kind,
+        rule=row.rule,
+        severity=Severity(row.severity),
+        state=State(row.state),
+        started_at=row.started_at,
+        opened_at=row.opened_at,
+        updated_at=row.updated_at,
+        known_at=row.known_at,
+        resolved_at=row.resolved_at,
+        resolution=Resolution(row.resolution) if row.resolution else None,
+        snoozed_until=row.snoozed_until,
+        actor=row.actor,
+        reopened=row.reopened,
+        wasted=row.wasted,
+        energy=row.energy,
+        cluster=row.cluster,
+        scheduler=row.scheduler,
+        user=row.user,
+        account=row.account,
+        partition=row.partition,
+        namespace=row.namespace,
+        job_gpus=row.job_gpus,
+        gpus=tuple(Gpu(**gpu) for gpu in row.gpus),
+        workloads=tuple(row.workloads),
+        rules=tuple(to_rule(r) for r in row.rules),
+        figures=dict(row.figures),
+        diagnosis=Diagnosis(
+            causes=tuple(Cause(cause) for cause in diagnosis["causes"]),
+            evidence=tuple(diagnosis["evidence"]),
+            advice=tuple(diagnosis["advice"]),
+            tell_apart=diagnosis["tell_apart"],
+            commands=tuple(diagnosis["commands"]),
+            known=tuple(diagnosis.get("known", ())),
+        ),
+    )
+
+
+def to_rule(stored: dict[str, Any]) -> OpenRule:
+    """An open rule as an incident's row has it."""
+    told = stored.get("told")
+    severity = Severity(stored["severity"])
+    return OpenRule(stored["rule"], stored["since"], severity, None if told is None else Attention(told))
+
+
+def _from_rule(rule: OpenRule) -> dict[str, Any]:
+    stored = {"rule": rule.rule, "since": rule.since, "severity": rule.severity.value}
+    return stored if rule.told is None else stored | {"told": rule.told.value}
+
+
+def to_row(item: Incident) -> dict[str, Any]:
+    """Every column but the number."""
+    row = {name: getattr(item, name) for name in incident.c.keys() if hasattr(item, name)}  # noqa: SIM118
+    del row["id"]
+    for name in ("severity", "state", "resolution"):
+        row[name] = None if row[name] is None else row[name].value
+    return {
+        **row,
+        "gpus": [{name: getattr(gpu, name) for name in _GPU} for gpu in item.gpus],
+        "workloads": list(item.workloads),
+        "rules": [_from_rule(rule) for rule in item.rules],
+        "diagnosis": {
+            **{name: getattr(item.diagnosis, name) for name in _DIAGNOSIS},
+            "causes": [cause.value for cause in item.diagnosis.causes],
+        },
+        "nodes": " " + " ".join(dict.fromkeys(gpu.node for gpu in item.gpus)) + " ",
+        "causes": item.diagnosis.summary,
+    }
+
+
+def event_to_row(incident_id: int, item: Event) -> dict[str, Any]:
+    """Every column but the number."""
+    return {
+        "incident_id": incident_id,
+        "at": item.at,
+        "kind": item.kind.value,
+        "actor": item.actor,
+        "text": item.text,
+        "data": item.data,
+    }
+
+
+def event_from_row(row: Any) -> Event:
+    """An event as its row says."""
+    return Event(at=row.at, kind=EventKind(row.kind), text=row.text, actor=row.actor, data=dict(row.data))
