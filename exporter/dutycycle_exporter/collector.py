@@ -124,7 +124,9 @@ class ExporterCollector:
 
     def _devices(self, page: Page, view: View) -> None:
         snapshot = view.snapshot
-        page.add("gpu_visible", self._in_node, snapshot.visible)
+        if not view.ownership.settling:
+            # Who sees it and no allocation takes the GPUs for free.
+            page.add("gpu_visible", self._in_node, snapshot.visible)
         versions = (snapshot.driver_version, snapshot.cuda_version, snapshot.nvml_version)
         if any(versions):
             names = ("driver_version", "cuda_version", "nvml_version")

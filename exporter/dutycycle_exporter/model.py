@@ -198,7 +198,8 @@ class Ownership:
     be found out; one that is in neither is known to be no workload's. `failures` counts what could not be used in
     this resolution, by (source, reason). `people` names the processes on GPUs, where that was asked for. `labels` are
     those that operators let through, by workload's id. `displaced` are devices with workloads that would hold them, did
-    not others for a time: pods in which Slurm runs a job.
+    not others for a time: pods in which Slurm runs a job. While it is `settling`, just after a start, others may hold a
+    device of whom nobody has told yet.
     """
 
     allocations: tuple[Allocation, ...] = ()
@@ -209,6 +210,7 @@ class Ownership:
     people: Mapping[int, ProcessOwner] = field(default_factory=dict)
     labels: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     displaced: frozenset[tuple[str, str]] = frozenset()
+    settling: bool = False
 
 
 @dataclass(frozen=True, slots=True)

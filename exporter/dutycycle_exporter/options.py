@@ -140,6 +140,13 @@ def _attribution() -> Iterator[Callable[[Callable[..., None]], Callable[..., Non
         help="The kubelet's pod-resources socket.",
     )
     yield _option(
+        "--kubernetes.container-logs",
+        "kubernetes_container_logs",
+        type=_DIRECTORY,
+        default="/var/log/containers",
+        help="The kubelet's links to the logs of containers, which tell pods' uids; no log is read.",
+    )
+    yield _option(
         "--kubernetes.resources",
         "kubernetes_resources",
         type=_NAMES,

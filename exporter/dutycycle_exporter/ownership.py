@@ -13,7 +13,14 @@ from typing import TypedDict
 
 from dutycycle_exporter.attribution import Attribution
 from dutycycle_exporter.attribution.hosts import CgroupFiles
-from dutycycle_exporter.attribution.kubernetes import ApiServer, KubernetesPods, Naming, Pace, Selection
+from dutycycle_exporter.attribution.kubernetes import (
+    ApiServer,
+    ContainerLogs,
+    KubernetesPods,
+    Naming,
+    Pace,
+    Selection,
+)
 from dutycycle_exporter.errors import ExporterError
 from dutycycle_exporter.model import GpuReading, Ownership
 from dutycycle_exporter.service import CollectorRun
@@ -98,6 +105,7 @@ def _pods(settings: Settings) -> KubernetesPods | None:
         naming=_naming(settings),
         pace=_pace(settings.time_scale),
         groups=CgroupFiles(settings.cgroup),
+        logs=ContainerLogs(settings.kubernetes_container_logs),
     )
 
 
@@ -132,5 +140,6 @@ def _pace(time_scale: float) -> Pace:
         interval=usual.interval / time_scale,
         refresh=usual.refresh / time_scale,
         patience=usual.patience / time_scale,
+        start_up=usual.start_up / time_scale,
         stale=usual.stale / time_scale,
     )

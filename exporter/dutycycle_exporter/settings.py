@@ -37,6 +37,7 @@ class Settings:
     job_mapping_dir: Path | None
     kubernetes: bool
     kubernetes_socket: Path
+    kubernetes_container_logs: Path
     kubernetes_resources: tuple[str, ...]
     """Globs over resource names."""
     kubernetes_pod_labels: tuple[str, ...]
@@ -68,7 +69,7 @@ class Settings:
 FIXED = frozenset(
     {
         *("listen", "web_config", "node_name", "procfs", "cgroup", "sysfs"),
-        *("kubernetes", "kubernetes_socket", "kubernetes_api"),
+        *("kubernetes", "kubernetes_socket", "kubernetes_container_logs", "kubernetes_api"),
         *("time_scale", "replay", "replay_node", "replay_epoch"),
     }
 )

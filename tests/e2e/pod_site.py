@@ -38,6 +38,7 @@ NAMESPACE = "dutycycle"
 EXPORTER, ALERTER = "dutycycle-exporter", "dutycycle-alerter"
 GPU_LABEL = {"nvidia.com/gpu.present": "true"}
 POD_RESOURCES = "/var/lib/kubelet/pod-resources"
+LOGS = "/var/log/containers"
 INTERVAL = 30.0
 """Seconds between two scrapes of the full-length run, and between two reads of NVML."""
 _PROGRAMS = ("ip", "nsenter", "openssl", "setpriv", "unshare")
@@ -141,6 +142,7 @@ class PodSite:
             self.server.put(pod(part, uid=uid, node=where, owners=(owner(made),), created=moment, started=moment))
             device = {"nvidia.com/gpu": [machine.driver.gpus[gpu].uuid]}
             self.kubelets[where].pods = [*self.kubelets[where].pods, kubelet.pod(part, "ml", device)]
+            kubelet.link_logs(self._roots / where / LOGS.lstrip("/"), part, uid)
             running.append(machine.pod(uid, {gpu: pattern}))
         return running
 

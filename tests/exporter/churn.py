@@ -68,6 +68,9 @@ class ListedPods:
     def workload_of(self, uid: str) -> Workload | None:
         return self._holders.workload_of(uid, self.now)
 
+    def settling(self) -> bool:
+        return False
+
     def labels(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
         return self._holders.labels()
 

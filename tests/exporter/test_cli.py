@@ -39,6 +39,7 @@ FLAGS = {
     "--slurm.job-mapping-dir": None,
     "--kubernetes": True,
     "--kubernetes.socket": "/var/lib/kubelet/pod-resources/kubelet.sock",
+    "--kubernetes.container-logs": "/var/log/containers",
     "--kubernetes.resources": ("nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*"),
     "--kubernetes.pod-labels": (),
     "--kubernetes.user-annotation": "dutycycle.io/user",

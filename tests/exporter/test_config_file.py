@@ -33,6 +33,7 @@ slurm.prolog-dir: /run/prolog
 slurm.job-mapping-dir: /run/jobs
 kubernetes: false
 kubernetes.socket: /run/kubelet.sock
+kubernetes.container-logs: /srv/log/containers
 kubernetes.resources: [nvidia.com/gpu, nvidia.com/mig-*]
 kubernetes.pod-labels: [app, team]
 kubernetes.user-annotation: example.org/user
@@ -78,6 +79,7 @@ def test_every_option_can_be_set(written):
         "job_mapping_dir": Path("/run/jobs"),
         "kubernetes": False,
         "kubernetes_socket": Path("/run/kubelet.sock"),
+        "kubernetes_container_logs": Path("/srv/log/containers"),
         "kubernetes_resources": ("nvidia.com/gpu", "nvidia.com/mig-*"),
         "kubernetes_pod_labels": ("app", "team"),
         "kubernetes_user_annotation": "example.org/user",
@@ -220,7 +222,7 @@ def test_a_reload_changes_all_but_what_needs_a_restart(written):
     assert changed(now, after) == FIXED
     assert {flag(field) for field in FIXED} == {
         *("--web.listen-address", "--web.config.file", "--node-name", "--path.procfs", "--path.cgroup"),
-        *("--kubernetes", "--kubernetes.socket", "--kubernetes.api"),
+        *("--kubernetes", "--kubernetes.socket", "--kubernetes.container-logs", "--kubernetes.api"),
         *("--path.sysfs", "--time-scale", "--replay", "--replay.node", "--replay.epoch"),
     }
 

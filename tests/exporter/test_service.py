@@ -10,7 +10,17 @@ import pytest
 from dutycycle_exporter.attribution import Attribution
 from dutycycle_exporter.collector import ExporterCollector, Operation
 from dutycycle_exporter.contract import FAMILIES, RESTART_REASONS
-from dutycycle_exporter.model import Allocation, GpuReading, HostReading, Ownership, Process, Snapshot, Span, Workload
+from dutycycle_exporter.model import (
+    Allocation,
+    GpuReading,
+    HostReading,
+    Ownership,
+    Process,
+    Snapshot,
+    Span,
+    Workload,
+    Xid,
+)
 from dutycycle_exporter.service import Service
 from tests.exporter.published import registry_of
 from tests.fakes.clock import FakeClock
@@ -90,6 +100,16 @@ def page(tmp_path):
 
 
 DEVICE = {"gpu_info", "gpu_utilization_ratio", "gpu_busy_seconds_total", "gpu_observed_seconds_total", "gpu_visible"}
+
+
+def test_until_it_is_known_who_held_the_gpus_before_none_is_said_to_be_visible(page):
+    """Or a job of which nobody has told yet would seem to have ended."""
+    page.ownership = Ownership(settling=True)
+    page.snapshot()
+    assert DEVICE - page.names() == {"gpu_visible"}
+    page.clock.advance(5)
+    page.ownership = OWNERSHIP
+    assert page.snapshot().value("gpu_visible", {"node": "n1"}) == 1
 
 
 def test_before_the_first_snapshot_there_is_no_gpu_and_a_reason(page):
@@ -354,6 +374,32 @@ def test_what_another_child_does_not_help_fails_health_after_a_while_and_until_i
     assert page.service.unhealthy() == "restart the container"
     page.snapshot()
     assert page.service.unhealthy() == ""
+
+
+XID = {"node": "n1", "gpu": "0", "gpu_uuid": "GPU-0", "mig": "", "xid": "79", "class": "critical"}
+
+
+def test_an_xid_is_shown_as_soon_as_it_is_told(page):
+    """The next snapshot may not come before NVML has been silent for long, or at all."""
+    page.snapshot()
+    page.clock.advance(2)
+    page.service.on_xid(Xid("GPU-0", 79, page.clock.now - 1))
+    assert page.value("gpu_xid_errors_total", XID) == 1
+    assert page.value("gpu_xid_last_timestamp_seconds", XID) == page.clock.now - 1
+
+
+def test_an_xid_that_a_snapshot_has_counts_as_one_that_came_by_itself(page):
+    page.snapshot(xids=(Xid("GPU-0", 79, 5.0),))
+    page.service.on_xid(Xid("GPU-0", 79, 6.0))
+    assert page.value("gpu_xid_errors_total", XID) == 2
+
+
+def test_xids_beyond_what_is_counted_are_dropped_and_that_is_counted(page):
+    page.snapshot()
+    for code in range(1100):
+        page.service.on_xid(Xid("GPU-0", code, 1.0))
+    assert page.value("gpu_xid_errors_total", XID) == 1
+    assert page.value("dutycycle_exporter_samples_dropped_total", {"reason": "xid"}) == 1100 - 1024
 
 
 def test_time_scale_and_replay_are_published(tmp_path):

@@ -42,6 +42,10 @@ class Pods(Protocol):
         """The workload of the pod in whose cgroup a process is; None while that is being found out."""
         ...
 
+    def settling(self) -> bool:
+        """Whether it is not yet known which pods hold devices."""
+        ...
+
     def labels(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
         """Labels of pods by workload id."""
         ...
@@ -161,6 +165,7 @@ class Attribution:
             people=self._owners_of(processes) if self._people else {},
             labels={} if self._pods is None else self._pods.labels(),
             displaced=displaced,
+            settling=self._pods is not None and self._pods.settling(),
         )
 
     def _held_by_pods(

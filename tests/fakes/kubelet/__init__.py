@@ -1,6 +1,7 @@
 """A kubelet's pod-resources API on a unix socket, an API server over HTTP(S), and what real ones were seen to say."""
 
 from .api import FakeApiServer
+from .logs import link_logs
 from .messages import claim, list_reply, pod, schema
 from .recorded import Exchange, exchanges, recordings
 from .server import FakeKubelet, Fault, Reply
@@ -13,6 +14,7 @@ __all__ = [
     "Reply",
     "claim",
     "exchanges",
+    "link_logs",
     "list_reply",
     "pod",
     "recordings",

@@ -15,8 +15,9 @@ from tests.manifests.kubernetes.rendering import INSTALL, parsed
 
 LABEL = "pod-security.kubernetes.io/"
 OF_EXPORTER = (
-    'Warning: would violate PodSecurity "restricted:latest": restricted volume types (volumes "pod-resources", "proc", '
-    '"cgroup" use restricted volume type "hostPath"), runAsNonRoot != true (pod or container "exporter" must set '
+    'Warning: would violate PodSecurity "restricted:latest": restricted volume types (volumes "pod-resources", '
+    '"container-logs", "proc", "cgroup" use restricted volume type "hostPath"), runAsNonRoot != true (pod or container '
+    '"exporter" must set '
     "securityContext.runAsNonRoot=true), runAsUser=0 (pod must not set runAsUser=0)"
 )
 """The paths of the node and the uid that may read them; everything else is as restricted as it can be."""
@@ -74,7 +75,7 @@ def test_in_a_restricted_namespace_the_exporter_is_warned_of_and_refused(kubectl
 def test_in_a_baseline_namespace_only_the_paths_of_the_node_are_too_much(kubectl: Kubectl) -> None:
     path = kubectl.home / "labelled.yaml"
     path.write_text(labelled("baseline"))
-    told = 'hostPath volumes (volumes "pod-resources", "proc", "cgroup")'
+    told = 'hostPath volumes (volumes "pod-resources", "container-logs", "proc", "cgroup")'
     done = kubectl.well("apply", "-f", path)
     assert done.err.splitlines() == [f'Warning: would violate PodSecurity "baseline:latest": {told}']
 

@@ -16,6 +16,7 @@ USERS = {"exporter": 0, "alerter": 10001}
 """Who each runs as: the directory of the kubelet's socket is root's alone, hence the exporter."""
 MOUNTED = {
     "/var/lib/kubelet/pod-resources": "/var/lib/kubelet/pod-resources",
+    "/var/log/containers": "/var/log/containers",
     "/proc": "/host/proc",
     "/sys/fs/cgroup": "/host/sys/fs/cgroup",
 }

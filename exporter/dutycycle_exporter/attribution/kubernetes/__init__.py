@@ -2,8 +2,19 @@
 
 from .api_server import ApiServer
 from .claim import PodClaim
+from .container_logs import ContainerLogs
 from .devices import Selection
-from .pods import KubernetesPods, Pace, SourceHealth
+from .pods import KubernetesPods, Pace
 from .records import Naming
+from .sources import SourceHealth
 
-__all__ = ["ApiServer", "KubernetesPods", "Naming", "Pace", "PodClaim", "Selection", "SourceHealth"]
+__all__ = [
+    "ApiServer",
+    "ContainerLogs",
+    "KubernetesPods",
+    "Naming",
+    "Pace",
+    "PodClaim",
+    "Selection",
+    "SourceHealth",
+]

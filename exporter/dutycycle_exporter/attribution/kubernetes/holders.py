@@ -15,45 +15,32 @@ is over. Either may be away, and neither's silence ends an allocation:
   nothing is known.
 
 A workload's id and names are settled once and stay as long as the pod does: `k8s/<namespace>/<pod>/<uid>`, the uid from
-the API server, else from the cgroups of the processes on its devices, where these are of one pod. Where neither tells
-within `patience` seconds the last part stays empty.
+the API server, else from the links beside its containers' logs, else from the cgroups of the processes on its devices,
+where these are of one pod. Where nothing tells within `patience` seconds the last part stays empty. A pod that was seen
+to begin and none of whose containers has been started, as far as links tell, has `start_up` seconds instead: its images
+are being fetched. It must not be called by one id now and by another once the exporter is restarted.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from dutycycle_exporter.model import GpuReading, Workload
 
 from .answers import Answers, Name
 from .claim import PodClaim
 from .devices import DeviceTable, Held, Key, Selection
+from .holder import Holder
 from .messages import PodResources
 from .pod_cgroups import PodCgroups, PodGroups
-from .records import PodRecord, is_pod_name, workload
+from .records import PodRecord, is_pod_name
 from .strangers import Strangers
 
 APART = 2.0
 """Least time between the two answers of the kubelet that end a pod: one that is starting lists none for a second."""
 _AWAY = 30.0
 """A kubelet that has not answered for so long leaves the word to the API server."""
-
-
-@dataclass(slots=True)
-class _Holder:
-    held: Held
-    seen: float
-    start: float | None
-    missing: float | None = None
-    returned: bool = False
-    """Whether an answer that had others once lacked it: a pod that took its name may be listed now."""
-    unrecorded: int = 0
-    over: bool = False
-    uid: str = ""
-    record: PodRecord | None = None
-    workload: Workload | None = None
 
 
 class Holders:
@@ -65,15 +52,16 @@ class Holders:
         *,
         api: bool,
         patience: float = 15.0,
+        start_up: float = 300.0,
         stale: float = 600.0,
         groups: PodGroups | None = None,
     ) -> None:
         self.selection = selection
         self._api = api
         self._cgroups = PodCgroups(groups)
-        self._patience = patience
+        self._patience, self._start_up = patience, start_up
         self._stale = stale
-        self._holders: dict[Name, _Holder] = {}
+        self._holders: dict[Name, Holder] = {}
         self._strangers = Strangers(patience, api=api)
         self._table = DeviceTable()
         self._answers = Answers()
@@ -97,7 +85,7 @@ class Holders:
             holder = self._holders.get(name)
             if holder is None or (holder.over and holder.returned):
                 # Pods of the first answer that has any began nobody knows when.
-                self._holders[name] = _Holder(held, now, wall if self._begun else None)
+                self._holders[name] = Holder(held, now, wall if self._begun else None)
             else:
                 holder.held, holder.missing, holder.unrecorded = held, None, 0
         for name in self._holders.keys() - found.keys():
@@ -111,6 +99,35 @@ class Holders:
         self._answers.listed = now
         return failures
 
+    def named(self, uids: Mapping[Name, Collection[str]], now: float) -> None:
+        """The uids that pods of each name have or had, as far as containers of them have been started.
+
+        It is that of the only one whose cgroup is there.
+        """
+        for name, holder in list(self._holders.items()):
+            holder.starting = name not in uids
+            there = [uid for uid in uids.get(name, ()) if self._cgroups.there(uid)]
+            if holder.record is not None or len(there) != 1 or holder.uid == there[0]:
+                continue
+            if not holder.uid:
+                [holder.uid] = there
+            elif not self._cgroups.there(holder.uid):
+                self._holders[name] = successor = holder.successor(now, self._clock_offset)
+                [successor.uid] = there
+
+    def unnamed(self) -> bool:
+        """Whether there is a pod of which links may tell more: one without a uid, or with that of one before it."""
+        return any(
+            holder.record is None and not (holder.uid and self._cgroups.there(holder.uid))
+            for holder in self._holders.values()
+        )
+
+    def unsettled(self) -> bool:
+        """Whether pods that were there before the exporter are still to be named, or to be told of at all."""
+        return not self._begun or any(
+            holder.workload is None and not holder.over and holder.start is None for holder in self._holders.values()
+        )
+
     def recorded(self, records: Iterable[PodRecord], asked: float) -> None:
         """The API server's answer to what was asked at `asked`."""
         by_uid = {record.uid: record for record in records}
@@ -118,7 +135,9 @@ class Holders:
         self._answers = Answers(self._answers.listed, asked, by_uid, by_name)
         away = self._answers.listed is None or asked - self._answers.listed > _AWAY
         for name, holder in list(self._holders.items()):
-            self._identify(name, holder)
+            # An answer that is older than what the kubelet says may tell of an earlier pod of that name.
+            if name in by_name and asked >= holder.seen:
+                holder.identify(by_name[name])
             if away and name not in by_name:
                 holder.unrecorded += 1
                 if holder.unrecorded > 1:
@@ -186,7 +205,7 @@ class Holders:
     def __len__(self) -> int:
         return len(self._holders)
 
-    def _lives(self, holder: _Holder) -> bool:
+    def _lives(self, holder: Holder) -> bool:
         """Whether a pod that the kubelet lacks has processes all the same, and the API server has not told of its end
         since.
         """
@@ -196,25 +215,6 @@ class Holders:
             if record is None or record.over:
                 return False
         return self._cgroups.live(holder.uid)
-
-    def _identify(self, name: Name, holder: _Holder) -> None:
-        """Compares with the API server's answer, unless that is older than what the kubelet says."""
-        record = self._answers.by_name.get(name)
-        asked = self._answers.recorded
-        if record is None or asked is None or asked < holder.seen:
-            return
-        if record.over:
-            # Of another pod of that name it says nothing.
-            holder.over = holder.uid in ("", record.uid)
-            return
-        holder.over = False
-        if holder.uid not in ("", record.uid):
-            # Another pod has taken the name, and between two answers of the kubelet's.
-            holder.workload = None
-        if holder.record is None or holder.uid != record.uid:
-            holder.record, holder.uid = record, record.uid
-            if holder.workload is None:
-                holder.start = record.start or holder.start
 
     def _learn(
         self, devices: Mapping[Name, Mapping[Key, object]], processes: Mapping[Key, Collection[str]], now: float
@@ -237,17 +237,13 @@ class Holders:
             ]
             if len(uids) == 1 and not rivals:
                 if holder.uid:
-                    holder = self._holders[name] = self._successor(holder, now)
+                    holder = self._holders[name] = holder.successor(now, self._clock_offset)
                 [holder.uid] = uids
 
-    def _lacks_uid(self, holder: _Holder, present: Collection[str]) -> bool:
+    def _lacks_uid(self, holder: Holder, present: Collection[str]) -> bool:
         if holder.record is not None or not holder.uid:
             return not holder.uid and not holder.over
         return holder.uid not in present and not self._cgroups.there(holder.uid)
-
-    def _successor(self, holder: _Holder, now: float) -> _Holder:
-        """The pod that has taken a holder's name, and was not seen to begin."""
-        return _Holder(holder.held, now, None if self._clock_offset is None else self._clock_offset + now)
 
     def _end_by_cgroup(self, now: float) -> None:
         """Ends pods whose cgroup has gone, where nobody else may tell of their end."""
@@ -256,11 +252,11 @@ class Holders:
             if holder.record is None and holder.uid and not holder.over and self._cgroups.gone(holder.uid, now):
                 holder.over = True
                 if holder.returned and holder.missing is None:
-                    self._holders[name] = self._successor(holder, now)
+                    self._holders[name] = holder.successor(now, self._clock_offset)
 
-    def _settle(self, name: Name, holder: _Holder, now: float) -> None:
+    def _settle(self, name: Name, holder: Holder, now: float) -> None:
         if holder.workload is not None or holder.over:
             return
-        waited = now - holder.seen >= self._patience
-        if holder.record is not None or waited or (holder.uid and not self._api):
-            holder.workload = workload(*name, holder.uid, holder.record)
+        patience = self._start_up if holder.begins and not self._api else self._patience
+        if holder.record is not None or now - holder.seen >= patience or (holder.uid and not self._api):
+            holder.settle(name)

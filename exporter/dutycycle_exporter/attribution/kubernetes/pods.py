@@ -6,10 +6,8 @@ tight loops); the API server when there is a pod to be named, and else now and t
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,33 +18,21 @@ from dutycycle_exporter.model import GpuReading, Workload
 
 from .api_server import ApiServer
 from .claim import PodClaim
+from .container_logs import ContainerLogs
 from .devices import Key, Selection
 from .holders import Holders
 from .loop import Loop, Pause
 from .messages import PodResources, decode_pods
 from .pod_cgroups import PodGroups
 from .records import Naming, parse_pods, parse_slices
-
-log = logging.getLogger(__name__)
+from .sources import API, KUBELET, SLICES, SourceHealth, Sources
 
 LARGEST_REPLY = 64 * 2**20
 """Bytes that are taken of the kubelet, and of the API server: ten times what the largest node has to say."""
 
-KUBELET, API, SLICES = "kubelet", "kubernetes_api", "resource_slices"
 _METHOD = "/v1.PodResourcesLister/List"
 _SLICE_VERSIONS = ("v1", "v1beta2", "v1beta1")
 _SHORTEST_GAP, _LONGEST_GAP = 1.0, 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class SourceHealth:
-    """The last question to one of the sources. `last_success` is in Unix seconds, `duration` of the last that was
-    answered.
-    """
-
-    success: bool
-    last_success: float | None = None
-    duration: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +54,15 @@ class Pace:
     patience: float = 15.0
     """For the names of a pod that holds a device."""
 
+    start_up: float = 300.0
+    """For the first container of a pod that begins, whose images may have to be fetched."""
+
     stale: float = 600.0
     """Until the silence of both means that nothing is known."""
 
 
 class KubernetesPods:
-    """Thread-safe. `node` is this node's name in Kubernetes; without `api`, uids come from cgroups alone.
+    """Thread-safe. `node` is this node's name in Kubernetes; without `api`, uids come from `logs` and from cgroups.
 
     `groups` are the pods' cgroups, None where these are not looked at.
     """
@@ -88,26 +77,33 @@ class KubernetesPods:
         naming: Naming | None = None,
         pace: Pace | None = None,
         groups: PodGroups | None = None,
+        logs: ContainerLogs | None = None,
     ) -> None:
         self._node = node
         self._socket = socket
         self._api = api
+        self._where = "" if api is None else api.url
         self._naming = naming or Naming()
         self._pace = pace or Pace()
+        self._logs = logs
         self._holders = Holders(
             selection,
             api=api is not None,
             patience=self._pace.patience,
+            start_up=self._pace.start_up,
             stale=self._pace.stale,
             groups=groups,
         )
         self._lock = threading.Lock()
-        self._failures: Counter[tuple[str, str]] = Counter()
-        self._health: dict[str, SourceHealth] = {}
+        self._sources = Sources()
         self._pools: Mapping[tuple[str, str], str] = {}
         self._slices = 0
         # A node of another scheduler's has no kubelet, and that is no failure.
         self._expected = api is not None
+        self._begun = time.monotonic()
+        self._answered: float | None = None
+        self._hopeless = False
+        """Whether there is no kubelet that would answer, if one but waited."""
         self._kubelet_gap = self._pace.interval
         self._api_gap = _SHORTEST_GAP
         self._loops = [Loop("kubelet", self._ask_kubelet)]
@@ -140,9 +136,8 @@ class KubernetesPods:
         """
         with self._lock:
             claims, unknown = self._holders.claims(gpus, processes, self._pools, time.monotonic())
-            if unknown:
-                self._failures[KUBELET, "unknown_device"] += unknown
             self._wake_api()
+        self._sources.unusable(KUBELET, "unknown_device", unknown)
         return claims
 
     def workload_of(self, uid: str) -> Workload | None:
@@ -155,6 +150,17 @@ class KubernetesPods:
             self._wake_api()
         return workload
 
+    def settling(self) -> bool:
+        """Whether it is not yet known which pods held the devices when this began. Ask after `allocations`."""
+        now = time.monotonic()
+        with self._lock:
+            if self._hopeless or now - self._begun >= self._pace.stale:
+                return False
+            if self._answered is None:
+                return True
+            # A node without any pod is given the time in which a kubelet that was just started tells of them.
+            return self._holders.unsettled() and now - self._answered < 2 * self._pace.patience
+
     def labels(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
         """The pod labels that are let through, by workload id."""
         with self._lock:
@@ -162,14 +168,11 @@ class KubernetesPods:
 
     def take_failures(self) -> Mapping[tuple[str, str], int]:
         """What could not be used since this was last called, by (source, reason)."""
-        with self._lock:
-            taken, self._failures = self._failures, Counter()
-        return taken
+        return self._sources.take_failures()
 
     def health(self) -> Mapping[str, SourceHealth]:
         """Of each source that has been asked."""
-        with self._lock:
-            return dict(self._health)
+        return self._sources.health()
 
     def _wake_api(self) -> None:
         if len(self._loops) > 1 and self._holders.unrecorded():
@@ -180,21 +183,33 @@ class KubernetesPods:
         try:
             pods = self._list()
         except UnusableError as error:
-            if error.reason == "missing" and not self._expected:
+            absent = error.reason == "missing" and not self._expected
+            self._hopeless = absent or error.reason == "permission"
+            if absent:
                 return Pause(self._pace.interval)
-            self._failed(KUBELET, error.reason)
+            self._sources.failed(KUBELET, error.reason, self._socket)
             # Who asks too often is told so, and asks less.
             exhausted = error.reason == "grpc_resource_exhausted"
             self._kubelet_gap = min(2 * self._kubelet_gap, _LONGEST_GAP) if exhausted else self._pace.interval
             return Pause(self._kubelet_gap)
         with self._lock:
             failures = self._holders.listed(pods, time.monotonic(), time.time())
-            self._failures.update({(KUBELET, reason): count for reason, count in failures.items()})
+            unnamed = self._holders.unnamed()
+            self._answered = self._answered or time.monotonic()
             self._wake_api()
-        self._succeeded(KUBELET, time.monotonic() - began)
+        self._name(unnamed)
+        for reason, count in failures.items():
+            self._sources.unusable(KUBELET, reason, count)
+        self._sources.succeeded(KUBELET, time.monotonic() - began)
         self._expected = True
         self._kubelet_gap = self._pace.interval
         return Pause(self._kubelet_gap)
+
+    def _name(self, unnamed: bool) -> None:
+        uids = self._logs.uids() if unnamed and self._logs is not None else None
+        if uids is not None:
+            with self._lock:
+                self._holders.named(uids, time.monotonic())
 
     def _list(self) -> tuple[PodResources, ...]:
         try:
@@ -219,15 +234,14 @@ class KubernetesPods:
         try:
             records, bad = parse_pods(self._get(target), self._naming)
         except UnusableError as error:
-            self._failed(API, error.reason)
+            self._sources.failed(API, error.reason, self._where)
             self._api_gap = min(2 * self._api_gap, _LONGEST_GAP)
             return Pause(self._api_gap)
         with self._lock:
             self._holders.recorded(records, began)
-            if bad:
-                self._failures[API, "bad_pod"] += bad
             unrecorded = self._holders.unrecorded()
-        self._succeeded(API, time.monotonic() - began)
+        self._sources.unusable(API, "bad_pod", bad)
+        self._sources.succeeded(API, time.monotonic() - began)
         if unpublished:
             self._ask_slices()
         self._api_gap = min(2 * self._api_gap, self._pace.refresh) if unrecorded else _SHORTEST_GAP
@@ -244,31 +258,15 @@ class KubernetesPods:
             except UnusableError as error:
                 if error.reason == "not_found" and version + 1 < len(_SLICE_VERSIONS):
                     continue
-                self._failed(SLICES, error.reason)
+                self._sources.failed(SLICES, error.reason, self._where)
                 return
             self._slices = version
             with self._lock:
                 self._pools = pools
-            self._succeeded(SLICES, time.monotonic() - began)
+            self._sources.succeeded(SLICES, time.monotonic() - began)
             return
 
     def _get(self, target: str) -> bytes:
         if self._api is None:
             raise UnusableError("unreachable")
         return self._api.get(target, timeout=self._pace.api_timeout, limit=LARGEST_REPLY)
-
-    def _failed(self, source: str, reason: str) -> None:
-        with self._lock:
-            before = self._health.get(source) or SourceHealth(True)
-            self._health[source] = SourceHealth(False, before.last_success, before.duration)
-            self._failures[source, reason] += 1
-        if before.success:
-            where = self._socket if source == KUBELET else self._api.url if self._api else ""
-            log.warning("%s (%s) does not answer: %s", source, where, reason)
-
-    def _succeeded(self, source: str, duration: float) -> None:
-        with self._lock:
-            before = self._health.get(source)
-            self._health[source] = SourceHealth(True, time.time(), duration)
-        if before is None or not before.success:
-            log.info("%s answers", source)

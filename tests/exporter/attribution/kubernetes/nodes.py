@@ -63,6 +63,10 @@ class Node:
         self.wait(after)
         self.holders.listed((*pods, DAEMON) if daemon else pods, self.now, WALL + self.now)
 
+    def named(self, **uids: Collection[str]) -> None:
+        """What links tell, by the names of pods."""
+        self.holders.named({("ml", name): found for name, found in uids.items()}, self.now)
+
     def recorded(self, *records: PodRecord) -> None:
         self.holders.recorded(records, self.now)
 

@@ -96,6 +96,116 @@ class TestNames:
         assert node.claims() == {"k8s/ml/ok/u": [B]}
 
 
+class TestUidsFromTheLinksBesideContainersLogs:
+    """Without the API server: also of pods without a process on their devices, or where processes are not seen."""
+
+    def test_are_known_before_any_process_is(self) -> None:
+        node = Node(api=False)
+        node.cgroups = {"u-a"}
+        node.listed(holding("a", A))
+        assert node.holders.unnamed()
+        node.named(a=["u-a"])
+        assert not node.holders.unnamed()
+        assert node.claims() == {"k8s/ml/a/u-a": [A]}
+
+    def test_are_waited_for_while_a_pod_begins_that_fetches_its_images(self) -> None:
+        """Or it would be called otherwise once the exporter is restarted."""
+        node = Node(api=False)
+        node.cgroups = {"u-a"}
+        node.listed()
+        node.listed(holding("a", A))
+        node.named()
+        node.wait(290)
+        node.listed(holding("a", A))
+        node.named()
+        assert node.claims() == {}
+        node.named(a=["u-a"])
+        assert node.claims() == {"k8s/ml/a/u-a": [A]}
+
+    def test_are_not_waited_for_without_end(self) -> None:
+        node = Node(api=False)
+        node.cgroups = {"u-a"}
+        node.listed()
+        node.listed(holding("a", A))
+        node.named()
+        node.wait(300)
+        assert node.claims() == {"k8s/ml/a/": [A]}
+        node.named(a=["u-a"])
+        assert node.claims() == {"k8s/ml/a/": [A]}
+        assert node.workload("u-a") == Workload("k8s/ml/a/", "k8s", namespace="ml", pod="a", user="ml")
+
+    @pytest.mark.parametrize("links", [{}, {"a": ["u-a"]}])
+    def test_are_not_waited_for_where_the_pod_was_there_before_or_its_cgroup_is_not_seen(
+        self, links: dict[str, list[str]]
+    ) -> None:
+        """Waiting would not help."""
+        node = Node(api=False)
+        if links:
+            node.listed()
+        node.listed(holding("a", A))
+        node.named(**links)
+        node.wait(15)
+        assert node.claims() == {"k8s/ml/a/": [A]}
+
+    def test_are_those_of_the_pod_whose_cgroup_is_there(self) -> None:
+        node = Node(api=False)
+        node.cgroups = {"u-new"}
+        node.listed(holding("a", A))
+        node.named(a=["u-old", "u-new"])
+        assert node.claims() == {"k8s/ml/a/u-new": [A]}
+
+    def test_are_not_guessed_where_several_are_there(self) -> None:
+        node = Node(api=False)
+        node.cgroups = {"u-old", "u-new"}
+        node.listed(holding("a", A))
+        node.named(a=["u-old", "u-new"])
+        assert node.claims() == {}
+
+    def test_tell_of_a_pod_that_was_made_anew_under_its_name(self) -> None:
+        node = Node(api=False)
+        node.cgroups = {"u-a"}
+        node.listed(holding("a", A))
+        node.named(a=["u-a"])
+        node.claims()
+        node.cgroups = {"u-new"}
+        node.listed(holding("a", A))
+        assert node.holders.unnamed()
+        node.named(a=["u-a", "u-new"])
+        assert node.claims() == {"k8s/ml/a/u-new": [A]}
+        assert node.start() == WALL + node.now
+
+    def test_are_less_than_the_api_servers_word(self) -> None:
+        node = running()
+        node.cgroups = {"u-x"}
+        node.named(a=["u-x"])
+        assert node.claims() == {"k8s/ml/a/u-a": [A]}
+
+
+@pytest.mark.parametrize("api", [False, True])
+class TestUnsettled:
+    """After a start: what holds devices already is still to be told."""
+
+    def test_is_whoever_was_not_told_of_or_has_no_name(self, api: bool) -> None:
+        node = Node(api=api)
+        assert node.holders.unsettled()
+        node.listed(daemon=False)
+        assert node.holders.unsettled()
+        node.listed(holding("a", A))
+        node.claims()
+        assert node.holders.unsettled()
+        node.wait(15)
+        node.claims()
+        assert not node.holders.unsettled()
+
+    def test_is_not_whoever_comes_later(self, api: bool) -> None:
+        node = Node(api=api)
+        node.listed()
+        assert not node.holders.unsettled()
+        node.listed(holding("a", A))
+        node.claims()
+        assert not node.holders.unsettled()
+
+
 class TestAPodThatOnlyUsesADevice:
     def test_has_its_names_from_the_api_server(self) -> None:
         node = running()

@@ -16,12 +16,13 @@ from typing import Any
 
 import pytest
 
-from dutycycle_exporter.attribution.kubernetes import ApiServer, KubernetesPods, Pace
+from dutycycle_exporter.attribution.hosts import CgroupFiles
+from dutycycle_exporter.attribution.kubernetes import ApiServer, ContainerLogs, KubernetesPods, Pace
 from dutycycle_exporter.attribution.kubernetes.loop import Loop, Pause
 from dutycycle_exporter.attribution.kubernetes.pods import API, KUBELET, SLICES
 from dutycycle_exporter.model import GpuReading, Workload
 from tests.exporter.attribution.kubernetes.usual import NAMING, SELECTION
-from tests.fakes.kubelet import FakeApiServer, FakeKubelet, Fault, Reply, claim, pod
+from tests.fakes.kubelet import FakeApiServer, FakeKubelet, Fault, Reply, claim, link_logs, pod
 from tests.fakes.kubelet.recorded import Recordings
 
 A, B, C = (f"GPU-0000000{n}-aaaa-4000-8000-00000000000{n}" for n in range(3))
@@ -179,6 +180,62 @@ def test_in_a_pod_a_kubelet_that_is_missing_is_a_failure_from_the_beginning(sock
     with FakeApiServer() as api, asking(socket_path, api) as pods:
         assert eventually(pods.take_failures).keys() == {(KUBELET, "missing")}
         assert held(pods) == {}
+
+
+class TestSettling:
+    """Until it is known who held the devices before: nothing says that they are free."""
+
+    def test_lasts_until_the_pods_that_were_there_have_names(self, socket_path: Path) -> None:
+        pods = KubernetesPods(node=NODE, socket=socket_path, selection=SELECTION, pace=replace(PACE, patience=0.4))
+        assert pods.settling()
+        with FakeKubelet(socket_path, holding("a", A)):
+            pods._ask_kubelet()
+            assert not held(pods)
+            assert pods.settling()
+            assert eventually(lambda: held(pods))
+            assert not pods.settling()
+
+    def test_ends_at_once_where_there_is_no_kubelet(self, socket_path: Path) -> None:
+        pods = KubernetesPods(node=NODE, socket=socket_path, selection=SELECTION, pace=PACE)
+        pods._ask_kubelet()
+        assert not pods.settling()
+
+    def test_lasts_while_a_kubelet_does_not_answer_but_not_for_ever(self, socket_path: Path) -> None:
+        pods = KubernetesPods(node=NODE, socket=socket_path, selection=SELECTION, pace=replace(PACE, stale=1.0))
+        with FakeKubelet(socket_path) as kubelet:
+            kubelet.fault = Fault.GARBAGE
+            pods._ask_kubelet()
+            assert pods.settling()
+            eventually(lambda: not pods.settling())
+
+    def test_lasts_a_while_with_a_kubelet_that_lists_nothing(self, socket_path: Path) -> None:
+        pods = KubernetesPods(node=NODE, socket=socket_path, selection=SELECTION, pace=replace(PACE, patience=0.2))
+        with FakeKubelet(socket_path) as kubelet:
+            kubelet.starting = True
+            pods._ask_kubelet()
+            assert pods.settling()
+            eventually(lambda: not pods.settling())
+
+
+def test_an_id_is_the_same_after_a_restart_of_the_exporter(socket_path: Path, tmp_path: Path) -> None:
+    """Of a pod whose first process on a GPU comes late, by the links beside its containers' logs."""
+    group = tmp_path / "cgroup/kubepods.slice/kubepods-podu_a.slice"
+    group.mkdir(parents=True)
+    link_logs(tmp_path / "logs", "a", "u-a")
+    found = []
+    with FakeKubelet(socket_path, holding("a", A)):
+        for processes in ({}, {"a": ["u-a"]}):
+            pods = KubernetesPods(
+                node=NODE,
+                socket=socket_path,
+                selection=SELECTION,
+                pace=PACE,
+                groups=CgroupFiles(tmp_path / "cgroup"),
+                logs=ContainerLogs(tmp_path / "logs"),
+            )
+            pods._ask_kubelet()
+            found.append(held(pods, **processes))
+    assert found == [{"k8s/ml/a/u-a": A}] * 2
 
 
 def test_h2_is_loaded_only_where_there_is_a_kubelet() -> None:

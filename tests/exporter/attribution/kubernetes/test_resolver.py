@@ -28,6 +28,7 @@ class SaidPods:
         self.workloads: dict[str, Workload | None] = {}
         self.shown: dict[str, tuple[tuple[str, str], ...]] = {}
         self.failures: dict[tuple[str, str], int] = {}
+        self.unsettled = False
         self.processes: Mapping[str, Collection[str]] = {}
 
     def allocations(self, gpus: Sequence[GpuReading], processes: Mapping[str, Collection[str]]) -> tuple[PodClaim, ...]:
@@ -36,6 +37,9 @@ class SaidPods:
 
     def workload_of(self, uid: str) -> Workload | None:
         return self.workloads.get(uid, Workload(f"k8s///{uid}", "k8s"))
+
+    def settling(self) -> bool:
+        return self.unsettled
 
     def labels(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
         return self.shown
@@ -194,3 +198,10 @@ def test_processes_on_a_gpu_of_pods_without_uids_may_be_any_pods(box):
     ownership = box.resolve(a=[10])
     assert held(ownership) == [(A, "k8s/ml/a/"), (A, "k8s/ml/b/")]
     assert (dict(ownership.pids), ownership.unresolved) == ({}, {10})
+
+
+def test_that_pods_are_not_known_yet_is_passed_on(box):
+    box.pods.unsettled = True
+    assert box.resolve().settling
+    box.pods.unsettled = False
+    assert not box.resolve().settling
