@@ -1,5 +1,5 @@
-"""The NVML child: samples, sends snapshots, and does nothing else. It ends where it cannot go on; its parent starts it
-again.
+"""The NVML child: samples, sends snapshots and XIDs, and does nothing else. It ends where it cannot go on; its parent
+starts it again.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -19,9 +20,10 @@ from dutycycle_exporter.elapsed import elapsed
 from dutycycle_exporter.errors import ExporterError, NvmlUnavailableError, ReplayError
 from dutycycle_exporter.memory import Memory
 from dutycycle_exporter.model import Snapshot, Unavailable
-from dutycycle_exporter.pipe import PipeClosedError, send
+from dutycycle_exporter.pipe import Message, PipeClosedError, Sender
 
 _PR_SET_PDEATHSIG = 1
+_ENDING = (signal.SIGTERM,)
 
 
 class Reader(Protocol):
@@ -45,21 +47,22 @@ def die_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def run(reader: Reader, pipe: int, interval: float) -> None:
-    """Read and send every `interval` wall seconds until the exporter is gone. Raises what the reader raises."""
+def run(reader: Reader, pipe: Sender, interval: float) -> None:
+    """Read and send every `interval` wall seconds until SIGTERM, which is to be blocked, or until the exporter is gone.
+    Raises what the reader raises.
+    """
     due = time.monotonic()
     memory = Memory()
     try:
         while True:
-            send(pipe, reader.read(time.time(), elapsed()))
+            pipe.send(reader.read(time.time(), elapsed()))
             memory.turn()
             # Turns that were missed (a slow call, a paused machine) are not made up for.
             due = max(due + interval, time.monotonic())
-            time.sleep(max(0.0, due - time.monotonic()))
+            if signal.sigtimedwait(_ENDING, max(0.0, due - time.monotonic())) is not None:
+                return
     except PipeClosedError:
         return
-    finally:
-        reader.close()
 
 
 def _collected(context: click.Context, parameter: click.Parameter, value: str | None) -> frozenset[str]:
@@ -90,16 +93,35 @@ def main(
     die_with_parent()
     # Ctrl-C reaches the whole process group; the exporter ends us when it ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # It is taken between two turns, so that no message is cut short; a turn that hangs is ended by SIGKILL.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    pipe = Sender(fd)
+    reader: Reader | None = None
+    last_words: list[Message] = []
     try:
-        run(_reader(interval, time_scale, collect, replay, node, epoch), fd, interval)
+        reader = _reader(pipe, interval, time_scale, collect, replay, node, epoch)
+        run(reader, pipe, interval)
     except NvmlUnavailableError as error:
-        _report(fd, error.last, Unavailable(time.time(), error.reason, str(error)))
+        # Counts of failures and what was read are told once: they must not go with this process.
+        last_words += [] if error.last is None else [error.last]
+        last_words.append(Unavailable(time.time(), error.reason, str(error)))
     except ReplayError as error:
-        _report(fd, None, Unavailable(time.time(), "replay", str(error)))
+        last_words.append(Unavailable(time.time(), "replay", str(error)))
+    _report(pipe, last_words)
+    if reader is not None:
+        # With a GPU off the bus this may never return. All has been said by now.
+        reader.close()
+    sys.exit(1 if last_words else 0)
 
 
 def _reader(
-    interval: float, time_scale: float, collect: frozenset[str], replay: Path | None, node: str, epoch: float
+    pipe: Sender,
+    interval: float,
+    time_scale: float,
+    collect: frozenset[str],
+    replay: Path | None,
+    node: str,
+    epoch: float,
 ) -> Reader:
     # Imported where used: a replay needs no pynvml, and sampling no CSV.
     if replay is not None:
@@ -108,18 +130,15 @@ def _reader(
         return ReplayReader(replay, node=node, epoch=epoch, time_scale=time_scale)
     from dutycycle_exporter.nvml import NvmlReader  # noqa: PLC0415
 
-    return NvmlReader(interval=interval, time_scale=time_scale, collect=collect)
+    return NvmlReader(interval=interval, time_scale=time_scale, collect=collect, on_xid=pipe.send)
 
 
-def _report(pipe: int, last: Snapshot | None, message: Unavailable) -> None:
+def _report(pipe: Sender, messages: Iterable[Message]) -> None:
     try:
-        if last is not None:
-            # XIDs, counts of failures and what was read are told once: they must not go with this process.
-            send(pipe, last)
-        send(pipe, message)
+        for message in messages:
+            pipe.send(message)
     except PipeClosedError:
         return
-    sys.exit(1)
 
 
 if __name__ == "__main__":

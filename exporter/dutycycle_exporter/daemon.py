@@ -37,7 +37,8 @@ def sample_interval(settings: Settings) -> float:
 def child_command(settings: Settings, began: float) -> list[str]:
     """How the NVML child is started. `began` is the Unix time at which a recording begins that says none itself."""
     command = [
-        *(sys.executable, "-m", "dutycycle_exporter.child"),
+        # -P: nothing is imported from the directory that the exporter happens to run in.
+        *(sys.executable, "-P", "-m", "dutycycle_exporter.child"),
         *(f"--interval={sample_interval(settings)}", f"--time-scale={settings.time_scale}"),
         f"--collect={','.join(sorted(settings.collect & frozenset(COLLECTED)))}",
     ]
@@ -86,6 +87,7 @@ class Exporter:
             child_command(settings, self._began),
             silence=sample_interval(settings) + settings.nvml_timeout,
             on_snapshot=self._service.on_snapshot,
+            on_xid=self._service.on_xid,
             on_silence=self._service.on_silence,
             on_loss=self._service.on_loss,
             driver=lambda: loaded_driver(settings.procfs),

@@ -11,6 +11,7 @@ import os
 import pickle
 import select
 import struct
+import threading
 import time
 import zlib
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 from dutycycle_exporter import model
 from dutycycle_exporter.errors import ExporterError
 
-Message = model.Snapshot | model.Unavailable
+Message = model.Snapshot | model.Xid | model.Unavailable
 
 MAX_BYTES = 64 * 2**20
 """Longest frame that is taken: a snapshot of 16 GPUs with 10,000 processes each is a fifth of it."""
@@ -60,6 +61,19 @@ def send(descriptor: int, message: Message) -> None:
         raise PipeClosedError(f"the exporter is gone: {error}") from error
 
 
+class Sender:
+    """The child's end of the pipe, for all of its threads: a frame is written whole before the next one begins."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+
+    def send(self, message: Message) -> None:
+        """As `send` does, after whoever is writing. Raises PipeClosedError."""
+        with self._lock:
+            send(self._descriptor, message)
+
+
 def wait(descriptor: int, within: float) -> bool:
     """Whether a message begins to come, or the other side goes, within so many seconds."""
     readable = select.poll()
@@ -82,7 +96,7 @@ def receive(descriptor: int, *, within: float) -> Message:
     except Exception as error:
         # What is no pickle of ours can fail in any way that unpickling knows.
         raise PipeBrokenError(f"the NVML child sent what is not a message: {type(error).__name__}") from error
-    if not isinstance(message, model.Snapshot | model.Unavailable):
+    if not isinstance(message, Message):
         raise PipeBrokenError(f"the NVML child sent {type(message).__name__}")
     return message
 

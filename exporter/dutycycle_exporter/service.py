@@ -13,10 +13,11 @@ from typing import Protocol
 
 from dutycycle_exporter.accounting import Accounts
 from dutycycle_exporter.memory import Memory
-from dutycycle_exporter.model import Allocation, GpuReading, Ownership, Snapshot
+from dutycycle_exporter.model import Allocation, GpuReading, Ownership, Snapshot, Xid
 from dutycycle_exporter.sysfs import expected_gpus
 from dutycycle_exporter.tenures import LATEST
 from dutycycle_exporter.views import View
+from dutycycle_exporter.xid_counts import XidCounts
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +114,7 @@ class Service:
         # For ages and lengths of time: a clock that nobody sets.
         self._elapsed = elapsed or clock
         self._accounts = Accounts(hold=hold, time_scale=time_scale)
+        self._xids = XidCounts()
         self._memory = Memory()
         self._lock = threading.Lock()
         self._view: View | None = None
@@ -139,6 +141,9 @@ class Service:
             snapshot = replace(snapshot, t=self._clock(), elapsed=self._elapsed())
         if self._apart:
             snapshot = replace(snapshot, gpus=tuple(map(_unseen, snapshot.gpus)))
+        for xid in snapshot.xids:
+            self.on_xid(xid)
+        snapshot = replace(snapshot, xids=())
         view = self._accounts.update(snapshot, snapshot.ownership or self._owners_then(snapshot))
         now = self._elapsed()
         expected = self._expect(now)
@@ -152,6 +157,12 @@ class Service:
             self._counts.dropped.update(snapshot.dropped)
             self._counts.clamped.update(snapshot.clamped)
         self._memory.turn()
+
+    def on_xid(self, xid: Xid) -> None:
+        """Count an error that the driver reported: at once, as the snapshot that would tell of it may never come."""
+        with self._lock:
+            if not self._xids.add(xid, now=self._clock(), at=self._elapsed()):
+                self._counts.dropped["xid"] += 1
 
     def on_loss(self, reason: str, text: str) -> None:
         """The child is gone or cannot read NVML: why."""
@@ -221,9 +232,13 @@ class Service:
         """What a scrape shows now."""
         now = self._clock()
         with self._lock:
+            view = self._view
+            if view is not None:
+                xids = self._xids.shown(now=now, at=self._elapsed(), hold=self._accounts.hold)
+                view = replace(view, xids=xids)
             return State(
                 now=now,
-                view=self._view,
+                view=view,
                 stale=self._stale(),
                 expected=self._expected,
                 started=self._started,

@@ -16,13 +16,15 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from dutycycle_exporter.driver import Driver
-from dutycycle_exporter.model import Snapshot, Unavailable
+from dutycycle_exporter.model import Snapshot, Unavailable, Xid
 from dutycycle_exporter.pipe import Message, PipeBrokenError, PipeClosedError, PipeSilentError, receive, wait
 
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 30.0
+_END_WITHIN = 1.0
+"""Seconds that a child has, from when it is asked to end, for the turn that it is in."""
 _REAP_WITHIN = 5.0
 _LOOKS = 4
 """How often a child is looked for within the time that it may be silent."""
@@ -35,8 +37,8 @@ _START_UP = 60.0
 
 
 class Supervisor:
-    """Runs on a thread of its own, on which it calls `on_snapshot`, `on_loss(reason, text)` and, now and then while
-    the child is silent, `on_silence`.
+    """Runs on a thread of its own, on which it calls `on_snapshot`, `on_xid`, `on_loss(reason, text)` and, now and then
+    while there is no snapshot, `on_silence`.
 
     `command` is the child's, which is told by `--fd` where to write its messages.
     `silence` is how many wall seconds may pass between two messages before the child counts as hanging. `driver` tells
@@ -49,6 +51,7 @@ class Supervisor:
         *,
         silence: float,
         on_snapshot: Callable[[Snapshot], None],
+        on_xid: Callable[[Xid], None],
         on_silence: Callable[[], None],
         on_loss: Callable[[str, str], None],
         driver: Callable[[], Driver | None] = lambda: None,
@@ -64,9 +67,12 @@ class Supervisor:
         self._released = False
         self._wake = threading.Event()
         self._on_snapshot = on_snapshot
+        self._on_xid = on_xid
         self._on_silence = on_silence
         self._on_loss = on_loss
         self._stop = threading.Event()
+        self._look_at = 0.0
+        """When to say next that there is no snapshot yet (time.monotonic())."""
         self._process: subprocess.Popen[bytes] | None = None
         self._stuck: list[subprocess.Popen[bytes]] = []
         # PR_SET_PDEATHSIG acts when the thread that forked ends: this one lives as long as the exporter.
@@ -106,12 +112,17 @@ class Supervisor:
         self._hurry()
 
     def _hurry(self) -> None:
-        """Have the thread look at its order now."""
+        """Have the thread look at its order now, and the child end after the turn that it is in: what it has found is
+        told. One that hangs in it is killed.
+        """
         self._wake.set()
         with self._lock:
             process = self._process if self._order in ("release", "replace") else None
         if process is not None:
-            process.kill()
+            process.terminate()
+            killer = threading.Timer(_END_WITHIN, process.kill)
+            killer.daemon = True
+            killer.start()
 
     def _taken(self) -> str:
         """The order, which is done with that."""
@@ -176,8 +187,9 @@ class Supervisor:
             self._lose("start", f"the NVML child cannot be started: {error}")
             return False
         heard, reason, text = self._listen(pipe)
-        os.close(pipe)
         self._end(process)
+        self._hear_out(pipe)
+        os.close(pipe)
         if self._order == "replace":
             self._lose("reload", "the NVML child was ended to start another with the new configuration")
         elif self._order != "release":
@@ -204,10 +216,11 @@ class Supervisor:
     def _listen(self, pipe: int) -> tuple[bool, str, str]:
         """Take messages until there is a reason for another child: (whether there was a snapshot, reason, text)."""
         heard = False
+        within = self._silence + _START_UP
+        deadline = self._rest_until(within)
         while True:
-            within = self._silence if heard else self._silence + _START_UP
             try:
-                message = self._receive(pipe, time.monotonic() + within)
+                message = self._receive(pipe, deadline)
             except PipeSilentError:
                 return heard, "hang", f"the NVML child was silent for {within:g} s and was killed"
             except PipeClosedError:
@@ -216,16 +229,41 @@ class Supervisor:
                 return heard, "garbled", str(error)
             if isinstance(message, Unavailable):
                 return heard, message.reason, message.text
+            if isinstance(message, Xid):
+                # Another thread's: what reads the GPUs may hang all the same, and has no more time for it.
+                self._tell(self._on_xid, message)
+                continue
             heard = True
             self._tell(self._on_snapshot, message)
+            within = self._silence
+            deadline = self._rest_until(within)
+
+    def _rest_until(self, within: float) -> float:
+        """The deadline of the next snapshot; it is missed for the first time after a part of that."""
+        self._look_at = time.monotonic() + self._silence / _LOOKS
+        return time.monotonic() + within
 
     def _receive(self, pipe: int, deadline: float) -> Message:
-        """As `receive` does, and says now and then that there is nothing yet."""
-        while not wait(pipe, min(self._silence / _LOOKS, deadline - time.monotonic())):
-            if time.monotonic() >= deadline:
-                break
-            self._tell(self._on_silence)
-        return receive(pipe, within=deadline - time.monotonic())
+        """As `receive` does, and says now and then that there is no snapshot yet."""
+        while True:
+            found = wait(pipe, min(self._look_at, deadline) - time.monotonic())
+            if time.monotonic() >= min(self._look_at, deadline):
+                if time.monotonic() >= deadline:
+                    return receive(pipe, within=0.0)
+                self._look_at = time.monotonic() + self._silence / _LOOKS
+                self._tell(self._on_silence)
+            if found:
+                return receive(pipe, within=deadline - time.monotonic())
+
+    def _hear_out(self, pipe: int) -> None:
+        """What the child's other thread had to say while it was ended."""
+        try:
+            while True:
+                message = receive(pipe, within=0.0)
+                if isinstance(message, Xid):
+                    self._tell(self._on_xid, message)
+        except PipeBrokenError:
+            return
 
     def _tell(self, callback: Callable[..., None], *arguments: object) -> None:
         """A defect of ours in one call must not end the sampling; the trace says where it is."""

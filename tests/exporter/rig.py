@@ -63,7 +63,17 @@ class Rig:
             operation=lambda: Operation(reloaded_at=self.started),
         )
         self.registry = registry_of(self.text)
-        self.reader = NvmlReader(interval=interval, collect=collect, timer=lambda: 0.0)
+        self.reader = self.new_reader(collect)
+
+    def new_reader(self, collect: frozenset[str]) -> NvmlReader:
+        """One for the driver as it is now."""
+        return NvmlReader(
+            interval=self.interval,
+            collect=collect,
+            on_xid=self.service.on_xid,
+            clock=lambda: self.clock.now + self.step,
+            timer=lambda: 0.0,
+        )
 
     def turn(self, turns: int = 1) -> Self:
         """Lets time pass and takes a snapshot, as often as told."""

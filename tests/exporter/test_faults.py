@@ -151,6 +151,33 @@ def test_an_xid_is_counted_by_its_class(driver, start):
     eventually(lambda: daemon.values("gpu_xid_errors_total", **labels) == [3])
 
 
+def test_an_xid_whose_gpu_hangs_is_counted_before_its_child_is_replaced_and_once(driver, start):
+    """The call never returns because of what the XID tells."""
+    daemon = start(driver, "--nvml.timeout=10s")
+    eventually(lambda: driver.state.calls("nvmlDeviceRegisterEvents") == 2)
+    waits = driver.state.calls("nvmlEventSetWait")
+    eventually(lambda: driver.state.calls("nvmlEventSetWait") > waits)
+    driver.hang("nvmlDeviceGetFieldValues", gpu=1)
+    eventually(lambda: driver.state.hung("nvmlDeviceGetFieldValues"))
+    driver.xid(1, 119)
+    labels = {"xid": "119", "class": "critical", "gpu_uuid": driver.gpus[1].uuid}
+    eventually(lambda: daemon.values("gpu_xid_errors_total", **labels) == [1])
+    eventually(lambda: daemon.total("dutycycle_exporter_child_restarts_total", reason="hang"))
+    driver.heal("nvmlDeviceGetFieldValues", gpu=1)
+    eventually(lambda: len(daemon.values("gpu_utilization_ratio")) == 2)
+    assert daemon.values("gpu_xid_errors_total", **labels) == [1]
+
+
+def test_a_gpu_that_is_lost_and_hangs_what_closes_is_told_by_its_reason(driver, start):
+    daemon = start(driver, "--time-scale=30")
+    eventually(lambda: daemon.values("gpu_visible") == [2])
+    driver.hang("nvmlGpmSampleFree")
+    driver.hang("nvmlShutdown")
+    driver.fail("nvmlDeviceGetCount", pynvml.NVML_ERROR_UNINITIALIZED, times=1)
+    eventually(lambda: daemon.total("dutycycle_exporter_child_restarts_total", reason="uninitialized") == 1)
+    assert daemon.total("dutycycle_exporter_child_restarts_total", reason="hang") == 0
+
+
 @pytest.mark.parametrize("value", [101, 10**8, 2**32 - 1])
 def test_impossible_samples_are_dropped_and_counted_and_nobody_s_work(driver, start, value):
     daemon = start(driver)

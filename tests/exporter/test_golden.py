@@ -18,7 +18,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dutycycle_exporter.collected import COLLECTED
 from dutycycle_exporter.contract import FAMILIES
-from dutycycle_exporter.nvml import NvmlReader
 from tests.fakes.cgroup import Use
 from tests.fakes.node import Work
 from tests.fakes.nvml import A100, H100, H200, RTX_3080_TI, V100, Level, Paused, Steps
@@ -60,7 +59,7 @@ def h200(make_rig):
     rig = make_rig(gpus=2, model=H200, name="n2", collect=frozenset(COLLECTED))
     rig.node.driver.set_driver("595.45.04", cuda=13020)
     rig.reader.close()
-    rig.reader = NvmlReader(interval=rig.interval, collect=frozenset(COLLECTED), timer=lambda: 0.0)
+    rig.reader = rig.new_reader(frozenset(COLLECTED))
     rig.node.driver.accounting(0, True)
     rig.turn()
     rig.allocate(0, 201, account="physics", partition="gpu")

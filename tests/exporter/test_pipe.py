@@ -14,8 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutycycle_exporter.model import GpuReading, Ownership, Process, Snapshot, Span, Unavailable
-from dutycycle_exporter.pipe import MAX_BYTES, PipeBrokenError, PipeClosedError, PipeSilentError, receive, send
+from dutycycle_exporter.model import GpuReading, Ownership, Process, Snapshot, Span, Unavailable, Xid
+from dutycycle_exporter.pipe import (
+    MAX_BYTES,
+    PipeBrokenError,
+    PipeClosedError,
+    PipeSilentError,
+    Sender,
+    receive,
+    send,
+)
 
 PATIENCE = 60.0
 
@@ -55,6 +63,7 @@ def test_messages_arrive_as_they_were_sent(ends):
     gpu = GpuReading("GPU-1", 0, "H100", spans=(Span(1.0, 2.0, 0.5),), processes=(Process(7, None, 0.25),))
     messages = [
         Snapshot(5.0, (gpu,), failures={("nvmlDeviceGetName", "unknown"): 2}, ownership=Ownership(pids={7: "slurm/1"})),
+        Xid("GPU-1", 79, 5.5),
         Unavailable(6.0, "driver_not_loaded", "no driver"),
     ]
     for message in messages:
@@ -73,6 +82,21 @@ def test_a_snapshot_far_beyond_what_the_pipe_holds_arrives(ends):
     assert receive(ends.reader, within=PATIENCE) == message
     sender.join()
     assert len(pickle.dumps(message, protocol=5)) < MAX_BYTES / 4
+
+
+def test_what_several_threads_send_at_once_does_not_mix(ends):
+    """A snapshot that is larger than the pipe, and XIDs meanwhile."""
+    sender = Sender(ends.writer)
+    large = Snapshot(5.0, (GpuReading("GPU-1", 0, "H" * 10**6),))
+    threads = [threading.Thread(target=sender.send, args=(large,))]
+    threads += [threading.Thread(target=sender.send, args=(Xid("GPU-1", code, 1.0),)) for code in range(8)]
+    for thread in threads:
+        thread.start()
+    found = [receive(ends.reader, within=PATIENCE) for _ in threads]
+    assert large in found
+    assert {message.code for message in found if isinstance(message, Xid)} == set(range(8))
+    for thread in threads:
+        thread.join()
 
 
 class Evil:

@@ -145,6 +145,32 @@ def test_another_command_is_used_at_once_and_counted_as_a_reload():
         assert watch.pids[-1] == second, "the same command needs no other child"
 
 
+DEAF = """
+signal.signal(signal.SIGTERM, lambda *_: told())
+send(fd, snapshot)
+while True: time.sleep(999)
+"""
+
+
+def test_a_child_that_is_to_end_may_finish_what_it_is_at():
+    """What it has found goes to nobody else."""
+    last = "def told(): send(fd, Xid('GPU-1', 79, 1.0)); os._exit(0)\n"
+    with Watch(last + DEAF) as watch:
+        eventually(lambda: watch.pids)
+        watch.supervisor.release()
+        eventually(lambda: watch.losses)
+        assert (watch.xids, watch.losses[0][0]) == ([79], "released")
+
+
+def test_a_child_that_is_to_end_and_hangs_is_killed(monkeypatch):
+    monkeypatch.setattr(supervisor, "_END_WITHIN", 0.05)
+    with Watch("def told(): pass\n" + DEAF) as watch:
+        eventually(lambda: watch.pids)
+        watch.supervisor.release()
+        eventually(lambda: watch.losses)
+        assert not alive(watch.pids[0])
+
+
 def test_another_command_does_not_end_a_release(released):
     watch, kernel = released(OLD)
     watch.supervisor.replace([*watch.supervisor._command, "x", "--"], silence=60.0, release_timeout=600.0)
@@ -167,7 +193,12 @@ def test_a_released_supervisor_rests_between_its_looks_whatever_woke_it(released
 
 def test_a_supervisor_that_was_never_started_can_be_asked_for_anything():
     made = Supervisor(
-        ["/no/such"], silence=1.0, on_snapshot=print, on_silence=lambda: None, on_loss=lambda reason, text: None
+        ["/no/such"],
+        silence=1.0,
+        on_snapshot=print,
+        on_xid=print,
+        on_silence=lambda: None,
+        on_loss=lambda reason, text: None,
     )
     made.release()
     made.replace(["/other"], silence=1.0, release_timeout=1.0)

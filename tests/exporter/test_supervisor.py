@@ -18,7 +18,7 @@ from tests.exporter.daemon import alive, eventually
 
 PRELUDE = """
 import os, signal, struct, sys, time, zlib
-from dutycycle_exporter.model import Snapshot, Unavailable
+from dutycycle_exporter.model import Snapshot, Unavailable, Xid
 from dutycycle_exporter.pipe import send
 fd = int(sys.argv[-1].removeprefix("--fd="))
 snapshot = Snapshot(float(os.getpid()), ())
@@ -29,11 +29,12 @@ class Watch:
     """Runs children of some Python code and keeps what the supervisor tells of them."""
 
     def __init__(self, code, *, silence=60.0, on_snapshot=None):
-        self.pids, self.silences, self.losses = [], [], []
+        self.pids, self.xids, self.silences, self.losses = [], [], [], []
         self.supervisor = Supervisor(
             [sys.executable, "-c", PRELUDE + code],
             silence=silence,
             on_snapshot=on_snapshot or (lambda snapshot: self.pids.append(int(snapshot.t))),
+            on_xid=lambda xid: self.xids.append(xid.code),
             on_silence=lambda: self.silences.append(len(self.pids)),
             on_loss=lambda reason, text: self.losses.append((reason, text)),
         )
@@ -166,6 +167,7 @@ def test_a_program_that_cannot_be_started_is_told_and_leaks_nothing():
         ["/no/such/program"],
         silence=1.0,
         on_snapshot=lambda snapshot: None,
+        on_xid=lambda xid: None,
         on_silence=lambda: None,
         on_loss=lambda reason, text: losses.append((reason, text)),
     )
@@ -196,6 +198,25 @@ def test_a_loss_that_cannot_be_processed_does_not_end_the_supervision(caplog):
         watch.supervisor._on_loss = lambda reason, text: 1 / 0
         eventually(lambda: len(watch.pids) >= 3)
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_an_xid_is_told_at_once_and_is_no_sign_that_the_gpus_are_read():
+    """What reads them may hang because of it, and others may follow."""
+    storm = "while True: send(fd, Xid('GPU-1', 79, 1.0)); time.sleep(0.001)"
+    with Watch(f"send(fd, snapshot)\n{storm}", silence=0.5) as watch:
+        watch.supervisor._on_loss = lambda reason, text: watch.losses.append((reason, len(watch.xids)))
+        eventually(lambda: watch.losses)
+        reason, told = watch.losses[0]
+        assert reason == "hang"
+        assert told > 10
+        assert watch.silences, "and that there is no snapshot is told meanwhile"
+
+
+def test_what_a_child_says_while_it_is_ended_is_heard():
+    last = "send(fd, Unavailable(1.0, 'gpu_lost', 'x')); send(fd, Xid('GPU-1', 79, 1.0))"
+    with Watch(f"{last}; time.sleep(999)") as watch:
+        eventually(lambda: watch.xids)
+        assert watch.losses[0][0] == "gpu_lost"
 
 
 @pytest.mark.parametrize("code", ["send(fd, snapshot); time.sleep(999)", "time.sleep(999)", "send(fd, snapshot)"])

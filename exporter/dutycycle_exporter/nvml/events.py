@@ -1,7 +1,8 @@
 """XIDs: the critical errors that the driver reports, as they happen.
 
-Waiting for them blocks, so it has a thread of its own; a wait that never returns holds up nothing. What happened while
-nobody was registered is lost: to NVML, events are not kept.
+Waiting for them blocks, so it has a thread of its own; a wait that never returns holds up nothing. The thread tells of
+each by itself and at once: the next call on the GPU that reported it may never return, and what waited for the end of
+that would go with this process. What happened while nobody was registered is lost: to NVML, events are not kept.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ import ctypes
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pynvml
@@ -19,38 +19,42 @@ import pynvml
 from dutycycle_exporter.model import Xid
 from dutycycle_exporter.nvml.calls import ABSENT, error_name
 from dutycycle_exporter.nvml.devices import Device
+from dutycycle_exporter.pipe import PipeClosedError
 
-_WAIT_MS = 200
+_WAIT_MS = 1000
 """How long one wait lasts at most: as long may it take to end the thread, and to register a new GPU."""
 
-_PAUSE = 5.0
-"""Seconds after a failure: a set with a lost GPU in it fails at once, again and again."""
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 5.0
+"""Seconds between two sets that fail one right after the other, doubled at each. The first failure costs none: who is
+not registered misses what happens to the other GPUs, too.
+"""
 
 _RETRY = 60.0
 """Seconds until a GPU that could not be registered is tried again."""
 
-_MOST = 1024
-"""XIDs that wait to be told; the oldest make room."""
+_ABSENT_RETRY = 3600.0
+"""Seconds until one that has no events, or a library without them, is asked again: either may have been exchanged."""
 
+_MOST_FAILURES = 1024
 _JOIN = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Event:
-    uuid: str
-    code: int
-    t: float  # time.monotonic()
-
-
 class XidWatch:
-    """Collects XIDs. `watch` says of which GPUs, `take` what happened."""
+    """Tells `on_xid` of XIDs, on its thread, with the time that `clock` says. `watch` says of which GPUs."""
 
-    def __init__(self) -> None:
-        self._events: deque[_Event] = deque(maxlen=_MOST)
-        self._failures: deque[tuple[str, str]] = deque(maxlen=_MOST)
+    def __init__(
+        self, on_xid: Callable[[Xid], None], *, clock: Callable[[], float] = time.time, time_scale: float = 1.0
+    ) -> None:
+        self._on_xid = on_xid
+        self._clock = clock
+        self._absent_retry = _ABSENT_RETRY / time_scale
+        self._failures: deque[tuple[str, str]] = deque(maxlen=_MOST_FAILURES)
         self._wanted: dict[int, tuple[str, Any]] = {}
         self._known: dict[int, str] = {}
         """Whose each handle is that was ever registered, also of a GPU that is lost since: its XID may come later."""
+        self._refused: dict[tuple[int, str], float] = {}
+        """Until when (time.monotonic()) each GPU is not tried that could not be registered."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="xid", daemon=True)
 
@@ -59,15 +63,6 @@ class XidWatch:
         self._wanted = {_address(device.handle): (device.uuid, device.handle) for device in devices}
         if self._thread.ident is None:
             self._thread.start()
-
-    def take(self, now: float) -> tuple[Xid, ...]:
-        """What happened since the last time, oldest first; `now` is the present, in Unix seconds."""
-        present = time.monotonic()
-        found = []
-        while self._events:
-            event = self._events.popleft()
-            found.append(Xid(event.uuid, event.code, now - max(0.0, present - event.t)))
-        return tuple(found)
 
     def take_failures(self) -> list[tuple[str, str]]:
         """(call, error) of each failure since the last time."""
@@ -84,23 +79,33 @@ class XidWatch:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        pause = 0.0
         while not self._stop.is_set():
+            began = time.monotonic()
             try:
                 self._one_set()
+            except PipeClosedError:
+                # Nobody is left to be told.
+                return
             except pynvml.NVMLError as error:
                 if error.value in ABSENT:
                     # This library, or this driver, has no events at all.
-                    return
-            self._stop.wait(_PAUSE)
+                    pause = self._absent_retry
+                elif time.monotonic() - began > _LONGEST_PAUSE:
+                    pause = 0.0
+                else:
+                    pause = min(2 * pause or _FIRST_PAUSE, _LONGEST_PAUSE)
+            self._stop.wait(pause)
 
     def _one_set(self) -> None:
-        """Wait with one set until something fails or the end. Raises NVMLError, which is counted already."""
+        """Wait with one set until something fails or the end. Raises NVMLError, which is counted already, and what
+        `on_xid` raises.
+        """
         events = self._call(pynvml.nvmlEventSetCreate)
         registered: dict[int, str] = {}
-        refused: dict[tuple[int, str], float] = {}
         try:
             while not self._stop.is_set():
-                self._register(events, registered, refused)
+                self._register(events, registered)
                 if not registered:
                     self._stop.wait(_WAIT_MS / 1e3)
                     continue
@@ -112,14 +117,15 @@ class XidWatch:
                     self._failures.append(("nvmlEventSetWait", error_name(error.value)))
                     raise
                 if data.eventType == pynvml.nvmlEventTypeXidCriticalError:
+                    at = self._clock()
                     uuid = self._known.get(_address(data.device)) or self._whose(data.device)
-                    self._events.append(_Event(uuid, int(data.eventData), time.monotonic()))
+                    self._on_xid(Xid(uuid, int(data.eventData), at))
         finally:
             self._call(pynvml.nvmlEventSetFree, events)
 
-    def _register(self, events: Any, registered: dict[int, str], refused: dict[tuple[int, str], float]) -> None:
+    def _register(self, events: Any, registered: dict[int, str]) -> None:
         """Register GPUs that are new, and forget those that are gone: they are registered again when they return."""
-        wanted = self._wanted
+        wanted, refused = self._wanted, self._refused
         for address in registered.keys() - wanted.keys():
             del registered[address]
         for address, uuid in [refusal for refusal in refused if refusal[0] not in wanted]:
@@ -131,7 +137,7 @@ class XidWatch:
                 pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, events)
             except pynvml.NVMLError as error:
                 if error.value in ABSENT:
-                    refused[address, uuid] = float("inf")
+                    refused[address, uuid] = time.monotonic() + self._absent_retry
                 else:
                     refused[address, uuid] = time.monotonic() + _RETRY
                     self._failures.append(("nvmlDeviceRegisterEvents", error_name(error.value)))

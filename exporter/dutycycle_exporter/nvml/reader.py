@@ -10,7 +10,7 @@ import pynvml
 
 from dutycycle_exporter.collected import DEFAULT
 from dutycycle_exporter.errors import NvmlUnavailableError
-from dutycycle_exporter.model import GpuReading, Snapshot
+from dutycycle_exporter.model import GpuReading, Snapshot, Xid
 from dutycycle_exporter.nvml.calls import Calls, LostError, unavailable
 from dutycycle_exporter.nvml.devices import Device, Devices
 from dutycycle_exporter.nvml.events import XidWatch
@@ -28,10 +28,13 @@ class NvmlReader:
         interval: float,
         time_scale: float = 1.0,
         collect: frozenset[str] = DEFAULT,
+        on_xid: Callable[[Xid], None] = lambda _: None,
+        clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
         """Initialises NVML. `collect` is what to read, of `collected.COLLECTED`; `timer` measures what a turn takes, in
-        seconds. Raises NvmlUnavailableError.
+        seconds. `on_xid` is told each XID when it happens, which `clock` says, on a thread of its own: a call on the
+        GPU that reported it may hang from then on. Raises NvmlUnavailableError.
         """
         self._timer = timer
         self._interval = interval
@@ -53,7 +56,7 @@ class NvmlReader:
         self._metrics: Metrics | None = None
         if "gpm" in collect:
             self._metrics = Metrics(self._calls, self._driver_major, time_scale=time_scale)
-        self._xids = XidWatch() if "xid" in collect else None
+        self._xids = XidWatch(on_xid, clock=clock, time_scale=time_scale) if "xid" in collect else None
 
     def close(self) -> None:
         """Let the driver go, so that it can be unloaded."""
@@ -83,7 +86,7 @@ class NvmlReader:
         except NvmlUnavailableError as error:
             found = self._snapshot(now, elapsed, began, readings, dropped)
             # A child that never worked has nothing to tell but that.
-            if self._worked and (found.gpus or found.xids or found.failures):
+            if self._worked and (found.gpus or found.failures):
                 error.last = found
             raise
         self._worked = True
@@ -95,6 +98,9 @@ class NvmlReader:
         """Add to `readings` and `dropped` what each GPU gives. Raises NvmlUnavailableError."""
         at = now if elapsed is None else elapsed
         self._devices.find()
+        if self._xids is not None:
+            # Before anything is read that may hang.
+            self._xids.watch(self._devices.shown)
         for uuid in self._gpus.keys() - {device.uuid for device in self._devices.shown}:
             self._gpus.pop(uuid).close()
         for device in list(self._devices.shown):
@@ -119,7 +125,6 @@ class NvmlReader:
         if self._calls.failed:
             self._devices.doubt()
         if self._xids is not None:
-            self._xids.watch(self._devices.shown)
             for call, error in self._xids.take_failures():
                 self._calls.note(call, error)
         return Snapshot(
@@ -133,7 +138,6 @@ class NvmlReader:
             failures=self._calls.take_failures(),
             dropped=dict(dropped),
             clamped=clamped,
-            xids=() if self._xids is None else self._xids.take(now),
             elapsed=elapsed,
         )
 

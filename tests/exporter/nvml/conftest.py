@@ -12,7 +12,7 @@ import pynvml
 import pytest
 
 from dutycycle_exporter.collected import DEFAULT
-from dutycycle_exporter.model import GpuReading, Snapshot
+from dutycycle_exporter.model import GpuReading, Snapshot, Xid
 from dutycycle_exporter.nvml import NvmlReader
 from tests.fakes.clock import FakeClock
 from tests.fakes.nvml import H100, Driver, Model
@@ -29,7 +29,15 @@ class Rack:
         self.interval = interval
         self.step = 0.0
         """By how many seconds the time of day has been set."""
-        self.reader = NvmlReader(interval=interval, time_scale=time_scale, collect=collect)
+        self.xids: list[Xid] = []
+        """Those that were told so far."""
+        self.reader = NvmlReader(
+            interval=interval,
+            time_scale=time_scale,
+            collect=collect,
+            on_xid=self.xids.append,
+            clock=lambda: self.clock.now + self.step,
+        )
         self.snapshot = Snapshot(0.0, ())
 
     def turn(self, turns: int = 1, *, seconds: float | None = None) -> Self:

@@ -1,8 +1,8 @@
-"""XIDs are told once, of the right GPU; a wait that fails or hangs holds up nothing."""
+"""XIDs are told at once, once, of the right GPU; a wait that fails or hangs holds up nothing."""
 
 from __future__ import annotations
 
-import dataclasses
+import threading
 import time
 from collections import Counter
 
@@ -10,14 +10,18 @@ import pynvml
 import pytest
 
 from dutycycle_exporter.collected import DEFAULT
+from dutycycle_exporter.model import Xid
 from dutycycle_exporter.nvml import events
-from tests.exporter.daemon import PATIENCE, eventually
+from dutycycle_exporter.pipe import PipeClosedError
+from tests.exporter.daemon import eventually
 from tests.fakes.nvml import RTX_3080_TI
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(events, "_PAUSE", 0.05)
+    monkeypatch.setattr(events, "_WAIT_MS", 50)
+    monkeypatch.setattr(events, "_FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(events, "_LONGEST_PAUSE", 0.05)
     monkeypatch.setattr(events, "_RETRY", 0.05)
 
 
@@ -30,14 +34,10 @@ def registered(rack, times=1):
 
 
 def xids(rack, many):
-    """So many (GPU's UUID, code), from as many turns as it takes."""
-    found = []
-
-    def take():
-        found.extend((xid.gpu_uuid, xid.code) for xid in rack.turn().snapshot.xids)
-        return len(found) >= many
-
-    eventually(take)
+    """So many (GPU's UUID, code), of those that were told last."""
+    eventually(lambda: len(rack.xids) >= many)
+    found = [(xid.gpu_uuid, xid.code) for xid in rack.xids]
+    del rack.xids[:]
     return found
 
 
@@ -48,19 +48,53 @@ def test_xids_are_told_in_their_order_once_and_of_the_right_gpu(make_rack):
     rack.driver.xid(0, 31)
     rack.driver.xid(1, 79)
     assert xids(rack, 3) == [(second, 79), (first, 31), (second, 79)]
-    assert rack.turn(2).snapshot.xids == ()
+    registered(rack.turn(2), 2)
+    assert rack.xids == []
 
 
-def test_the_time_of_an_xid_is_that_at_which_it_was_reported_by_the_clock_of_the_snapshots(make_rack):
+def test_an_xid_is_told_with_the_time_of_day_at_which_it_was_reported(make_rack):
     rack = registered(make_rack().turn())
-    before = time.monotonic()
+    rack.clock.advance(1000)
     rack.driver.xid(0, 48)
-    waiting = rack.reader._xids._events
-    eventually(lambda: waiting)
-    assert before <= waiting[0].t <= time.monotonic()
-    waiting[0] = dataclasses.replace(waiting[0], t=waiting[0].t - 1000)
-    [xid] = rack.turn().snapshot.xids
-    assert rack.clock.now - xid.t == pytest.approx(1000, abs=PATIENCE)
+    eventually(lambda: rack.xids)
+    assert rack.xids == [Xid(rack.driver.gpus[0].uuid, 48, rack.clock.now)]
+
+
+def test_an_xid_is_told_though_the_call_that_it_has_hanging_never_returns(make_rack):
+    """As an XID 119 or 79 does to whatever asks that GPU next."""
+    rack = registered(make_rack(gpus=2).turn(), 2)
+    rack.driver.hang("nvmlDeviceGetFieldValues", gpu=1)
+    reading = threading.Thread(target=rack.turn, daemon=True)
+    reading.start()
+    eventually(lambda: rack.driver.state.hung("nvmlDeviceGetFieldValues"))
+    rack.driver.xid(1, 119)
+    assert xids(rack, 1) == [(rack.driver.gpus[1].uuid, 119)]
+    assert reading.is_alive()
+    rack.driver.heal("nvmlDeviceGetFieldValues", gpu=1)
+    reading.join()
+
+
+def test_xids_are_told_though_the_first_reading_hangs(make_rack):
+    """A child that takes the place of one that hanged may hang as well, and others' XIDs are not its."""
+    rack = make_rack(gpus=2, before=lambda driver: driver.hang("nvmlDeviceGetFieldValues", gpu=0))
+    reading = threading.Thread(target=rack.turn, daemon=True)
+    reading.start()
+    registered(rack, 2)
+    rack.driver.xid(1, 63)
+    assert xids(rack, 1) == [(rack.driver.gpus[1].uuid, 63)]
+    rack.driver.heal("nvmlDeviceGetFieldValues", gpu=0)
+    reading.join()
+
+
+def test_where_nobody_is_left_to_be_told_the_watch_ends(make_rack):
+    def tell(xid):
+        raise PipeClosedError("the exporter is gone")
+
+    rack = registered(make_rack().turn())
+    rack.reader._xids._on_xid = tell
+    rack.driver.xid(0, 79)
+    rack.reader._xids._thread.join(60)
+    assert not rack.reader._xids._thread.is_alive()
 
 
 def test_an_xid_of_a_mig_instance_is_its_gpu_s(make_rack):
@@ -106,6 +140,7 @@ def test_an_event_with_the_handle_of_an_instance_is_its_gpu_s(make_rack, wait):
     rack = make_rack()
     rack.driver.set_mig(0, ["1g.10gb"])
     wait.events.append((instance_handle(), 43))
+    rack.turn()
     assert xids(rack, 1) == [(rack.driver.gpus[0].uuid, 43)]
 
 
@@ -130,9 +165,8 @@ def test_an_xid_counts_also_where_nobody_says_whose_it_is(make_rack, wait):
     rack.turn()
     wait.turn()
     wait.events.append((handle, 79))
-    eventually(lambda: rack.reader._xids._events)
-    assert [(xid.gpu_uuid, xid.code) for xid in rack.turn().snapshot.xids] == [("", 79)]
-    assert rack.snapshot.failures == {(call, "gpu_is_lost"): 1}
+    assert xids(rack, 1) == [("", 79)]
+    assert rack.turn().snapshot.failures == {(call, "gpu_is_lost"): 1}
     assert rack.driver.state.calls("nvmlEventSetCreate") == 1, "the others are watched on"
 
 
@@ -164,6 +198,18 @@ def test_a_gpu_that_was_lost_is_watched_again_when_it_is_back_and_the_others_mea
     eventually(lambda: rack.driver.state.calls("nvmlEventSetWait") > waits)
     rack.driver.xid(1, 119)
     assert xids(rack, 1) == [(rack.driver.gpus[1].uuid, 119)]
+
+
+def test_a_wait_that_fails_now_and_then_costs_the_others_no_time(make_rack, monkeypatch):
+    """Who is not registered misses what happens meanwhile."""
+    monkeypatch.setattr(events, "_FIRST_PAUSE", 999)
+    rack = registered(make_rack(gpus=2).turn(), 2)
+    eventually(lambda: time.sleep(2 * events._LONGEST_PAUSE) or True)
+    rack.driver.lose(1)
+    eventually(lambda: rack.turn().snapshot.failures.get(("nvmlEventSetWait", "gpu_is_lost")))
+    registered(rack, 3)
+    rack.driver.xid(0, 31)
+    assert xids(rack, 1) == [(rack.driver.gpus[0].uuid, 31)]
 
 
 def test_gpus_that_have_no_events_are_asked_once_and_are_no_failure(make_rack, monkeypatch):
@@ -199,10 +245,20 @@ def test_a_failure_is_counted_and_tried_again(make_rack, call):
     assert xids(rack, 1) == [(rack.driver.gpus[0].uuid, 74)]
 
 
-def test_a_library_without_events_ends_the_watch_and_is_no_failure(make_rack):
-    absent = pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
-    rack = make_rack(before=lambda driver: driver.fail("nvmlEventSetCreate", absent)).turn()
-    eventually(lambda: not rack.reader._xids._thread.is_alive())
+@pytest.mark.parametrize("time_scale", [1.0, 3600.0])
+@pytest.mark.parametrize("call", ["nvmlEventSetCreate", "nvmlDeviceRegisterEvents"])
+def test_what_has_no_events_is_no_failure_and_asked_again_in_an_hour(make_rack, call, time_scale):
+    absent = pynvml.NVML_ERROR_NOT_SUPPORTED
+    rack = make_rack(before=lambda driver: driver.fail(call, absent), time_scale=time_scale).turn()
+    eventually(lambda: rack.driver.state.calls(call))
+    if time_scale == 1:
+        time.sleep(3 * events._LONGEST_PAUSE)
+        assert rack.driver.state.calls(call) == 1
+    else:
+        rack.driver.heal(call)
+        registered(rack)
+        rack.driver.xid(0, 79)
+        assert xids(rack, 1) == [(rack.driver.gpus[0].uuid, 79)]
     assert rack.turn().snapshot.failures == {}
 
 
@@ -216,15 +272,6 @@ def test_a_wait_that_never_returns_holds_up_neither_reading_nor_closing(make_rac
     assert rack.driver.state.calls("nvmlShutdown") == 0, "it may hold what shutting down waits for"
     rack.driver.heal("nvmlEventSetWait")
     rack.reader._xids._thread.join()
-
-
-def test_xids_that_nobody_takes_do_not_pile_up(make_rack, monkeypatch):
-    rack = make_rack()
-    watch = rack.reader._xids
-    for code in range(3 * watch._events.maxlen):
-        watch._events.append(events._Event("GPU-x", code, time.monotonic()))
-    codes = [xid.code for xid in rack.turn().snapshot.xids]
-    assert codes == list(range(2 * watch._events.maxlen, 3 * watch._events.maxlen))
 
 
 def test_switched_off_nothing_is_registered(make_rack):

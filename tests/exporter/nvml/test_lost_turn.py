@@ -1,18 +1,16 @@
-"""What a turn found is told though NVML turns out to be unusable in it: nobody else tells of its XIDs and failures."""
+"""What a turn found is told though NVML turns out to be unusable in it, and before anything that may hang then."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-import time
 
 import pynvml
 import pytest
 
 from dutycycle_exporter.errors import NvmlUnavailableError
 from dutycycle_exporter.model import Snapshot, Unavailable
-from dutycycle_exporter.nvml import events
 from dutycycle_exporter.pipe import receive
 
 GONE = pynvml.NVML_ERROR_DRIVER_NOT_LOADED
@@ -26,12 +24,9 @@ def last_words(rack):
 
 def test_the_turn_after_which_a_fresh_child_looks_for_a_lost_gpu_is_told_whole(make_rack):
     rack = make_rack(gpus=2).turn(2)
-    lost = rack.driver.gpus[1].uuid
     rack.driver.lose(1)
     rack.turn(12)
-    rack.reader._xids._events.append(events._Event(lost, 79, time.monotonic()))
     last = last_words(rack)
-    assert [(xid.gpu_uuid, xid.code) for xid in last.xids] == [(lost, 79)]
     assert [gpu.uuid for gpu in last.gpus] == [rack.driver.gpus[0].uuid]
     assert last.gpus[0].spans
     assert (last.t, last.visible) == (rack.clock.now, 1)
@@ -42,11 +37,9 @@ def test_the_turn_after_which_a_fresh_child_looks_for_a_lost_gpu_is_told_whole(m
 )
 def test_what_was_found_before_the_driver_went_is_told(make_rack, call, where, read):
     rack = make_rack(gpus=2).turn(2)
-    rack.reader._xids._events.append(events._Event("GPU-x", 119, time.monotonic()))
     rack.reader._xids._failures.append(("nvmlEventSetWait", "unknown"))
     rack.driver.fail(call, GONE, **where)
     last = last_words(rack)
-    assert [(xid.gpu_uuid, xid.code) for xid in last.xids] == [("GPU-x", 119)]
     assert last.failures == {("nvmlEventSetWait", "unknown"): 1}
     assert [gpu.index for gpu in last.gpus] == read
 

@@ -11,8 +11,8 @@ import zlib
 from hypothesis import assume, example
 from hypothesis import strategies as st
 
-from dutycycle_exporter.model import GpuReading, Process, Snapshot, Span, Unavailable
-from dutycycle_exporter.pipe import PipeBrokenError, receive, send
+from dutycycle_exporter.model import GpuReading, Process, Snapshot, Span, Unavailable, Xid
+from dutycycle_exporter.pipe import Message, PipeBrokenError, receive, send
 from tests.fuzz.hostile import documents
 from tests.fuzz.running import fuzz
 
@@ -25,6 +25,7 @@ MESSAGES = (
         ),
     ),
     Unavailable(5.0, "no_driver", "NVML: driver not loaded"),
+    Xid("GPU-1", 79, 5.0),
 )
 PICKLES = tuple(pickle.dumps(message, protocol=protocol) for message in MESSAGES for protocol in (2, 5))
 OPCODES = (
@@ -55,7 +56,7 @@ OPCODES = (
 FRAMES = documents(PICKLES, tokens=OPCODES)
 
 
-def received(data: bytes) -> Snapshot | Unavailable:
+def received(data: bytes) -> Message:
     reader, writer = os.pipe()
 
     def write() -> None:
@@ -90,7 +91,7 @@ def test_bytes_that_are_not_what_was_sent_are_refused(sent: bytes, came: bytes, 
     except PipeBrokenError:
         return
     assert came[:length] == sent
-    assert isinstance(message, Snapshot | Unavailable)
+    assert isinstance(message, Message)
 
 
 PROCESSES = st.lists(st.builds(Process, st.integers(0, 2**31), st.none() | st.floats(0, 1e12)), max_size=3).map(tuple)
@@ -106,8 +107,13 @@ GPUS = st.builds(
 SNAPSHOTS = st.builds(Snapshot, st.floats(0, 4e9), st.lists(GPUS, max_size=3).map(tuple))
 
 
-@fuzz(message=SNAPSHOTS | st.builds(Unavailable, st.floats(0, 4e9), st.text(max_size=20), st.text(max_size=40)))
-def test_what_is_sent_comes_as_it_was(message: Snapshot | Unavailable) -> None:
+OTHERS = st.builds(Unavailable, st.floats(0, 4e9), st.text(max_size=20), st.text(max_size=40)) | st.builds(
+    Xid, st.text(max_size=20), st.integers(0, 2**64 - 1), st.floats(0, 4e9)
+)
+
+
+@fuzz(message=SNAPSHOTS | OTHERS)
+def test_what_is_sent_comes_as_it_was(message: Message) -> None:
     reader, writer = os.pipe()
     try:
         send(writer, message)
