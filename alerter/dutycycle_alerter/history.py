@@ -24,7 +24,6 @@ GPU_COUNTERS = (
     "tensor",
     "dram",
     "throttle_thermal",
-    "throttle_power",
     "link_bytes",
 )
 GPU_GAUGES = ("share", "memory_used", "memory_total", "processes", "power_limit")

@@ -114,9 +114,9 @@ class Usage:
     `share` is the job's share of the GPU (1 for a whole one). `allocated`, `observed` and `busy` are share x time;
     `observed` is the part for which the duty cycle was measured. `gap_*` are seconds spent in idle gaps by the gap's
     length (2, 30, 600 s are the bounds). `memory_used` (bytes) and `processes` are the window's maxima; `energy` is
-    joules. `sm`, `tensor` and `dram` are seconds in which that unit worked, from GPM; `throttle_thermal` (heat or power
-    brake) and `throttle_power` (power cap) seconds with the clocks held down; all share x time. `link_bytes` went over
-    NVLink, or PCIe where there is none. `power_limit` and `idle_power` are watts; the latter is learned per model.
+    joules. `sm`, `tensor` and `dram` are seconds in which that unit worked, from GPM; `throttle_thermal` seconds with
+    the clocks held down by heat or power brake; all share x time. `link_bytes` went over NVLink, or PCIe where there is
+    none. `power_limit` and `idle_power` are watts; the latter is learned per model.
     """
 
     allocated: float
@@ -135,7 +135,6 @@ class Usage:
     tensor: float | None = None
     dram: float | None = None
     throttle_thermal: float | None = None
-    throttle_power: float | None = None
     link_bytes: float | None = None
     power_limit: float | None = None
     idle_power: float | None = None

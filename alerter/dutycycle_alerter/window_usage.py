@@ -38,7 +38,6 @@ def gpu_usage(
         tensor=grown["tensor"],
         dram=grown["dram"],
         throttle_thermal=grown["throttle_thermal"],
-        throttle_power=grown["throttle_power"],
         link_bytes=grown["link_bytes"],
         power_limit=series.gauge_last(4, end),
         idle_power=idle_power,

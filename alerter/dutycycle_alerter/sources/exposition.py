@@ -124,7 +124,7 @@ class Exposition:
         counters = (
             *owned.counters,
             *(owned.active.get(unit) for unit in UNITS),
-            *held_down(owned.throttled),
+            held_down(owned.throttled)[0],
             device.link(link) if link else None,
         )
         gauges = (

@@ -249,6 +249,8 @@ gpu_counter = Table(
     Column("series_id", ForeignKey("gpu_series.id", ondelete="CASCADE"), primary_key=True),
     Column("t", Real, primary_key=True),
     *(Column(name, Real) for name in (*GPU_COUNTERS, *GPU_GAUGES)),
+    # Nobody fills it any more. It stays, since upgrades only add: an older alerter may run beside this one.
+    Column("throttle_power", Real),
     sqlite_with_rowid=False,
 )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dutycycle_alerter.sources.prometheus.scope import Windows
 from dutycycle_alerter.sources.prometheus.selectors import DEVICE, Query, Selectors, by, duration, on
 
+_THROTTLED = "gpu_throttle_seconds_total"
 HEAT = 'reason=~"sw_thermal|hw_thermal|power_brake"'
 """Kinds of heat, and the power brake, where the driver tells them one by one; older ones say `thermal`."""
 
@@ -20,14 +21,17 @@ def links(of: Selectors, window: float) -> Query:
     return Query("link_bytes", " or ".join(both), DEVICE, window)
 
 
-def throttled(of: Selectors, window: float) -> Iterable[Query]:
-    """Seconds for which heat and the power limit held clocks down."""
-    metric = "gpu_throttle_seconds_total"
-    kinds = by("sum", DEVICE, by("max", (*DEVICE, "reason"), of.increase(metric, window, HEAT)))
-    at_once = by("max", DEVICE, of.increase(metric, window, 'reason="thermal"'))
-    yield Query("throttle_thermal", f"{kinds} or {at_once}", DEVICE, window)
-    power_cap = of.increase(metric, window, 'reason="power_cap"')
-    yield Query("throttle_power", by("max", DEVICE, power_cap), DEVICE, window)
+def heat(of: Selectors, window: float) -> Query:
+    """Seconds for which heat or the power brake held clocks down."""
+    kinds = by("sum", DEVICE, by("max", (*DEVICE, "reason"), of.increase(_THROTTLED, window, HEAT)))
+    at_once = by("max", DEVICE, of.increase(_THROTTLED, window, 'reason="thermal"'))
+    return Query("throttle_thermal", f"{kinds} or {at_once}", DEVICE, window)
+
+
+def power_cap(of: Selectors, window: float) -> Query:
+    """Seconds for which the power limit held clocks down: no rule on jobs asks for them."""
+    held = of.increase(_THROTTLED, window, 'reason="power_cap"')
+    return Query("throttle_power", by("max", DEVICE, held), DEVICE, window)
 
 
 def state(of: Selectors, lengths: Windows, xids: tuple[int, ...]) -> Iterable[Query]:

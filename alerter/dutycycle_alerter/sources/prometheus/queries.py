@@ -98,7 +98,8 @@ def evidence(settings: Settings, *, shard: tuple[str, ...] = ()) -> tuple[Query,
     for window in lengths.links:
         found.append(device_queries.links(of, window))
     for window in sorted({*lengths.full, lengths.throttled}):
-        found += device_queries.throttled(of, window)
+        found.append(device_queries.heat(of, window))
+    found.append(device_queries.power_cap(of, lengths.throttled))
     return tuple(found)
 
 

@@ -23,7 +23,7 @@ _OF_ROW = (
     "tensor",
     "dram",
 )
-_OF_DEVICE = ("throttle_thermal", "throttle_power", "link_bytes")
+_OF_DEVICE = ("throttle_thermal", "link_bytes")
 _LONGER_GAPS = ("gap_2to30", "gap_30to600", "gap_ge600")
 
 
@@ -96,7 +96,6 @@ def _columns(tables: Tables, length: float) -> list[Cells]:
         "memory_total": tables.totals(),
         "share": _plain(shares),
         "throttle_thermal": cells(device["throttle_thermal"] * shares),
-        "throttle_power": cells(device["throttle_power"] * shares),
         "link_bytes": cells(device["link_bytes"]),
         "power_limit": cells(power_limit),
         "idle_power": [None if one.gpu.mig else idle_power.get(one.gpu.model) for one in held],

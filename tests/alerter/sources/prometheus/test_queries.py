@@ -87,6 +87,12 @@ def test_labels_of_pods_are_asked_for_once_where_an_entry_is_about_them(given: d
     assert not read_alike(found, settings(SERVING))
 
 
+def test_throttling_by_the_power_limit_is_asked_for_once() -> None:
+    """Of GPUs: no rule on jobs reads it, and each answer has a line for every GPU there is."""
+    asked = [query.window for query in every(settings()) if query.name == "throttle_power"]
+    assert asked == [settings().judging.rules.throttled.window]
+
+
 @pytest.mark.parametrize(("leaked", "throttled"), [("15m", "15m"), ("2h", "15m"), ("15m", "30m")])
 def test_gpus_are_watched_for_the_longest_window_of_their_rules(leaked: str, throttled: str) -> None:
     """Otherwise a rule with the longer one would wait for ever."""
