@@ -109,9 +109,9 @@ UNRULED = [
         "two workers, steps of 0.2 s",
         job(compute=0.1, workers=2, decode_load=2.0),
         "stalled",
-        "as long as two samples",
+        "shorter than two samples",
     ),
-    ("ranks spin", job("slow rank", gpus=4, spin=1, slowness=2.5), "uneven", "only their power differs"),
+    ("ranks spin", job("slow rank", gpus=4, spin=1, slowness=2.5), "uneven", "power alone differs"),
     ("launches of 4 ms for 4 ms", job("tiny steps", **{**TINY, "launch": 4}), "underused", "milliseconds"),
     ("checkpoints take half", job(checkpoint=200.0, checkpoint_every=200.0), "underused", "pauses of over 30 s"),
 ]

@@ -18,10 +18,10 @@ from benchmarks.box.rules import MINUTE
 from .life import Life
 from .table import RULES
 
-NO_GPM = "its GPUs have no counters of multiprocessors (GPM): they are older than Hopper"
+NO_GPM = "GPUs older than Hopper have no counters of multiprocessors (GPM)"
 TOO_SHORT = "it is over before grace and a window are"
 A_DAY = "a server is judged over 24 hours"
-NEARLY = "no rule comes near it"
+NEARLY = "utilization or power shows it, and no rule comes near it"
 
 LOSS = 0.30
 SHORTEST = 10 * MINUTE
@@ -43,11 +43,11 @@ _RULE = {
     "hang": "hung",
 }
 _UNRULED = {
-    "loader": "utilization is in the middle; no gap is as long as two samples, and neither CPU nor pressure is high",
-    "collective": "ranks that wait in a collective spin: near 100 % on all of them, and only their power differs",
-    "launch": "gaps of milliseconds between kernels: utilization is in the middle, and no sample is idle",
-    "checkpoint": "pauses of over 30 s at a stable period: utilization stays above what is called underused",
-    "evaluation": "pauses of over 30 s at a stable period: utilization stays above what is called underused",
+    "loader": "waits shorter than two samples, with neither CPU nor pressure high",
+    "collective": "ranks that spin in a collective, whose power alone differs",
+    "launch": "gaps of milliseconds between kernels, utilization in the middle",
+    "checkpoint": "pauses of over 30 s at a stable period, utilization in the middle",
+    "evaluation": "pauses of over 30 s at a stable period, utilization in the middle",
 }
 """What signals show of a loss for which there is no rule."""
 
