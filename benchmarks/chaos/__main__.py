@@ -18,6 +18,7 @@ from benchmarks.exits import NOT_HERE
 from benchmarks.interruptible import INTERRUPTED, interruptible
 
 from . import kept
+from .enclosure import enclose
 from .faults import FAULTS
 from .findings import counts, making, row, show
 from .machines import INTERVAL
@@ -101,6 +102,7 @@ def _run(given: argparse.Namespace, length: float, console: Console) -> int:
     calm = 25.0 + _VERDICT / given.time_scale
     drawn = plan(given.seed, length, calm, given.time_scale, only=frozenset(given.only))
     directory = Path(tempfile.mkdtemp(prefix="chaos-"))
+    enclose()
     made = making(given.seed, length)  # what is here now, and not what others have made of it when it is over
     began = time.monotonic()
     try:

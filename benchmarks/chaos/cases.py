@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from tests.fakes.cgroup import Use
 from tests.fakes.node import Work
-from tests.fakes.nvml import IDLE, Level, Pattern, Paused, Steps
+from tests.fakes.nvml import FULL, IDLE, Level, Pattern, Paused, Steps
 
 MINUTE = 60.0
 GAMES, MAIL, NEWS = "games", "mail", "news"
@@ -18,6 +18,8 @@ GAMES, MAIL, NEWS = "games", "mail", "news"
 
 GRACE = 10 * MINUTE
 LOOKS = {
+    "hung": 15 * MINUTE,
+    "low_sm_activity": 30 * MINUTE,
     "idle": 30 * MINUTE,
     "partially_idle": 30 * MINUTE,
     "stalled": 15 * MINUTE,
@@ -56,6 +58,10 @@ class Case:
     """It ends after that long, and another is submitted."""
     share: float = 1.0
     """Of a GPU that each of its devices is."""
+    silent: bool = False
+    """Nothing goes over the links of its GPUs."""
+    owner: tuple[str, str] = ("batch/v1", "Job")
+    """What its pods are of, where it is of pods: how it is used follows from that."""
 
     @property
     def gpus(self) -> int:
@@ -74,6 +80,14 @@ NOTEBOOK = Work(command=("jupyter-lab",), use=Use(cpu_cores=0.02))
 LOADING = Use(cpu_cores=7.8, io_pressure=0.3)
 HEALTHY = Level(0.95)
 QUIET = Use(cpu_cores=0.02)
+SPINS = Work(
+    power_factor=0.05,
+    activity={"sm": 0.08, "occupancy": 0.01, "tensor": 0.0, "hmma": 0.0, "fp32": 0.0, "dram": 0.0},
+)
+"""A collective that waits for a GPU that never comes."""
+SMALL_KERNELS = Work(activity={"sm": 0.1, "tensor": 0.05})
+SELDOM = Level(0.12)
+"""Far too little for a job that computes; nothing to say of what answers people."""
 
 HOSTILE = "<img/src=x/onerror=alert(1)>&<!channel>|*_`$(id)`{{7*7}}%0d%0aBcc:eve@example.org"
 """The name of a job, and a user's annotation: without blanks, as Slurm's own tools cut names there."""
@@ -103,23 +117,27 @@ SLURM_CASES: Mapping[str, Case] = {
     ),
     "loader": Case(MAIL, ("n2",), (Doing((Steps(2.0, 0.35),) * 2, ("stalled", "underused", "uneven"), use=LOADING),)),
     "half": Case(GAMES, ("n2",), (Doing((Level(0.9), None, Level(0.9), None), ("partially_idle",)),)),
-    "steady": Case(NEWS, ("n2",), (Doing((Level(0.85),)),)),
+    "low-sm": Case(NEWS, ("n2",), (Doing((Level(0.85),), ("low_sm_activity",)),), SMALL_KERNELS),
     "uneven": Case(NEWS, ("n3", "n4"), (Doing((Level(0.92), Level(0.92), Level(0.45), Level(0.45)), ("uneven",)),)),
     "hostile": Case(MAIL, ("n3",), (Doing((IDLE,), ("idle",), use=QUIET),), NOTEBOOK, name=HOSTILE + ERASES),
     "short-idle": Case(GAMES, ("n3",), (Doing((IDLE,), ("idle",), use=QUIET),), NOTEBOOK, minutes=170),
     "short-busy": Case(NEWS, ("n3",), (Doing((HEALTHY,) * 2),), minutes=95),
     "short-half": Case(MAIL, ("n4",), (Doing((HEALTHY, None), ("partially_idle",)),), minutes=210),
     "brief": Case(GAMES, ("n4",), (Doing((Level(0.9),)),), minutes=25),
-    "wide": Case(NEWS, ("n4",), (Doing((HEALTHY,) * 2),)),
+    # For a while only the second can be told: what GPUs draw that do nothing is learned from others.
+    "hung": Case(NEWS, ("n4",), (Doing((FULL,) * 2, ("hung", "low_sm_activity")),), SPINS, silent=True),
     **{
         f"passing-{node}": _passing(node, minutes) for node, minutes in (("n1", 66), ("n2", 71), ("n3", 77), ("n4", 83))
     },
 }
+NOTEBOOKS = ("kubeflow.org/v1", "Notebook")
 POD_CASES: Mapping[str, Case] = {
     "bert": Case("ada", ("k1",), (Doing((HEALTHY,) * 2),)),
     "evaluate": Case("ben", ("k1",), (Doing((IDLE,), ("idle",), use=QUIET),), NOTEBOOK),
     "mallory": Case(HOSTILE, ("k1",), (Doing((IDLE,), ("idle",), use=QUIET),), NOTEBOOK),
     "trudy": Case(f"trudy{ERASES}{FORGED}", ("k1",), (Doing((IDLE,), ("idle",), use=QUIET),), NOTEBOOK),
+    "served": Case("ada", ("k1",), (Doing((SELDOM,)),), owner=("apps/v1", "StatefulSet")),
+    "session": Case("ben", ("k1",), (Doing((SELDOM,)),), NOTEBOOK, owner=NOTEBOOKS),
 }
 CUT: Mapping[str, float] = {"3g.40gb": 3 / 7, "1g.10gb": 1 / 7}
 """The MIG instances of one GPU, by their profiles: which share of it each is."""

@@ -33,7 +33,7 @@ from tests.slurm.exporters import driver_information
 
 from . import clocks
 from .alerters import Replica
-from .cases import CUT, CUT_SLOT, INSTANCE_CASES, POD_CASES, POD_GPUS, SLURM_CASES
+from .cases import CUT, CUT_SLOT, INSTANCE_CASES, NOTEBOOKS, POD_CASES, POD_GPUS, SLURM_CASES
 from .certificates import Authority
 from .clocks import SteppedClock
 from .databases import Database
@@ -119,6 +119,8 @@ class Site:
         self._api_certificate = authority.certificate("kubernetes")
         self.kubernetes = enter(KubernetesServer(tls=self._api_certificate.pair))
         self.kubernetes.add_user("dutycycle", _KUBERNETES_TOKEN, ALL)
+        group, version = NOTEBOOKS[0].split("/")
+        self.kubernetes.install(group, version, NOTEBOOKS[1], "notebooks")
         self.kubernetes.put(node_object(POD_NODE, POD_GPUS))
         self.kubernetes_link = enter(Link("kubernetes", int(self.kubernetes.url.rpartition(":")[2])))
         self.slurm_link = enter(Link("slurmrestd", self.slurm.rest_port))

@@ -20,6 +20,7 @@ from tests.fakes import kubelet
 from tests.fakes.kubernetes import KubernetesServer, owner, pod
 from tests.fakes.kubernetes import workload as owning
 from tests.fakes.node import FakeNode, NodeJob
+from tests.fakes.nvml.layout import TRAFFIC
 
 from .cases import GRACE, LOOKS, MINUTE, Case, Doing
 from .record import Condition, JobTruth
@@ -171,6 +172,10 @@ class Workload:
             run.devices |= set(uuids)
             slots = [self._slots[node, one] for one in uuids]
             patterns = first.patterns[index * per_node : (index + 1) * per_node]
+            rate = 0.0 if case.silent else None
+            for slot in slots:
+                links = dict.fromkeys(TRAFFIC, rate)
+                self._nodes[node].driver.traffic(slot, **links)
             busy = {slot: one for slot, one in zip(slots, patterns, strict=True) if one is not None}
             if busy:
                 work = replace(case.work, use=first.use)
@@ -218,11 +223,14 @@ class Workload:
         machine, now = self._nodes[node], time.time()
         moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         annotations = {"dutycycle.io/user": case.user}
-        made = server.put(owning("Job", name, annotations=annotations, created=moment))
-        run = Run(name, case, f"k8s/ml/job/{name}/{made['metadata']['uid']}", [], frozenset(places.values()))
+        version, kind = case.owner
+        made = server.put(owning(kind, name, api_version=version, annotations=annotations, created=moment))
+        subject = f"k8s/ml/{kind.lower()}/{name}/{made['metadata']['uid']}"
+        run = Run(name, case, subject, [], frozenset(places.values()))
         for index, (place, device) in enumerate(places.items()):
             uid, part, pattern = str(uuid.uuid4()), f"{name}-{index}", case.course[0].patterns[index]
-            server.put(pod(part, uid=uid, node=node, owners=(owner(made),), created=moment, started=moment))
+            what = {"resource": resource, "owners": (owner(made),)}
+            server.put(pod(part, uid=uid, node=node, created=moment, started=moment, **what))
             served.pods = [*served.pods, kubelet.pod(part, "ml", {resource: [device]})]
             assert pattern is not None, "a pod is known by its processes"
             work = replace(case.work, use=case.course[0].use)

@@ -31,6 +31,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """
     own = tmp_path / "run"
     monkeypatch.setattr(program, "missing", list)
+    monkeypatch.setattr(program, "enclose", lambda: None)
     monkeypatch.setattr(tempfile, "mkdtemp", lambda **_: str(own))
 
     def with_record(given: Record | Exception | Callable[[], None], *arguments: str) -> int:
