@@ -1,5 +1,8 @@
 """What is taken for known of the rules' times: the design's defaults, written down again, so that no change of the
 product changes its own measure. Truth and scoring read them here; all are in seconds.
+
+Where truth exempts what the design's table does not, a condition says so (`by_table`), and recall is told without the
+exemptions, too.
 """
 
 from __future__ import annotations

@@ -104,8 +104,6 @@ class Use(msgspec.Struct, frozen=True):
     worth: str
     told: tuple[str, ...]
     """Rules of its incidents, those that stood beside others too."""
-    had: float
-    """GPU-seconds."""
     lost: float | None
     """GPU-seconds lost to waits; None where that was not kept."""
     of_loss: bool

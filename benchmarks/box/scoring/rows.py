@@ -177,10 +177,10 @@ def _aims(score: Score) -> str:
     found = aims(score)
     lost = [str(one) for one in found if one.state == MISSED]
     more = f"; and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
-    few = sorted({one.what for one in found if one.state == TOO_FEW})
+    few = {one.what for one in found if one.state == TOO_FEW}
     count = Counter(one.state for one in found)
     return (
         f"missed: {'; '.join(lost[:_SHOWN]) + more if lost else 'none'}; met {count[MET]}; not shown, as the interval "
-        f"reaches beyond the aim, {count[NOT_SHOWN]}; under {FEWEST} cases, and not judged, {count[TOO_FEW]} of "
-        f"{len(few)} rules and mechanisms"
+        f"reaches beyond the aim, {count[NOT_SHOWN]}; not judged, as there are under {FEWEST} cases, {count[TOO_FEW]}, "
+        f"of {len(few)} rules and mechanisms"
     )

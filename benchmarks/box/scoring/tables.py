@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from benchmarks.box.scoring import figures, timing, waits, wasted
+from benchmarks.box.scoring import figures, timing, waits
 from benchmarks.box.scoring.aims import FEWEST, STATES, aims
 from benchmarks.box.scoring.intervals import sure
+from benchmarks.box.scoring.ledgers import ledgers
 from benchmarks.box.scoring.listings import listings
 from benchmarks.box.scoring.ratios import most, quantile, share
 from benchmarks.box.scoring.record import SHOWN_BY, Condition, Incident, Score
-from benchmarks.box.scoring.table import Table, brief, minutes, number, percent
+from benchmarks.box.scoring.table import Table, brief, minutes, number
 
 _BY_RULE = (
     "By rule (precision: each time that it stood over an incident; incidents and causes: where it did so last; "
@@ -35,11 +36,10 @@ def tables(score: Score) -> tuple[Table, ...]:
         _waits(score),
         _delays(jobs),
         _changes(jobs),
+        _accuracy(jobs),
         _causes(jobs),
         _mails(score),
-        _accounting(score),
-        _accounting_apart(score),
-        _wasted(jobs),
+        *ledgers(score),
         *listings(score),
         _aims(score),
     ]
@@ -214,6 +214,17 @@ def _causes(jobs: Score) -> Table:
     return Table("Causes named", ("rule", "causes", "beside the truth", "incidents"), tuple(lines))
 
 
+def _accuracy(jobs: Score) -> Table:
+    """How right causes are by the word that is taken, and by how much of the truth."""
+    known = (
+        ("named at last, one that took much of the time", figures.cause_accuracy),
+        ("named at last, the one that took most", figures.main_cause),
+        ("named first, one that took much of the time", figures.first_cause),
+    )
+    lines = [(what, sure(figure, jobs)) for what, figure in known]
+    return Table("Incidents that name one cause, and a true one", ("", "right"), tuple(lines))
+
+
 def _mails(score: Score) -> Table:
     header = (
         "healthy jobs of",
@@ -248,41 +259,3 @@ def _aims(score: Score) -> Table:
     return Table(
         title, ("", "of", "figure", "what was found"), tuple((v.state, v.what, v.name, v.figure) for v in found)
     )
-
-
-_TOTALS = ("", "true GPU-hours", "seen", "error of the sum", "median", "90 %", "99 %", "worst", "within 1 %")
-
-
-def _accounting(score: Score) -> Table:
-    accounts = score.accounts
-    lines = [_total(total.name, total) for total in figures.totals(accounts)] if accounts else []
-    missing = sum(account.seen_allocated is None for account in accounts)
-    title = f"Accounts of {len(accounts)} whole jobs ({missing} not in the ledger); errors of jobs by what they had"
-    return Table(title, _TOTALS, tuple(lines))
-
-
-def _accounting_apart(score: Score) -> Table:
-    """By what showed the jobs; nothing where all were shown by the same."""
-    parts = {name: figures.shown_by(score, name).accounts for name in SHOWN_BY}
-    lines = [
-        _total(f"{total.name}, {name}", total)
-        for name, accounts in parts.items()
-        if accounts and len(accounts) < len(score.accounts)
-        for total in figures.totals(accounts)
-    ]
-    return Table("Accounts by what showed the job", _TOTALS, tuple(lines))
-
-
-def _wasted(jobs: Score) -> Table:
-    """Of each rule that an incident had last."""
-    by_rule = {rule: figures.of_rule(jobs, rule) for rule in sorted({i.rule for i in jobs.incidents})}
-    totals = {name: wasted.of_incidents(one.incidents) for name, one in {**by_rule, "all": jobs}.items()}
-    lines = [_total(name, total) for name, total in totals.items() if total.errors]
-    return Table("Wasted GPU-hours of incidents; errors of each by what it truly wasted", _TOTALS, tuple(lines))
-
-
-def _total(name: str, total: figures.Total) -> tuple[object, ...]:
-    errors = [abs(error) for error in total.errors]
-    spread = (f"{100 * (quantile(errors, q) or 0.0):.2f} %" for q in (0.5, 0.9, 0.99, 1.0))
-    hours = (f"{seconds / 3600:,.2f}" for seconds in (total.true, total.seen))
-    return name, *hours, percent(total.error), *spread, total.within

@@ -38,8 +38,7 @@ def use_of(
             continue
         told |= rules
         of_loss |= not NO_WAIT.issuperset(rules) and _loses(incident, job, truth, end)
-    had = len(job.gpus) * (job.end - job.start)
-    return record.Use(case, worth(job, truth), tuple(sorted(told)), had, truth.wasted, of_loss)
+    return record.Use(case, worth(job, truth), tuple(sorted(told)), truth.wasted, of_loss)
 
 
 def worth(job: Job, truth: Truth) -> str:
