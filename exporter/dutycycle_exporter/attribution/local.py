@@ -13,7 +13,8 @@ from .processes import HostProcess, ProcessReader
 
 @dataclass(slots=True)
 class _ProcessGroup:
-    workload: Workload
+    id: str
+    uid: int
     members: set[tuple[int, int]] = field(default_factory=set)
     """Pid and start of the leader and of every process that held a GPU: while one lives, the number is not reused."""
 
@@ -33,14 +34,13 @@ class LocalWorkloads:
         for process in sorted(processes, key=lambda process: (process.ticks, process.pid)):
             group = self._groups.get(process.pgid) or self._found(process)
             group.members.add((process.pid, process.ticks))
-            named[process.pid] = group.workload
+            named[process.pid] = Workload(group.id, "local", user=self._users(group.uid))
         return named
 
     def _found(self, oldest: HostProcess) -> _ProcessGroup:
         leader = self._leader(oldest)
         start = int((leader or oldest).start or 0)
-        workload = Workload(f"local/{oldest.pgid}-{start}", "local", user=self._users(oldest.uid))
-        group = self._groups[oldest.pgid] = _ProcessGroup(workload)
+        group = self._groups[oldest.pgid] = _ProcessGroup(f"local/{oldest.pgid}-{start}", oldest.uid)
         if leader is not None:
             group.members.add((leader.pid, leader.ticks))
         return group

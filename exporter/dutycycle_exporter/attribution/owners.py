@@ -22,7 +22,7 @@ class Owners:
     def __init__(self, users: Callable[[int], str]) -> None:
         self._users = users
         self._jobs: dict[str, PrologJob] = {}
-        self._unfiled: dict[str, Workload] = {}
+        self._unfiled: dict[str, int] = {}
         self._uids: dict[str, int] = {}
 
     def learn(self, jobs: Mapping[str, tuple[PrologJob, ...]], processes: Mapping[str, Iterable[HostProcess]]) -> None:
@@ -34,7 +34,7 @@ class Owners:
         everywhere = [process for found in processes.values() for process in found]
         seen = {process.group.id for process in everywhere if process.group and process.group.scheduler == "slurm"}
         self._jobs = {name: job for name, job in self._jobs.items() if name in seen}
-        self._unfiled = {name: workload for name, workload in self._unfiled.items() if name in seen}
+        self._unfiled = {name: uid for name, uid in self._unfiled.items() if name in seen}
         for job in (job for found in jobs.values() for job in found):
             self._jobs[str(job.job_id)] = job
             if job.sluid:
@@ -56,18 +56,15 @@ class Owners:
         )
 
     def process(self, process: HostProcess, group: Group) -> Workload:
-        """The workload of a process in a scheduler's group. Its names do not change while it is seen."""
+        """The workload of a process in a scheduler's group. It is the same user's as long as it is seen."""
         if group.scheduler == "k8s":
             # Namespace and name are the Kubernetes API's to tell; the uid alone identifies the pod.
             return Workload(f"k8s///{group.id}", "k8s")
         job = self._jobs.get(group.id)
         if job is not None:
             return self.job(job)
-        if group.id not in self._unfiled:
-            self._unfiled[group.id] = Workload(
-                f"slurm/{group.id}", "slurm", job_id=group.id, user=self._users(process.uid)
-            )
-        return self._unfiled[group.id]
+        user = self._users(self._unfiled.setdefault(group.id, process.uid))
+        return Workload(f"slurm/{group.id}", "slurm", job_id=group.id, user=user)
 
     def _match_sluid(self, process: HostProcess, jobs: tuple[PrologJob, ...]) -> None:
         group = process.group

@@ -2,6 +2,8 @@
 
 import os
 import pwd
+import threading
+import time
 
 import pytest
 
@@ -73,3 +75,36 @@ def test_of_users_without_end_only_the_last_are_remembered(monkeypatch, known):
     for uid in (2999, 2500, 0):
         names(uid)
     assert asked == [0]
+
+
+def test_a_directory_that_is_away_holds_up_nobody_and_its_names_come_when_it_answers(monkeypatch):
+    back = threading.Event()
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: back.wait(60) and entry(f"user{uid}"))
+    names = UserNames()
+    began = time.monotonic()
+    assert [names(uid) for uid in range(200)] == [str(uid) for uid in range(200)]
+    assert time.monotonic() - began < 5
+    back.set()
+    deadline = time.monotonic() + 60
+    while names(199) != "user199":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert names(0) == "user0"
+
+
+def test_a_directory_that_is_slow_holds_up_for_a_moment_only_however_many_come(monkeypatch):
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: time.sleep(0.2) or entry("ada"))
+    names = UserNames()
+    began = time.monotonic()
+    told = [names(uid) for uid in range(100)]
+    assert time.monotonic() - began < 5
+    assert told[0] == "ada"
+    assert told[-1] == "99"
+
+
+def test_names_are_one_threads_to_look_up(monkeypatch):
+    threads = set()
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: threads.add(threading.current_thread().name) or entry("ada"))
+    names = UserNames()
+    assert [names(uid) for uid in range(5)] == ["ada"] * 5
+    assert threads == {"users"}
