@@ -45,15 +45,16 @@ def _owed(
     record: Record, events: Sequence[StoredEvent], mine: Sequence[StoredNotice], audience: str
 ) -> Iterator[tuple[str, int, int]]:
     """Of each kind of news, how often it was to be told to a reader by now, and how often it was planned."""
-    # A user may hear of it later than it opened, and only then what becomes of it.
-    knew = min((one.at for one in mine), default=FOREVER) if audience == "owner" else 0.0
+    # A user may hear of it later than it opened, and only then what becomes of it; one without an address never does.
+    vain = {one.id for one in record.deliveries if one.failed_at is not None}
+    heard = [one.at for one in mine if one.delivery not in vain]
+    knew = min(heard, default=FOREVER) if audience == "owner" else 0.0
     found, happened = Counter(one.news for one in mine), Counter(_NEWS[one.kind] for one in events)
     for news in happened:
-        later = news in _FOR_THOSE_WHO_KNOW
         due = [one for one in events if _NEWS[one.kind] == news and _due(record, one.at)]
-        due = [one for one in due if not later or one.at > knew]
+        due = [one for one in due if news == "opened" or one.at > knew]
         if due:
-            instead = max(0, found["opened"] - happened["opened"]) if later else 0
+            instead = max(0, found["opened"] - happened["opened"]) if news in _FOR_THOSE_WHO_KNOW else 0
             yield news, len(due), found[news] + instead
 
 

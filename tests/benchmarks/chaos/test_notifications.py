@@ -88,10 +88,24 @@ def test_a_user_who_heard_of_it_later_is_not_told_what_was_before() -> None:
     assert violations(replace(record, notices=late)) == []
 
 
+@pytest.mark.parametrize("more", [escalated, reopened])
+def test_a_user_without_an_address_is_not_told_what_becomes_of_it(more: Callable[[Record], Record]) -> None:
+    record = more(clean())
+    first = next(one for one in record.notices if (one.audience, one.news) == ("owner", "opened"))
+    left = tuple(one for one in record.notices if one.audience != "owner" or one is first)
+    for failed, expected in ((1060.0, 0), (None, 2)):
+        deliveries = tuple(
+            replace(one, failed_at=failed, error="no e-mail address of ada") if one.id == first.delivery else one
+            for one in record.deliveries
+        )
+        judged = check(replace(record, notices=left, deliveries=deliveries))[notifications.every_change_is_planned]
+        assert len(judged.violations) == expected
+
+
 def test_a_hang_that_nothing_confirms_is_none_of_its_users_business() -> None:
     record = clean()
     mine = tuple(one for one in record.notices if one.audience != "owner")
-    for rule, severity, expected in (("hung", "warning", 0), ("hung", "critical", 2), ("idle", "warning", 2)):
+    for rule, severity, expected in (("hung", "warning", 0), ("hung", "critical", 1), ("idle", "warning", 1)):
         incident = replace(record.incidents[0], rule=rule, severity=severity)
         judged = check(replace(record, incidents=(incident,), notices=mine))[notifications.every_change_is_planned]
         assert len(judged.violations) == expected
