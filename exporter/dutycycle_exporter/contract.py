@@ -449,7 +449,7 @@ SECTIONS = (
                 "dutycycle_exporter_samples_dropped_total",
                 "counter",
                 ("reason",),
-                "Utilization samples that were not counted.",
+                "Utilization samples and XIDs that were not counted.",
             ),
             Family(
                 "dutycycle_exporter_values_clamped_total",
@@ -461,7 +461,7 @@ SECTIONS = (
                 "dutycycle_exporter_scrapes_rejected_total",
                 "counter",
                 (),
-                "Scrapes that another one kept waiting until their own timeout.",
+                "Scrapes that were turned away: others kept them waiting until their own timeout, or too many waited.",
             ),
             Family(
                 "dutycycle_exporter_config_last_reload_successful",
@@ -479,7 +479,7 @@ SECTIONS = (
                 "dutycycle_exporter_attribution_failures_total",
                 "counter",
                 ("source", "reason"),
-                "Files of jobs and processes that could not be used.",
+                "What could not be used to say whose a GPU is: files of jobs, processes, answers of kubelet and API.",
             ),
             Family(
                 "dutycycle_exporter_child_restarts_total",

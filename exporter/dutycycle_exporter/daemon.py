@@ -81,7 +81,7 @@ class Exporter:
             like_dcgm="dcgm" in settings.compat,
             operation=self._operation,
         )
-        self._scrapes = Scrapes(self._collector.text)
+        self._scrapes = Scrapes(lambda: self._collector.page(self._service.state()).pieces())
         self._server = Server(settings.listen, make_app(self._scrapes, self._service, self._access), self._access)
         self._supervisor = Supervisor(
             child_command(settings, self._began),

@@ -23,6 +23,10 @@ class NvmlUnavailableError(ExporterError):
         self.last: Snapshot | None = None
 
 
+class BusyError(ExporterError):
+    """A request is refused so that there is room for others."""
+
+
 class ReplayError(ExporterError):
     """The recording cannot be played."""
 

@@ -7,7 +7,7 @@ sample, and takes megabytes. Here the labels of a device or a workload are joine
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dutycycle_exporter.contract import Family
 
@@ -63,6 +63,15 @@ class Page:
             running += count
             lines.append(f'{start}{bound}"}} {running!r}\n')
         lines.append(f"{name}_count{block} {running!r}\n{name}_sum{block} {total!r}\n")
+
+    def pieces(self) -> Iterator[str]:
+        """The page, family by family. It is given away: what has been asked for is no longer in it."""
+        for name, lines in self._lines.items():
+            if lines:
+                lines.insert(0, self._heads[name])
+                family = "".join(lines)
+                lines.clear()
+                yield family
 
     def text(self) -> str:
         """The whole page."""

@@ -62,6 +62,17 @@ def test_what_is_not_known_is_no_series_and_a_family_without_series_no_family():
     assert page.text() == "# HELP b_total Another.\n# TYPE b_total counter\nb_total 0\n"
 
 
+def test_a_page_that_is_given_away_by_families_is_the_same_and_keeps_nothing():
+    page = Page(HEADS)
+    for name in ("b_total", "a_ratio", "b_total"):
+        page.add(name, "", 1)
+    text = page.text()
+    pieces = list(page.pieces())
+    assert len(pieces) == 2
+    assert "".join(pieces) == text
+    assert page.text() == ""
+
+
 def test_families_come_in_their_order_whatever_is_added_first():
     page = Page(HEADS)
     for name in ("b_total", "a_ratio", "b_total"):

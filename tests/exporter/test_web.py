@@ -5,14 +5,16 @@ from __future__ import annotations
 import gzip
 import socket
 import threading
+import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from contextlib import ExitStack
 
 import pytest
 
 from dutycycle_exporter.errors import ExporterError
-from dutycycle_exporter.web import Scrapes, Server, make_app, parse_address
+from dutycycle_exporter.web import Scrapes, Server, app, make_app, parse_address
 from dutycycle_exporter.web import server as web
 from dutycycle_exporter.web.app import _patience
 from tests.exporter.daemon import eventually
@@ -64,7 +66,7 @@ def verdicts():
 
 @pytest.fixture
 def scrapes(collector):
-    return Scrapes(collector.text)
+    return Scrapes(lambda: [collector.text()])
 
 
 @pytest.fixture
@@ -146,7 +148,7 @@ def test_a_page_that_cannot_be_made_is_a_500_and_one_line_of_the_log(server, scr
     assert b"Traceback" not in body
     assert "ZeroDivisionError" in caplog.text
     assert capfd.readouterr().err == ""
-    scrapes._make_page = str
+    scrapes._make_page = list
     assert get(server, "/metrics")[0] == 200
 
 
@@ -191,6 +193,89 @@ def test_however_many_scrape_one_collection_runs_at_a_time(server, collector):
         thread.join()
     assert statuses == [200] * 8
     assert collector.most == 1
+
+
+def crowd(server, clients, path="/metrics", **headers):
+    """What so many clients at once are answered, and how many threads there were at most; 0 for a connection that was
+    closed.
+    """
+    statuses, most = [], [0]
+
+    def ask():
+        try:
+            statuses.append(get(server, path, **headers)[0])
+        except OSError:
+            statuses.append(0)
+
+    before = threading.active_count()
+    threads = [threading.Thread(target=ask) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+        most[0] = max(most[0], len([one for one in threading.enumerate() if "process_request_thread" in one.name]))
+    while any(thread.is_alive() for thread in threads):
+        most[0] = max(most[0], len([one for one in threading.enumerate() if "process_request_thread" in one.name]))
+        time.sleep(0.001)
+    eventually(lambda: threading.active_count() <= before)
+    return Counter(statuses), most[0]
+
+
+def test_however_many_scrape_a_page_that_takes_long_few_wait_for_it_and_the_others_are_told_so(
+    server, scrapes, collector
+):
+    """Threads that wait are memory, and places that a container has few of."""
+    collector.gate.clear()
+    threading.Timer(3.0, collector.gate.set).start()
+    statuses, threads = crowd(server, 200)
+    assert threads <= web._MOST_THREADS
+    assert 1 <= statuses[200] <= app._MOST_WAITING
+    assert statuses[503] == scrapes.refused > 0
+    assert statuses[200] + statuses[503] + statuses[0] == 200
+    assert get(server, "/metrics")[0] == 200
+
+
+def test_a_crowd_that_is_answered_at_once_has_no_more_threads_than_there_may_be(server):
+    statuses, threads = crowd(server, 200, "/-/ready")
+    assert threads <= web._MOST_THREADS
+    assert statuses[200] > 0
+    assert get(server, "/-/ready")[0] == 200
+
+
+def test_a_connection_for_which_the_system_has_no_thread_is_closed_and_takes_no_place(server, monkeypatch, caplog):
+    start = threading.Thread.start
+
+    def refuse(thread):
+        if "process_request_thread" in thread.name:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        for _ in range(2 * web._MOST_THREADS):
+            with pytest.raises(OSError):  # noqa: PT011 - reset, or closed before it was read
+                get(server, "/-/ready")
+    assert "can't start new thread" in caplog.text
+    assert get(server, "/-/ready")[0] == 200
+    eventually(lambda: not server._requests)
+
+
+def test_where_those_who_had_to_go_do_not_a_new_one_is_turned_away_and_not_given_a_thread(server, monkeypatch):
+    monkeypatch.setattr(web, "_ROOM_WITHIN", 0.05)
+    places = [server._places.acquire(blocking=False) for _ in range(web._MOST_THREADS)]
+    assert all(places)
+    with pytest.raises(OSError):  # noqa: PT011 - reset, or closed before it was read
+        get(server, "/-/ready")
+    for _ in places:
+        server._places.release()
+    assert get(server, "/-/ready")[0] == 200
+
+
+def test_it_stops_at_once_though_it_looks_seldom(verdicts, monkeypatch):
+    monkeypatch.setattr(web, "_LOOK", 3600.0)
+    server = Server("127.0.0.1:0", make_app(Scrapes(list), verdicts))
+    server.start()
+    assert get(server, "/-/ready")[0] == 200
+    server.stop()
+    assert not server._thread.is_alive()
 
 
 def test_a_scrape_that_would_wait_for_longer_than_its_scraper_is_told_so_and_counted(server, scrapes, collector):
@@ -256,7 +341,7 @@ def test_a_client_that_does_not_take_its_answer_is_cut_off_without_a_word(server
 
 
 def test_every_interface_is_served_over_both_protocols(verdicts):
-    server = Server(":0", make_app(Scrapes(str), verdicts))
+    server = Server(":0", make_app(Scrapes(list), verdicts))
     server.start()
     try:
         for host in ("127.0.0.1", *(["[::1]"] if socket.has_dualstack_ipv6() else [])):
@@ -337,4 +422,4 @@ def test_what_is_no_address_is_refused_by_the_flags_name(text):
 
 def test_a_port_that_is_taken_is_an_error_that_names_the_flag(server, collector):
     with pytest.raises(ExporterError, match=r"--web\.listen-address"):
-        Server(f"127.0.0.1:{server.server_port}", make_app(Scrapes(str), Verdicts()))
+        Server(f"127.0.0.1:{server.server_port}", make_app(Scrapes(list), Verdicts()))

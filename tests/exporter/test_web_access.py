@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
@@ -54,7 +55,7 @@ def serve(web_file):
     def start(text):
         replace(web_file, text)
         access = Access(web_file)
-        server = Server("127.0.0.1:0", make_app(Scrapes(lambda: PAGE), Well(), access), access)
+        server = Server("127.0.0.1:0", make_app(Scrapes(lambda: [PAGE]), Well(), access), access)
         server.start()
         servers.append(server)
         return server
@@ -154,7 +155,7 @@ def test_a_verdict_is_computed_once_for_everybody_who_asks_and_for_nobody_alike(
 
     users = Passwords({"alice": bcrypt("right", cost="05")})
     monkeypatch.setattr(passwords, "_crypt", counted)
-    threads = [threading.Thread(target=users.right, args=("alice", "right")) for _ in range(8)]
+    threads = [threading.Thread(target=users.right, args=("alice", "right")) for _ in range(passwords._MOST_WAITING)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -183,6 +184,29 @@ def test_a_known_scraper_does_not_wait_for_guesses(monkeypatch):
     assert users.right("alice", "right")
     with users._hashing:  # as while a guess is computed
         assert users.right("alice", "right")
+
+
+def test_few_guesses_wait_for_their_turn_and_the_others_are_refused(serve, monkeypatch):
+    """Each that waits has a thread, and bcrypt takes seconds where that was asked for."""
+    gate, real = threading.Event(), passwords._crypt
+
+    def slow(password, setting):
+        gate.wait(60)
+        return real(password, setting)
+
+    server = serve(f"basic_auth_users:\n  alice: {bcrypt('right')}\n")
+    assert get(server, Authorization=basic("alice", "right"))[0] == 200
+    monkeypatch.setattr(passwords, "_crypt", slow)
+    with ThreadPoolExecutor(_MOST_REQUESTS) as pool:
+        asked = [
+            pool.submit(lambda guess=guess: get(server, Authorization=basic("alice", str(guess)))[0])
+            for guess in range(_MOST_REQUESTS - 1)
+        ]
+        eventually(lambda: sum(one.done() for one in asked) == len(asked) - passwords._MOST_WAITING)
+        assert get(server, Authorization=basic("alice", "right"))[0] == 200, "who is known goes past them"
+        gate.set()
+    statuses = sorted(one.result() for one in asked)
+    assert statuses == [401] * passwords._MOST_WAITING + [503] * (len(asked) - passwords._MOST_WAITING)
 
 
 def test_a_changed_file_is_read_at_the_next_request_and_a_wrong_one_changes_nothing(serve, web_file, caplog):

@@ -39,7 +39,7 @@ class Policy:
     limiter: Limiter | None
 
     def admits(self, authorization: str) -> bool:
-        """Whether the value of a request's Authorization header is enough."""
+        """Whether the value of a request's Authorization header is enough. Raises BusyError."""
         if self.passwords is None:
             return True
         scheme, _, encoded = authorization.strip().partition(" ")

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from functools import cache
 
-from dutycycle_exporter.errors import ConfigError
+from dutycycle_exporter.errors import BusyError, ConfigError
 
 _HASH = re.compile(r"\$2[aby]\$(?P<cost>0[4-9]|[12]\d|3[01])\$[./A-Za-z0-9]{53}")
 _LIBRARIES = ("libcrypt.so.1", "libcrypt.so.2", None)
@@ -20,6 +20,8 @@ _CRYPT_DATA = 256 * 1024
 """Bytes, more than the `struct crypt_data` of any of them."""
 _MOST_WRONG = 128
 _MOST_RIGHT = 1024
+_MOST_WAITING = 4
+"""Passwords that are hashed or wait for it; each has a thread until its turn has come."""
 
 
 def is_hash(text: str) -> bool:
@@ -37,9 +39,9 @@ def require_bcrypt() -> None:
 class Passwords:
     """Says whether a user's password is right. Thread-safe.
 
-    An unknown user takes as long as a known one, and one password is hashed at a time: nobody can keep the machine
-    busy with guesses. A verdict is kept, by a keyed digest, so that a scraper waits for bcrypt once. Right ones are
-    kept apart from wrong ones: guesses do not push them out.
+    An unknown user takes as long as a known one, and one password is hashed at a time, for which few may wait: nobody
+    can keep the machine, or its threads, busy with guesses. A verdict is kept, by a keyed digest, so that a scraper
+    waits for bcrypt once. Right ones are kept apart from wrong ones: guesses do not push them out.
     """
 
     def __init__(self, users: Mapping[str, str]) -> None:
@@ -50,6 +52,7 @@ class Passwords:
         self._key = secrets.token_bytes(32)
         self._lock = threading.Lock()
         self._hashing = threading.Lock()
+        self._places = threading.BoundedSemaphore(_MOST_WAITING)
         self._right: OrderedDict[bytes, None] = OrderedDict()
         self._wrong: OrderedDict[bytes, None] = OrderedDict()
 
@@ -57,17 +60,24 @@ class Passwords:
         return f"Passwords of {len(self._users)} users"
 
     def right(self, user: str, password: str) -> bool:
-        """The verdict; the first for a password takes the time that its hash's cost says."""
+        """The verdict; the first for a password takes the time that its hash's cost says. Raises BusyError where too
+        many wait for theirs.
+        """
         text = f"{len(user)}:{user}:{password}".encode(errors="surrogatepass")
         digest = hmac.digest(self._key, text, "sha256")
         known = self._kept(digest)
         if known is not None:
             return known
-        with self._hashing:
-            known = self._kept(digest)
-            if known is None:
-                known = self._verify(user, password)
-                self._keep(digest, right=known)
+        if not self._places.acquire(blocking=False):
+            raise BusyError("too many passwords wait to be verified")
+        try:
+            with self._hashing:
+                known = self._kept(digest)
+                if known is None:
+                    known = self._verify(user, password)
+                    self._keep(digest, right=known)
+        finally:
+            self._places.release()
         return known
 
     def _verify(self, user: str, password: str) -> bool:

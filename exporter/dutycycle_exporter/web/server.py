@@ -24,7 +24,12 @@ log = logging.getLogger(__name__)
 _SLOW_CLIENT = 10.0
 """Seconds that a client may take to send its request or to take the answer's next piece."""
 _MOST_REQUESTS = 16
-_STOP_WITHIN = 0.1
+_MOST_THREADS = 32
+"""Those of requests that had to go end when they have noticed."""
+_ROOM_WITHIN = 0.2
+"""Seconds for which a new connection waits for that, and all behind it."""
+_LOOK = 1.0
+"""Seconds between looks whether to stop, should `stop` not wake the thread."""
 _ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[A-Za-z0-9._-]*)):(?P<port>[0-9]{1,5})")
 
 
@@ -119,12 +124,13 @@ class Server(ThreadingMixIn, WSGIServer):
         self._requests: dict[socket.socket, socket.socket] = {}
         """The oldest first, each with what it is spoken to through."""
         self._lock = threading.Lock()
+        self._places = threading.BoundedSemaphore(_MOST_THREADS)
         try:
             super().__init__((host, port), _Handler)
         except OSError as error:
             raise ExporterError(f"--web.listen-address={address}: cannot listen there: {error}") from error
         self.set_app(app)
-        self._thread = threading.Thread(target=self.serve_forever, args=(_STOP_WITHIN,), name="web", daemon=True)
+        self._thread = threading.Thread(target=self.serve_forever, args=(_LOOK,), name="web", daemon=True)
 
     def server_bind(self) -> None:
         """Bind without asking a name server for the host's name, which can take long."""
@@ -139,18 +145,28 @@ class Server(ThreadingMixIn, WSGIServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Hand over to a thread. Beyond the limit the oldest has to go: a scrape takes less time than others need to
-        connect, so it is one that does not send, or does not take its answer.
+        connect, so it is one that does not send, or does not take its answer. Where that is not enough, as its thread
+        waits for what others do, the new one is turned away.
         """
         with self._lock:
             oldest = None
             if len(self._requests) >= _MOST_REQUESTS:
                 oldest = self._requests.pop(next(iter(self._requests)))
-            self._requests[request] = request
         if oldest is not None:
             with suppress(OSError):
                 # Not through TLS, which its own thread may be in the middle of.
                 socket.socket.shutdown(oldest, socket.SHUT_RDWR)
-        super().process_request(request, client_address)
+        if not self._places.acquire(timeout=_ROOM_WITHIN):
+            self.shutdown_request(request)
+            return
+        with self._lock:
+            self._requests[request] = request
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:
+            # The system has no thread for it; whoever called closes the connection.
+            self._leave(request)
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """One request on its thread."""
@@ -160,8 +176,12 @@ class Server(ThreadingMixIn, WSGIServer):
             # Scanners and clients without our authority: worth a line where one looks for it.
             log.debug("a connection came to nothing: %s", error)
         finally:
-            with self._lock:
-                self._requests.pop(request, None)
+            self._leave(request)
+
+    def _leave(self, request: socket.socket) -> None:
+        with self._lock:
+            self._requests.pop(request, None)
+        self._places.release()
 
     def _secured(self, request: socket.socket) -> socket.socket:
         """The connection to speak through. Raises OSError, the connection closed, where there is to be none."""
@@ -192,6 +212,8 @@ class Server(ThreadingMixIn, WSGIServer):
     def stop(self) -> None:
         """Stop answering and close."""
         if self._thread.ident is not None:
+            # What waits for connections wakes, and finds that there will be none.
+            self.socket.shutdown(socket.SHUT_RDWR)
             self.shutdown()
             self._thread.join()
         self.server_close()

@@ -23,7 +23,7 @@ class _Fine:
         return ""
 
 
-APP = make_app(Scrapes(lambda: "up 1\n"), _Fine())
+APP = make_app(Scrapes(lambda: ["up 1\n"]), _Fine())
 PATHS = ("/metrics", "/-/healthy", "/-/ready", "/")
 
 
