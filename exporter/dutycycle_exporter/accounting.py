@@ -10,9 +10,8 @@ was not measured counted nowhere.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
 
 from dutycycle_exporter.contract import INTEGRATED
 from dutycycle_exporter.departed import DepartedProcesses
@@ -20,7 +19,7 @@ from dutycycle_exporter.gaps import IDLE_UTILIZATION, IdleGaps
 from dutycycle_exporter.meters import Meter, Rate
 from dutycycle_exporter.model import Activity, Allocation, GpuReading, Ownership, Snapshot, Span, Xid
 from dutycycle_exporter.owned import OwnedAccount
-from dutycycle_exporter.shares import memory_of, parts, processes_of, work_of
+from dutycycle_exporter.shares import Parts, division, memory_of, processes_of
 from dutycycle_exporter.tenures import LATEST, Tenure, Tenures
 from dutycycle_exporter.views import DeviceView, View, XidView
 
@@ -31,9 +30,6 @@ have every time that is shown change with every snapshot.
 
 _MOST_XIDS = 1024
 """Pairs of GPU and code that are counted: more there are not, unless something is wrong."""
-
-_Parts = Callable[[tuple[str, ...]], Mapping[str, float]]
-"""Each holder's part of a device's work, by who holds it together."""
 
 
 @dataclass(slots=True)
@@ -158,8 +154,8 @@ class Accounts:
         device.departed.update(reading, ownership, now, self._day)
         _credit_energy(device, now)
         _credit_throttle(device, now)
-        work = work_of(reading.processes, ownership, device.owned)
-        parts_of: _Parts = cache(partial(parts, work=work))
+        holding = [workload for workload, owned in device.owned.items() if owned.ended is None]
+        parts_of = division(reading.processes, ownership, holding, device.owned)
         for span in _after(reading.spans, device.measured_until):
             device.busy += span.utilization * (span.end - span.start)
             device.observed += span.end - span.start
@@ -255,7 +251,7 @@ def _credit(device: _Device, tenure: Tenure, utilization: float, mine: Mapping[s
         owned.credit(tenure.start, tenure.end, utilization, share=device.share(tenure), part=part)
 
 
-def _credit_activity(device: _Device, activity: Activity, parts_of: _Parts) -> None:
+def _credit_activity(device: _Device, activity: Activity, parts_of: Parts) -> None:
     """Give the time in which the device's units worked to those who held it, by their part of its work."""
     start = max(activity.start, device.active_until)
     device.active_until = max(activity.end, device.active_until)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from functools import cache
 
 from dutycycle_exporter.model import Ownership, Process
 
@@ -12,6 +13,28 @@ NOBODY = ""
 
 OTHERS = "others"
 """In the place of workloads that do not hold the device."""
+
+
+Parts = Callable[[tuple[str, ...]], Mapping[str, float]]
+"""Each holder's part of a device's work, by who holds it together."""
+
+
+def division(
+    processes: tuple[Process, ...] | None, ownership: Ownership, holding: Collection[str], known: Container[str]
+) -> Parts:
+    """How the work on a device is divided that is told now: of the time in which those hold it who do now, and of an
+    earlier one, at which others of the `known` held it.
+
+    A process that outlives its job works beside who holds the device now, but of an earlier time nobody tells who of
+    those that are there now was.
+    """
+    now, earlier = work_of(processes, ownership, holding), work_of(processes, ownership, known)
+
+    @cache
+    def of(holders: tuple[str, ...]) -> Mapping[str, float]:
+        return parts(holders, now if set(holders) == set(holding) else earlier)
+
+    return of
 
 
 def work_of(

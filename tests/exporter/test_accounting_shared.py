@@ -94,6 +94,27 @@ def test_what_a_strangers_process_does_on_a_gpu_is_not_the_only_holders_work(pro
     assert (run.owned(A).busy, run.owned(A).observed) == pytest.approx((busy, 6))
 
 
+@pytest.mark.parametrize("hold", [0, 30, 600])
+def test_a_process_that_outlives_its_job_is_no_work_of_who_has_the_gpu_then(hold):
+    """However long the series of the job are still shown."""
+    processes = (Process(10, 0, 0.9), Process(20, 0, 0.1))
+    pids = {10: A.id, 20: B.id}
+    run = Run(hold=hold).at(T, held_by(A, pids=pids), processes=processes[:1])
+    run.at(T + 10, held_by(B, start=T, pids=pids), spans_of(T, T + 10, 1.0), processes=processes)
+    for end in range(20, 1021, 10):
+        run.at(T + end, held_by(B, pids=pids), spans_of(T + end - 10, T + end, 1.0), processes=processes)
+    assert run.owned(B).busy == pytest.approx(0.1 * 1020)
+    assert run.owned(B).observed == 1020
+
+
+def test_of_the_time_before_a_handover_a_process_that_came_later_takes_nothing():
+    run = Run().at(T, held_by(A, pids={10: A.id}), processes=(Process(10, 0, 0.5),))
+    later = (Process(10, 0, 0.2), Process(20, 0, 0.8))
+    run.at(T + 10, held_by(B, start=T + 4, pids={10: A.id, 20: B.id}), spans_of(T, T + 10, 1.0), processes=later)
+    assert run.owned(A).busy == pytest.approx(4)
+    assert run.owned(B).busy == pytest.approx(0.8 * 6)
+
+
 def test_the_one_of_two_that_has_no_process_is_idle_and_is_told_so():
     both = held_by(A, B, pids={10: A.id})
     run = Run().at(T, both, processes=(Process(10, 1e9),))
