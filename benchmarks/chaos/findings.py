@@ -87,6 +87,10 @@ def _unsaid(record: Record, judged: Verdicts) -> list[str]:
     said += [f"not judged whether it is told: {', '.join(untold)}"] if untold else []
     excused = sum(len(one.excused) for one in judged.values())
     said.append(f"{excused} messages came twice, where a fault was in the way of their acknowledgement")
+    stopped = [one for one in record.faults if one.interrupts]
+    if stopped:
+        went_on = sum(bool(one.refused) for one in stopped)
+        said.append(f"{len(stopped)} passes were stopped before their commit, {went_on} went on and were refused")
     said.append(f"for {clear_share(record):.0%} of the time of jobs nothing was in the way of judging them")
     stalled = sum(until - since for since, until in record.stalls)
     return [*said, f"{stalled:.0f} s in which the machine stalled excuse what was late", str(pace(record))]

@@ -30,6 +30,8 @@ class Effects:
     """Programs of ours that cannot answer meanwhile: `exporter-NODE`, `alerter-NAME`."""
     interrupts: frozenset[str] = frozenset()
     """Alerters that were stopped in the midst of a pass, with a transaction that had written and not yet committed."""
+    refused: frozenset[str] = frozenset()
+    """Those of them that went on with it, and said that it had failed."""
     replaces: frozenset[str] = frozenset()
     """Nodes whose exporter has to replace its child."""
     instances: frozenset[str] = frozenset()

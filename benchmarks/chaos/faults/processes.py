@@ -27,6 +27,7 @@ REPLICAS = ("a", "b")
 _UNTIL_A_PASS = 5.0
 """Wall seconds for which one is waited for that may be stopped in its midst; there is one every two."""
 _BETWEEN_LOOKS = 0.003
+_UNTIL_IT_SAYS_SO = 3.0
 
 
 class OnMachine(Fault):
@@ -205,7 +206,15 @@ class LeaderPaused(_OnAlerter):
             program.pause()
 
     def end(self, site: Site) -> None:
-        site.replicas[self.replica].program.resume()
+        program = site.replicas[self.replica].program
+        before = len(program.log())
+        program.resume()
+        deadline = time.monotonic() + (_UNTIL_IT_SAYS_SO if self.effects.interrupts else 0.0)
+        while time.monotonic() < deadline:
+            if "pass failed: " in program.log()[before:]:
+                self.effects = replace(self.effects, refused=frozenset({self.replica}))
+                break
+            time.sleep(0.1)
 
 
 class FollowerPaused(LeaderPaused):
@@ -217,6 +226,9 @@ class FollowerPaused(LeaderPaused):
 
     def begin(self, site: Site) -> None:
         site.replicas[self._find(site)].program.pause()
+
+    def end(self, site: Site) -> None:
+        site.replicas[self.replica].program.resume()
 
 
 def stopped_while(program: Program, working: Callable[[], bool], patience: float = _UNTIL_A_PASS) -> bool:

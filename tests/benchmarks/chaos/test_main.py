@@ -17,6 +17,7 @@ import pytest
 from benchmarks import results
 from benchmarks.chaos import __main__ as program
 from benchmarks.chaos import kept
+from benchmarks.chaos.happened import Happened
 from benchmarks.chaos.promises import PROMISES, check
 from benchmarks.chaos.record import Made, Record
 from benchmarks.exits import NOT_HERE
@@ -131,6 +132,14 @@ def test_a_row_says_how_often_the_promise_was_asked_that_was_asked_least(run, re
     assert said in row.figure
     assert "0 messages came twice, where a fault was in the way of their acknowledgement" in row.figure
     assert "for 82% of the time of jobs nothing was in the way of judging them" in row.figure
+
+
+def test_a_row_says_how_many_passes_were_stopped_and_refused(run, reported) -> None:
+    stop = Happened("leader-paused", "alerter a", 1500.0, 1510.0, halts=frozenset({"a"}), interrupts=frozenset({"a"}))
+    later = replace(stop, began=1530.0, ended=1540.0, refused=frozenset({"a"}))
+    run(replace(clean(), faults=(*clean().faults, stop, later)))
+    [(row, *_)] = reported
+    assert "2 passes were stopped before their commit, 1 went on and were refused" in row.figure
 
 
 def test_what_a_row_says_is_of_the_run_and_of_the_code_at_its_beginning(run, reported, tmp_path: Path) -> None:
