@@ -15,6 +15,7 @@ from typing import Protocol
 
 import click
 
+from dutycycle_exporter import allocator
 from dutycycle_exporter.collected import DEFAULT, parse_collected
 from dutycycle_exporter.elapsed import elapsed
 from dutycycle_exporter.errors import ExporterError, NvmlUnavailableError, ReplayError
@@ -91,6 +92,7 @@ def main(
 ) -> None:
     """Not for people: started by dutycycle-exporter."""
     die_with_parent()
+    allocator.settle()
     # Ctrl-C reaches the whole process group; the exporter ends us when it ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # It is taken between two turns, so that no message is cut short; a turn that hangs is ended by SIGKILL.

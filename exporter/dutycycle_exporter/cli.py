@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from dutycycle_exporter import allocator
 from dutycycle_exporter.child import die_with_parent
 from dutycycle_exporter.errors import ConfigError, ExporterError, NvmlUnavailableError
 from dutycycle_exporter.options import settings_options
@@ -71,6 +72,7 @@ def cli(ctx: click.Context, /, probe: bool, release: bool, with_parent: bool, **
         return
     # Before the rest is even loaded: to systemd the unit runs already, and a reload must not end it.
     signals = Signals(signal.SIGHUP, signal.SIGUSR1)
+    allocator.settle()
     from dutycycle_exporter.daemon import Exporter  # noqa: PLC0415 - the probe needs none of it
 
     arguments = list(ctx.obj)
