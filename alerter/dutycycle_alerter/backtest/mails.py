@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dutycycle_alerter.incidents.model import Incident
-from dutycycle_alerter.notify.owners import Waste, due
+from dutycycle_alerter.notify.owners import Waste, critical, due
 from dutycycle_alerter.settings.notify import Owners
 
 
@@ -31,7 +31,7 @@ class Mailbox:
     def __init__(self, owners: Owners, time_scale: float) -> None:
         self._owners, self._time_scale = owners, time_scale
         self._incidents: defaultdict[str, dict[tuple[str, float], Incident]] = defaultdict(dict)
-        self._mailed: set[tuple[str, float]] = set()
+        self._mailed: dict[tuple[str, float], Incident] = {}
         self.mails: list[Mail] = []
 
     def keep(self, incident: Incident) -> None:
@@ -40,11 +40,16 @@ class Mailbox:
             self._incidents[incident.user][incident.subject, incident.opened_at] = incident
 
     def consider(self, incidents: Iterable[Incident], at: float) -> None:
-        """Mail the users about incidents that are active, where that is due and they were not mailed before."""
+        """Mail the users about incidents that are active, where that is due and they were not mailed before, and once
+        more where one became critical for them since.
+        """
         sums: dict[str, float] = {}
         for incident in incidents:
             key, user = (incident.subject, incident.opened_at), incident.user
-            if not user or key in self._mailed or not incident.state.active:
+            if not user or not incident.state.active:
+                continue
+            if key in self._mailed:
+                self._again(incident, self._mailed[key], at)
                 continue
             if due(incident.rules, float("inf"), self._owners, time_scale=self._time_scale) is None:
                 continue
@@ -52,8 +57,16 @@ class Mailbox:
                 sums[user] = self._wasted(user, at - self._owners.within)
             found = due(incident.rules, sums[user], self._owners, time_scale=self._time_scale)
             if found is not None:
-                self._mailed.add(key)
+                self._mailed[key] = incident
                 self.mails.append(Mail(at, user, incident.subject, incident.opened_at, found.rule, found.cost))
+
+    def _again(self, incident: Incident, mailed: Incident, at: float) -> None:
+        rules = critical(incident.rules)
+        if not rules or incident.severity.rank <= mailed.severity.rank:
+            return
+        self._mailed[incident.subject, incident.opened_at] = incident
+        rule = next(one.rule for one in incident.rules if one.rule in rules)
+        self.mails.append(Mail(at, incident.user, incident.subject, incident.opened_at, rule, cost=False))
 
     def _wasted(self, user: str, since: float) -> float:
         kept = self._incidents[user]

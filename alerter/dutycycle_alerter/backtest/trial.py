@@ -72,7 +72,8 @@ class Trial:
 
     def result(self) -> Result:
         """What came of it."""
-        mails = {(mail.subject, mail.opened_at): mail for mail in self._mailbox.mails}
+        # The first of each: of one that became critical later there is another.
+        mails = {(mail.subject, mail.opened_at): mail for mail in reversed(self._mailbox.mails)}
         found = [Found(incident, mails.get(key)) for key, incident in self._incidents.items()]
         return Result(
             found=tuple(sorted(found, key=_most_wasted)),

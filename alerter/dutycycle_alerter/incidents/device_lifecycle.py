@@ -18,6 +18,7 @@ from dutycycle_alerter.incidents.model import (
     Incident,
     OpenRule,
     Resolution,
+    Severity,
     State,
     Step,
 )
@@ -93,7 +94,7 @@ def _begin(
                 resolved,
                 state=State.OPEN,
                 rules=rules,
-                severity=verdict.severity,
+                severity=max(resolved.severity, verdict.severity, key=lambda severity: severity.rank),
                 diagnosis=diagnose(),
                 gpus=subject.gpus,
                 figures=dict(verdict.figures),
@@ -103,7 +104,8 @@ def _begin(
                 updated_at=now,
                 known_at=now,
             )
-            return Step(again, (_event(now, EventKind.REOPENED, "the condition holds again", rule=verdict.rule),))
+            back = _event(now, EventKind.REOPENED, "the condition holds again", rule=verdict.rule)
+            return Step(again, (back, *_worse(resolved.severity, verdict, now)))
     diagnosis = diagnose()
     opened = Incident(
         subject=subject.id,
@@ -150,9 +152,8 @@ def _continue(
         text = "the condition cleared" if verdict.outcome is Outcome.CLEAR else f"no longer judged: {verdict.reason}"
         return _resolved(incident, Resolution.CLEARED, text, events, now)
     if verdict.outcome is Outcome.FIRING:
-        if verdict.severity.rank > incident.severity.rank:
-            text = f"{incident.severity} became {verdict.severity}"
-            events.append(_event(now, EventKind.SEVERITY_CHANGED, text, severity=verdict.severity.value))
+        if worse := _worse(incident.severity, verdict, now):
+            events += worse
             rules = tuple(replace(rule, severity=verdict.severity) for rule in incident.rules)
             incident = replace(incident, severity=verdict.severity, rules=rules, updated_at=now)
         # A window's figures move all the time; those of a fault only when something is reported.
@@ -163,6 +164,14 @@ def _continue(
             )
             events.append(_event(now, EventKind.CAUSE_FOUND, diagnosis.evidence[0]))
     return Step(incident, tuple(events))
+
+
+def _worse(before: Severity, verdict: Verdict, now: float) -> tuple[Event, ...]:
+    """What is told of a severity that rose; it does not fall within an incident, also not while that is resolved."""
+    if verdict.severity.rank <= before.rank:
+        return ()
+    text = f"{before} became {verdict.severity}"
+    return (_event(now, EventKind.SEVERITY_CHANGED, text, severity=verdict.severity.value),)
 
 
 def _resolved(incident: Incident, resolution: Resolution, text: str, events: list[Event], now: float) -> Step:

@@ -25,7 +25,7 @@ from dutycycle_alerter.incidents.model import (
     State,
     Step,
 )
-from dutycycle_alerter.incidents.open_rules import highest, left_by, open_rules
+from dutycycle_alerter.incidents.open_rules import goes_before, highest, left_by, newly_critical, open_rules
 from dutycycle_alerter.incidents.opening import opened
 from dutycycle_alerter.model import Consumption, latest_workloads
 from dutycycle_alerter.rules.diagnosis import diagnose
@@ -120,7 +120,9 @@ class _Folding:
         self._note(EventKind.OPENED, text, rule=primary.rule, severity=incident.severity.value)
 
     def _reopen(self, resolved: Incident, rules: tuple[OpenRule, ...]) -> None:
-        """The same incident again, silently; the time between was not wasted on it and is not added."""
+        """The same incident again, silently unless it is worse than it was; the time between was not wasted on it and
+        is not added.
+        """
         primary = rules[0]
         verdict = self.judgement.verdict(primary.rule)
         self.incident = replace(
@@ -128,7 +130,6 @@ class _Folding:
             state=State.OPEN,
             rule=primary.rule,
             rules=rules,
-            severity=highest(rules),
             diagnosis=self._diagnose(primary.rule),
             gpus=verdict.gpus,
             workloads=latest_workloads(resolved.workloads, self.judgement.evidence.job),
@@ -140,6 +141,7 @@ class _Folding:
             known_at=self.now,
         )
         self._note(EventKind.REOPENED, f"{rule_name(primary.rule)} fires again", rule=primary.rule)
+        self._raise_severity(rules, [one for one in newly_critical(rules, ()) if goes_before(one, resolved.rule)])
 
     # A job with an active incident
 
@@ -166,7 +168,14 @@ class _Folding:
             self._resolve(resolution, text)
             return
         self._choose_primary(rules)
-        self._raise_severity(rules)
+        # What was critical, went and came back is no news; what goes before it is, and all that is critical for the
+        # first time.
+        fresh = [
+            one
+            for one in newly_critical(rules, incident.rules)
+            if not incident.reopened or goes_before(one, incident.rule)
+        ]
+        self._raise_severity(rules, fresh)
         self._settle_cause()
 
     def _wake(self) -> None:
@@ -199,12 +208,18 @@ class _Folding:
         text = f"{rule_name(incident.rule)} became {rule_name(first.rule)}: {diagnosis.summary}"
         self._note(EventKind.PRIMARY_CHANGED, text, rule=first.rule, before=incident.rule)
 
-    def _raise_severity(self, rules: tuple[OpenRule, ...]) -> None:
-        """Severity rises within an incident and does not fall: what was critical once is worth the attention."""
+    def _raise_severity(self, rules: tuple[OpenRule, ...], fresh: list[str]) -> None:
+        """Severity rises within an incident and does not fall: what was critical once is worth the attention.
+
+        Where it is critical already, it is told which of the `fresh` rules makes it worse than it was.
+        """
         incident, now = self._present, highest(rules)
         if now.rank > incident.severity.rank:
             self._change(severity=now)
             self._note(EventKind.SEVERITY_CHANGED, f"{incident.severity} became {now}", severity=now.value)
+        elif fresh:
+            text = f"{rule_name(fresh[0])} is critical as well"
+            self._note(EventKind.SEVERITY_CHANGED, text, severity=now.value, rule=fresh[0])
 
     def _settle_cause(self) -> None:
         """A hesitation may end when evidence arrives. What was told neither falls back nor changes by degrees, or

@@ -68,6 +68,17 @@ def left_by(rules: tuple[OpenRule, ...], judgement: Judgement) -> tuple[Resoluti
     return Resolution.CLEARED, "the condition cleared", ()
 
 
+def newly_critical(rules: tuple[OpenRule, ...], before: tuple[OpenRule, ...]) -> list[str]:
+    """The rules that are critical and were not before, the first of the order of precedence first."""
+    known = {rule.rule for rule in before if rule.severity is Severity.CRITICAL}
+    return [rule.rule for rule in rules if rule.severity is Severity.CRITICAL and rule.rule not in known]
+
+
+def goes_before(rule: str, other: str) -> bool:
+    """Whether a rule goes before another in the order of precedence: it is worse news."""
+    return _ORDER.get(rule, len(_ORDER)) < _ORDER.get(other, len(_ORDER))
+
+
 def highest(rules: tuple[OpenRule, ...]) -> Severity:
     """The highest severity of some rules that are open."""
     return max((rule.severity for rule in rules), key=lambda severity: severity.rank)

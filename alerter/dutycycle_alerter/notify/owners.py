@@ -39,6 +39,11 @@ def due(rules: Iterable[OpenRule], wasted: float, owners: Owners, *, time_scale:
     return Due(worth, cost=True) if worth and dear else None
 
 
+def critical(rules: Iterable[OpenRule]) -> frozenset[str]:
+    """Those of some open rules that are critical for the user of the job."""
+    return frozenset(rule.rule for rule in rules if owner_hears(rule) is Attention.CRITICAL)
+
+
 def heard(rules: Iterable[OpenRule]) -> Attention:
     """The most that the user of a job is to hear of these open rules: critical, warning, or nothing."""
     levels = {owner_hears(rule) for rule in rules}

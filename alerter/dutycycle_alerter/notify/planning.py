@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from dutycycle_alerter.incidents.model import Event, EventKind, Incident, Severity, State
 from dutycycle_alerter.notify.model import OPERATORS, Recipient
-from dutycycle_alerter.notify.routing import LOUD, Address, Destination, Routing
+from dutycycle_alerter.notify.owners import critical
+from dutycycle_alerter.notify.routing import LOUD, Address, Destination, Routing, rules_of
 from dutycycle_alerter.settings.notify import News
 
 _NEWS = {
@@ -73,7 +74,9 @@ def plan(
     return [
         notice_of(destination, incident, kind, event, routing, now=now)
         for address, destination in where.items()
-        for kind, event in _told(destination, incident, news, known=address in told)
+        for kind, event in _told(
+            destination, incident, _heard(news, destination.to, incident, routing), known=address in told
+        )
     ]
 
 
@@ -100,6 +103,27 @@ def notice_of(
         due_at=due_at,
         digest=digest,
     )
+
+
+def _heard(
+    news: Sequence[tuple[News, Event]], to: Recipient, incident: Incident, routing: Routing
+) -> list[tuple[News, Event]]:
+    """News as they are to somebody. For the user of a job it is worse where a rule is critical for them; where the
+    incident was so before, where one joins that is told at once.
+    """
+    if to == OPERATORS:
+        return list(news)
+    worse = critical(rules_of(incident))
+    return [
+        (kind if kind is not News.ESCALATED or worse & _named(event, worse, routing) else News.UPDATED, event)
+        for kind, event in news
+    ]
+
+
+def _named(event: Event, rules: Set[str], routing: Routing) -> Set[str]:
+    """By which of these rules it is worse: any, or the one that the event names, if it is told at once."""
+    rule = event.data.get("rule")
+    return rules if rule is None else routing.at_once & {rule}
 
 
 def _told(

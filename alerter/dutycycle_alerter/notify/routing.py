@@ -49,14 +49,12 @@ class Destination:
 
     @property
     def news(self) -> frozenset[News]:
-        """What is told. By default the user of a job is told once where nothing goes on in a thread, and nobody there
-        hears of a condition that comes and goes: who was told of it knows of it.
+        """What is told. By default, where nothing goes on in a thread, it is what opens and what becomes worse; nobody
+        there hears of a condition that comes and goes: who was told of it knows of it.
         """
         if self.route.news is not None:
             return frozenset(self.route.news)
-        if self.receiver.kind in _TOLD_EVERYTHING:
-            return _EVERYTHING
-        return LOUD - {News.REOPENED} if self.to.to is To.OPERATORS else frozenset({News.OPENED})
+        return _EVERYTHING if self.receiver.kind in _TOLD_EVERYTHING else LOUD - {News.REOPENED}
 
     def bundle(self, incident: Incident) -> str:
         """Incidents of the same one come in one message: the least time between two of them, and what they agree in."""
@@ -80,6 +78,7 @@ class Routing:
         self._zone = zone_of(notify.timezone)
         self._time_scale = time_scale
         self.routes = notify.routes
+        self.at_once = frozenset(notify.owners.at_once)
 
     @cached_property
     def owners(self) -> tuple[str, ...]:
@@ -140,9 +139,13 @@ def _matches(route: Route, incident: Incident) -> bool:
     return _matches_texts(route, incident)
 
 
+def rules_of(incident: Incident) -> tuple[OpenRule, ...]:
+    """Those that are open, or what it was about where it is over."""
+    return incident.rules or (OpenRule(incident.rule, incident.opened_at, incident.severity),)
+
+
 def _matches_owner(route: Route, incident: Incident) -> bool:
-    rules = incident.rules or (OpenRule(incident.rule, incident.opened_at, incident.severity),)
-    rank = _RANKS.get(heard(rules), -1)
+    rank = _RANKS.get(heard(rules_of(incident)), -1)
     return rank >= max(Severity(route.severity).rank, Severity.WARNING.rank) and _matches_texts(route, incident)
 
 

@@ -76,6 +76,17 @@ def test_what_several_incidents_of_a_user_wasted_adds_up() -> None:
     assert [mail.subject for mail in box.mails] == ["slurm/0", "slurm/1"]
 
 
+def test_of_what_became_critical_since_there_is_one_mail_more() -> None:
+    box, item = Mailbox(Owners(), 1), incident(hours=25)
+    box.keep(item)
+    box.consider([item], LATER)
+    for level, mails in ((Attention.WARNING, 1), (Attention.CRITICAL, 2), (Attention.CRITICAL, 2)):
+        rules = (OpenRule("hung", LATER, Severity.CRITICAL, level), *item.rules)
+        box.consider([replace(item, rules=rules, severity=Severity.CRITICAL)], LATER + HOUR)
+        assert len(box.mails) == mails
+    assert [(mail.rule, mail.cost) for mail in box.mails] == [("underused", True), ("hung", False)]
+
+
 def test_nobody_is_mailed_of_what_is_over_or_has_no_user() -> None:
     assert not mailed(25, Attention.WARNING, state=State.RESOLVED)
     assert not mailed(25, Attention.WARNING, user="")

@@ -156,6 +156,18 @@ def test_severity_rises_and_does_not_fall() -> None:
     assert after(step(incident, FIRING, LATER + 90)).severity is Severity.CRITICAL
 
 
+def test_what_comes_back_worse_says_so() -> None:
+    cleared = after(step(opened(), CLEAR, LATER + HOUR))
+    worse = step(cleared, verdict(severity=Severity.CRITICAL), LATER + 2 * HOUR)
+    assert (after(worse).severity, kinds(worse)) == (
+        Severity.CRITICAL,
+        [EventKind.REOPENED, EventKind.SEVERITY_CHANGED],
+    )
+    cleared = after(step(after(worse), CLEAR, LATER + 2.5 * HOUR))
+    again = step(cleared, FIRING, LATER + 3 * HOUR)
+    assert (after(again).severity, kinds(again)) == (Severity.CRITICAL, [EventKind.REOPENED])
+
+
 def test_another_report_is_told_and_noted() -> None:
     more = verdict(figures={"xid": 79.0, "xid_at": LATER + 50})
     result = step(opened(), more, LATER + 60)

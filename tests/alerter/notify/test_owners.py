@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dutycycle_alerter.incidents.model import EventKind, Severity
+from dutycycle_alerter.incidents.model import EventKind, Severity, State
+from dutycycle_alerter.settings.notify import News
 from dutycycle_alerter.store.database import Database
 from tests.alerter.notify.outbox import DAY, HOUR, MINUTE, idle, office, route
 
@@ -41,3 +42,20 @@ def test_of_what_somebody_snoozed_the_user_hears_when_it_wakes(database: Databas
     at.change(item, EventKind.SNOOZE_EXPIRED, state=item.state, snoozed_until=None)
     at.go(2 * MINUTE)
     assert [mail.numbers for mail in at.got("email")] == [[item.id]]
+
+
+def test_who_was_told_of_a_warning_that_cleared_hears_that_it_is_back_as_a_hang(database: Database) -> None:
+    at = office(database, route("email"), route("email", "owner"))
+    (item,) = at.open(idle(1, rule="underused", wasted=25 * HOUR))
+    at.go(2 * MINUTE)
+    at.resolve(item)
+    at.clock.advance(HOUR)
+    hung = idle(rule="hung", severity=Severity.CRITICAL).rules
+    back = at.change(
+        item, EventKind.REOPENED, state=State.OPEN, rule="hung", rules=hung, resolved_at=None, resolution=None
+    )
+    at.change(back, EventKind.SEVERITY_CHANGED, severity=Severity.CRITICAL)
+    at.go(20 * MINUTE)
+    to_alice = [mail.news for mail in at.got("email") if mail.parcel.to.user]
+    to_operators = [mail.news for mail in at.got("email") if not mail.parcel.to.user]
+    assert to_alice == to_operators == [[[News.OPENED]], [[News.ESCALATED]]]

@@ -169,6 +169,33 @@ def test_users_hear_here_what_becomes_of_what_they_know() -> None:
     assert told(idle(), EventKind.REOPENED, routes=routes, known=known) == [("slack", News.REOPENED)]
 
 
+@pytest.mark.parametrize(
+    ("rule", "severity", "told_at", "named", "is_told"),
+    [
+        ("idle", Severity.CRITICAL, None, None, True),
+        ("underused", Severity.CRITICAL, None, None, True),
+        # What is critical for operators alone is not so for its user.
+        ("idle", Severity.CRITICAL, Attention.WARNING, None, False),
+        ("idle", Severity.CRITICAL, Attention.NONE, None, False),
+        ("underused", Severity.WARNING, Attention.CRITICAL, None, True),
+        # It was critical before: by what is told at once.
+        ("idle", Severity.CRITICAL, None, "idle", True),
+        ("idle", Severity.CRITICAL, Attention.WARNING, "idle", False),
+        ("underused", Severity.CRITICAL, None, "underused", False),
+    ],
+)
+def test_users_who_know_of_it_hear_that_it_is_critical_now(
+    rule: str, severity: Severity, told_at: Attention | None, named: str | None, *, is_told: bool
+) -> None:
+    item = replace(idle(severity=severity, rule=rule), rules=(OpenRule(rule, NOW, severity, told_at),))
+    event = Event(NOW, EventKind.SEVERITY_CHANGED, "", data={} if named is None else {"rule": named})
+    routing = Routing(notify(route("slack", "owner"), route("email", "owner")))
+    known = {("slack", ALICE), ("email", ALICE)}
+    got = {notice.receiver: notice.news for notice in plan(item, [event], known, routing, now=NOW)}
+    assert got == ({"slack": News.ESCALATED, "email": News.ESCALATED} if is_told else {"slack": News.UPDATED})
+    assert plan(item, [event], set(), routing, now=NOW) == []
+
+
 def test_a_user_is_nobody_where_the_incident_is_not_theirs_to_change() -> None:
     routing = Routing(notify(route("email", "owner", severity="critical", account="lab")))
     critical = idle(severity=Severity.CRITICAL)

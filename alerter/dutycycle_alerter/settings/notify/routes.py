@@ -58,8 +58,8 @@ class Route(Section):
     node: Patterns = ANY
     """Pattern of some node."""
     news: tuple[News, ...] | None = Field(default=None, min_length=1)
-    """What is told. By default everything to Slack, Alertmanager and webhooks; to others what opened or became worse,
-    and to users by mail what opened.
+    """What is told. By default everything to Slack, Alertmanager and webhooks, and to others what opened or became
+    worse: for users that is what became critical for them.
     """
     group_by: tuple[
         Literal["rule", "severity", "cluster", "scheduler", "account", "namespace", "user", "node"], ...
