@@ -67,7 +67,7 @@ class TrustedFiles(Generic[_T]):
         """What every file says now. A missing directory has none.
 
         What cannot be read this once (a file that is being replaced, a directory that fails) keeps its previous
-        answer for one call.
+        answer for one call. While there are too many files those of which something is known go on being read.
         """
         failures: Counter[str] = Counter()
         answers: dict[str, _Answer[_T]] = {}
@@ -98,6 +98,9 @@ class TrustedFiles(Generic[_T]):
             failures["directory_unreadable"] += 1
             answers |= self._repeated(self._answers)
             return
+        if len(names) > MAX_FILES:
+            failures["too_many_files"] += 1
+            names = set()
         # A listing may miss a file that is replaced meanwhile.
         names |= self._answers.keys()
         for name in sorted(names):
@@ -119,7 +122,7 @@ class TrustedFiles(Generic[_T]):
                 if not entry.name.startswith(".") and self._concerns(entry.name):
                     names.add(entry.name)
                     if len(names) > MAX_FILES:
-                        raise UnusableError("too_many_files")
+                        break
         return names
 
     def _answer(self, directory: int, name: str) -> _Answer[_T]:

@@ -135,6 +135,20 @@ def test_a_directory_has_a_largest_number_of_files(prolog, directory):
     assert directory.read().failures == {"too_many_files": 1}
 
 
+def test_while_there_are_too_many_files_those_that_were_known_go_on_being_read(prolog, directory):
+    """Leftovers that nobody removes end no job."""
+    prolog.start(7, [A])
+    prolog.start(8, [B])
+    assert names(directory.read()) == {A: ["7"], B: ["8"]}
+    for number in range(MAX_FILES + 1):
+        (prolog.directory / f"GPU-{number}.json").touch()
+    for _ in range(3):
+        files = directory.read()
+        assert (names(files), files.failures) == ({A: ["7"], B: ["8"]}, {"too_many_files": 1})
+    prolog.end(8, [B])
+    assert names(directory.read()) == {A: ["7"]}
+
+
 @pytest.mark.parametrize("mode", [0o664, 0o646, 0o666])
 def test_a_file_that_others_may_write_is_refused(prolog, directory, mode):
     prolog.start(7, [A])
