@@ -115,12 +115,12 @@ class Receivers:
                 incidents=_numbers(str(mail.message["X-Dutycycle-Incidents"] or "")),
                 headers=tuple((name, str(value)) for name, value in mail.message.items()),
                 body=mail.content.decode(errors="replace"),
-                sender=_sender(_text(mail.message), senders),
+                sender=sent_by(read_text(mail.message), senders),
             )
             for at, mail in zip(list(self._taken), list(self.mail.messages), strict=False)
         ]
         posts = [_posted(message) for message in list(self.channel.messages)]
-        return (*mails, *(replace(one, sender=_sender(one.body, senders)) for one in posts))
+        return (*mails, *(replace(one, sender=sent_by(one.body, senders)) for one in posts))
 
 
 class _Stamped(list[Any]):
@@ -153,14 +153,16 @@ def _posted(message: Mapping[str, Any]) -> Taken:
     )
 
 
-def _text(message: EmailMessage) -> str:
+def read_text(message: EmailMessage) -> str:
     """What is to be read in it, whatever it was encoded as."""
     body = message.get_body(("plain", "html"))
     return "" if body is None else str(body.get_content())
 
 
-def _sender(text: str, senders: Mapping[str, str]) -> str:
-    return next((name for url, name in senders.items() if url in text), "")
+def sent_by(text: str, senders: Mapping[str, str]) -> str:
+    """The name of the alerter whose page it links to; empty where it links to none."""
+    # With what follows: a port may begin another.
+    return next((name for url, name in senders.items() if f"{url}/" in text), "")
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -44,7 +44,7 @@ from .processes import Program
 from .prometheus import Prometheus
 from .promises.bounds import NOTICED
 from .receivers import Receivers
-from .workload import Workload
+from .workload import Place, Workload
 
 _COMES_UP = 120.0
 """Wall seconds until something that has to come up is given up."""
@@ -196,15 +196,15 @@ class Site:
     def _pods(self) -> None:
         driver, first = self.machines[POD_NODE].fake.driver, 0
         for name, case in POD_CASES.items():
-            places = {slot: driver.gpus[slot].uuid for slot in range(first, first + case.gpus)}
+            places: dict[Place, str] = {slot: driver.gpus[slot].uuid for slot in range(first, first + case.gpus)}
             self.workload.run_pods(name, case, self.kubernetes, self.kubelet, places)
             first += case.gpus
         cut = driver.set_mig(CUT_SLOT, list(CUT))
         self.instances = {POD_NODE: frozenset(cut)}
         for name, (profile, case) in INSTANCE_CASES.items():
             index = list(CUT).index(profile)
-            place = {(CUT_SLOT, index): cut[index]}
-            self.workload.run_pods(name, case, self.kubernetes, self.kubelet, place, f"nvidia.com/mig-{profile}")
+            places = {(CUT_SLOT, index): cut[index]}
+            self.workload.run_pods(name, case, self.kubernetes, self.kubelet, places, f"nvidia.com/mig-{profile}")
 
     def _settings(self) -> dict[str, Any]:
         self._slurm_token = self.slurm.token("root", _TOKEN_LIFE)

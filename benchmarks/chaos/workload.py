@@ -229,8 +229,8 @@ class Workload:
         run = Run(name, case, subject, [], frozenset(places.values()))
         for index, (place, device) in enumerate(places.items()):
             uid, part, pattern = str(uuid.uuid4()), f"{name}-{index}", case.course[0].patterns[index]
-            what = {"resource": resource, "owners": (owner(made),)}
-            server.put(pod(part, uid=uid, node=node, created=moment, started=moment, **what))
+            of = (owner(made),)
+            server.put(pod(part, uid=uid, node=node, resource=resource, owners=of, created=moment, started=moment))
             served.pods = [*served.pods, kubelet.pod(part, "ml", {resource: [device]})]
             assert pattern is not None, "a pod is known by its processes"
             work = replace(case.work, use=case.course[0].use)

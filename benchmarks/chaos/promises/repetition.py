@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ..happened import Happened
 from ..record import Record, Taken
 from .notifications import changes_of, rows_of
 from .quiet import during, stalled
@@ -51,13 +50,17 @@ def no_message_comes_twice(record: Record) -> Iterator[Found]:
 
 
 def _why_lost(record: Record, first: Taken) -> str:
-    """What was in the way of the acknowledgement of a message, or of keeping it; empty: nothing."""
+    """What was in the way of the acknowledgement of a message, or of keeping it: its receiver, the alerter that sent,
+    or the store where that writes that it did. Empty: nothing.
+    """
     since, until = first.at - _ANSWER, first.at + _ANSWER
-    faults = [one.name for one in during(record, since, until) if _concerns(one, first)]
+    senders = {first.sender} if first.sender else _evaluated(record, since, until)
+    lost = {first.sink, "database", *senders}
+    faults = [one.name for one in during(record, since, until) if one.halts & lost]
     return ", ".join(faults) or ("a stall of the machine" if stalled(record, since, until) else "")
 
 
-def _concerns(fault: Happened, first: Taken) -> bool:
-    """Whether it is one of the receiver, of the alerter that sent, or of the store where it writes that it did."""
-    senders = {first.sender} if first.sender else {"a", "b"}
-    return bool(fault.halts & {first.sink, "database", *senders})
+def _evaluated(record: Record, since: float, until: float) -> set[str]:
+    """Who had the lease, and so sends, as far as anybody saw it; else it may have been either."""
+    holders = {look.holder.partition("#")[0] for look in record.looks if since <= look.at <= until and look.holder}
+    return holders or {"a", "b"}

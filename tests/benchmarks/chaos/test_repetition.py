@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.chaos.happened import Happened
 from benchmarks.chaos.promises import Excused, Judged, check, repetition
-from benchmarks.chaos.record import Record
+from benchmarks.chaos.record import Look, Record
 
 from .evidence import FAULTS, OPENED, clean
 
@@ -45,6 +45,12 @@ def test_where_its_receiver_its_sender_or_the_store_was_away_it_is_excused_and_c
 @pytest.mark.parametrize("halts", [("slack",), ("b",), ("b", "evaluation"), ("slurm",), ("kubernetes",)])
 def test_a_fault_of_somebody_else_excuses_nothing(halts: tuple[str, ...]) -> None:
     assert len(judged(twice(), fault(*halts)).violations) == 1
+
+
+def test_where_it_does_not_say_who_sent_it_that_was_who_had_the_lease() -> None:
+    record = replace(twice(sender=""), looks=(Look(TAKEN - 1, (), "a#1", 1),))
+    assert judged(record, fault("a")).excused == (Excused("fault"),)
+    assert len(judged(record, fault("b")).violations) == 1
 
 
 def test_where_nobody_knows_who_sent_it_either_alerters_fault_will_do() -> None:
