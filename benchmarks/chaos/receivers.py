@@ -156,7 +156,8 @@ def _posted(message: Mapping[str, Any]) -> Taken:
 def read_text(message: EmailMessage) -> str:
     """What is to be read in it, whatever it was encoded as."""
     body = message.get_body(("plain", "html"))
-    return "" if body is None else str(body.get_content())
+    content = None if body is None else body.get_payload(decode=True)
+    return content.decode(errors="replace") if isinstance(content, bytes) else ""
 
 
 def sent_by(text: str, senders: Mapping[str, str]) -> str:
