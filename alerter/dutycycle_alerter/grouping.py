@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -83,9 +83,16 @@ def added_up(recent: Iterable[Consumption]) -> tuple[Consumption, ...]:
             energy=known_sum(one.energy for one in each),
             at=at,
             idle=known_sum(one.idle for one in each),
+            since=_outermost(min, [one.since for one in each]),
+            until=_outermost(max, [one.until for one in each]),
         )
         for (model, at), each in sums.items()
     )
+
+
+def _outermost(choose: Callable[[list[float]], float], instants: Sequence[float | None]) -> float | None:
+    known = [instant for instant in instants if instant is not None]
+    return choose(known) if known and len(known) == len(instants) else None
 
 
 def _began(part: JobEvidence) -> float:

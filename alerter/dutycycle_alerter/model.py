@@ -204,7 +204,8 @@ class JobEvidence:
 class Consumption:
     """GPU-seconds and joules of one job on GPUs of one model since the previous pass, for ledger and incidents.
 
-    `at` is an instant of the time that it belongs to; None for that of the pass. `idle` is the part of the waste on
+    `at` is an instant of the time that it belongs to; None for that of the pass. `since` and `until` are between which
+    instants it was consumed; None for those of the previous pass and of this one. `idle` is the part of the waste on
     GPUs that did nothing (`usage.idle_seconds`); None where nothing was measured. `spread` is the part of `allocated`
     in which the job was on more nodes than it needs; None where that is not known.
     """
@@ -217,6 +218,8 @@ class Consumption:
     at: float | None = None
     idle: float | None = None
     spread: float | None = None
+    since: float | None = None
+    until: float | None = None
 
     @property
     def wasted(self) -> float:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutycycle_alerter.grouping import together
+from dutycycle_alerter.grouping import added_up, together
 from dutycycle_alerter.model import Consumption, HostUsage, Job, JobEvidence, JobKind
 from dutycycle_alerter.rules import Outcome, judge
 from tests.alerter.cases import LATER, SETTINGS, START
@@ -69,6 +69,15 @@ def test_what_pods_consumed_is_added_up_and_that_of_those_that_ended_is_in_it() 
     energetic = replace(part(pod(0), 0.5), recent=(used,), ended=LATER)
     found = together(TRAIN, [energetic, part(pod(1), 1.0)], SETTINGS)
     assert found.recent == (Consumption("H200", 120.0, 110.0, 85.0, 9.0, idle=5.0),)
+
+
+def test_what_pods_consumed_is_of_all_the_time_of_any_of_them() -> None:
+    early = Consumption("H200", 60.0, 50.0, 25.0, at=LATER, since=LATER - 90, until=LATER - 30)
+    late = Consumption("H200", 60.0, 50.0, 25.0, at=LATER, since=LATER - 60, until=LATER)
+    unknown = Consumption("H200", 60.0, 50.0, 25.0, at=LATER)
+    (both,), (some,) = added_up([early, late]), added_up([early, unknown])
+    assert (both.since, both.until) == (LATER - 90, LATER)
+    assert (some.since, some.until) == (None, None)
 
 
 def test_grace_counts_from_the_youngest_pod_and_the_job_from_its_oldest() -> None:

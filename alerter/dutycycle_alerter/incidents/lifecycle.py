@@ -27,7 +27,8 @@ from dutycycle_alerter.incidents.model import (
 )
 from dutycycle_alerter.incidents.open_rules import goes_before, highest, left_by, newly_critical, open_rules
 from dutycycle_alerter.incidents.opening import opened
-from dutycycle_alerter.model import Consumption, latest_workloads
+from dutycycle_alerter.incidents.wasting import with_recent
+from dutycycle_alerter.model import latest_workloads
 from dutycycle_alerter.rules.diagnosis import diagnose
 from dutycycle_alerter.rules.verdict import Judgement, Outcome
 from dutycycle_alerter.scale import format_duration
@@ -147,7 +148,7 @@ class _Folding:
 
     def _continue(self, incident: Incident) -> None:
         evidence = self.judgement.evidence
-        self.incident = _consume(incident, evidence.recent)
+        self.incident = with_recent(incident, evidence.recent)
         if evidence.ended is not None:
             self._resolve(Resolution.ENDED, "the job ended")
             return
@@ -298,14 +299,3 @@ def _cleared_at(resolved: Incident | None) -> float:
     if resolved is None or resolved.resolution is not Resolution.CLEARED or resolved.resolved_at is None:
         return float("-inf")
     return resolved.resolved_at
-
-
-def _consume(incident: Incident, recent: tuple[Consumption, ...]) -> Incident:
-    """Add what the job did since the previous pass."""
-    if not recent:
-        return incident
-    return replace(
-        incident,
-        wasted=incident.wasted + sum(part.wasted for part in recent),
-        energy=incident.energy + sum(part.energy or 0.0 for part in recent),
-    )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from math import ceil, floor
+from math import ceil, floor, inf
 from operator import itemgetter
 
 import numpy as np
@@ -75,13 +75,17 @@ def spans(since: float | None, at: float, interval: float) -> Spans:
 
 @dataclass(slots=True)
 class Growth:
-    """What was consumed, by job, model and hour; `grown_at` is when a job was last seen to hold a GPU."""
+    """What was consumed, by job, model and hour; `grown_at` is when a job was last seen to hold a GPU, and `since` and
+    `until` are the ends of all spans that were taken.
+    """
 
     interval: float
     hour: float
     used: defaultdict[tuple[Where, _Gpu], dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
     owners: dict[JobKey, Mapping[str, str]] = field(default_factory=dict)
     grown_at: dict[JobKey, float] = field(default_factory=dict)
+    since: float = inf
+    until: float = -inf
 
     def own(self, query: Query, answer: Vector) -> None:
         """Take the labels of who consumed."""
@@ -90,6 +94,7 @@ class Growth:
 
     def add(self, name: str, matrix: Matrix, start: float, end: float, parked: Parked) -> None:
         """Take one counter's samples over (start, end]; those at `start` are where it counts from."""
+        self._cover(start, end)
         counts = np.diff(matrix.offsets)
         series = np.repeat(np.arange(len(counts)), counts)
         usable = np.isfinite(matrix.values) & (matrix.times > start - self.interval / 2)
@@ -119,6 +124,7 @@ class Growth:
         """Take what was consumed in a span, where the engine can add it up itself. It belongs to one hour: a span is
         minutes.
         """
+        self._cover(start, end)
         hour = floor((start + end) / 2 / self.hour)
         for (cluster, *gpu, workload, model), value in zip(vector.keys, vector.values.tolist(), strict=True):
             used = self.used[(cluster, workload, model, hour), _gpu(gpu)]
@@ -141,9 +147,14 @@ class Growth:
                 at=(hour + 0.5) * self.hour,
                 # A counter that did not grow is not in it.
                 idle=known_sum(idle_seconds(used.get("observed"), used.get("busy", 0.0)) for used in parts),
+                since=max(self.since, hour * self.hour),
+                until=min(self.until, (hour + 1) * self.hour),
             )
             found[cluster, workload].append(part)
         return found
+
+    def _cover(self, start: float, end: float) -> None:
+        self.since, self.until = min(self.since, start), max(self.until, end)
 
     def _charge(
         self,

@@ -105,6 +105,13 @@ def test_energy_is_none_where_no_gpu_counts_it() -> None:
     assert [part.energy for part in parts] == [None]
 
 
+def test_what_was_consumed_says_between_which_instants_within_its_hour() -> None:
+    full = HOUR * (START // HOUR + 1)
+    samples = {full - 300.0 + STEP * i: STEP * i for i in range(41)}
+    (parts,) = grown(samples, [full - 300, full, full + 300]).consumption().values()
+    assert [(part.since, part.until) for part in parts] == [(full - 300, full), (full, full + 300)]
+
+
 @pytest.mark.parametrize(
     ("since", "at", "expected"),
     [
