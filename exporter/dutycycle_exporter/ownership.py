@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from dutycycle_exporter.attribution.kubernetes import (
     Pace,
     Selection,
 )
+from dutycycle_exporter.elapsed import elapsed
 from dutycycle_exporter.errors import ExporterError
 from dutycycle_exporter.model import GpuReading, Ownership
 from dutycycle_exporter.service import CollectorRun
@@ -59,8 +61,12 @@ class NodeOwnership:
         """Of the sources that are asked over a socket, by name."""
         if self._pods is None:
             return {}
+        # How long ago that was is what is shown of it, whatever the time of day was set to meanwhile.
+        day = time.time() - elapsed()
         return {
-            name: CollectorRun(source.success, source.last_success, source.duration)
+            name: CollectorRun(
+                source.success, None if source.last_success is None else source.last_success + day, source.duration
+            )
             for name, source in self._pods.health().items()
         }
 
@@ -106,6 +112,8 @@ def _pods(settings: Settings) -> KubernetesPods | None:
         pace=_pace(settings.time_scale),
         groups=CgroupFiles(settings.cgroup),
         logs=ContainerLogs(settings.kubernetes_container_logs),
+        # In a pod there is one, whether its socket was mounted or not.
+        expected="KUBERNETES_SERVICE_HOST" in os.environ,
     )
 
 

@@ -53,7 +53,7 @@ class ApiServer:
             return None
         return cls(f"https://{f'[{host}]' if ':' in host else host}:{port}", directory / "token", directory / "ca.crt")
 
-    def get(self, target: str, *, timeout: float, limit: int) -> bytes:
+    def get(self, target: str, *, timeout: float, limit: int) -> bytearray:
         """The body of a 200, of at most `limit` bytes, within about `timeout` seconds for connecting and as much again.
 
         Raises UnusableError: credentials (a file cannot be used), unreachable, tls, timeout, closed, protocol,
@@ -98,7 +98,7 @@ class ApiServer:
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         return http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
 
-    def _exchange(self, connection: http.client.HTTPConnection, target: str, limit: int) -> bytes:
+    def _exchange(self, connection: http.client.HTTPConnection, target: str, limit: int) -> bytearray:
         headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "dutycycle-exporter"}
         if self.token_file is not None:
             headers["Authorization"] = f"Bearer {_token(self.token_file)}"
@@ -113,7 +113,7 @@ class ApiServer:
                     raise UnusableError("too_large")
             if response.length:
                 raise UnusableError("closed")
-        return bytes(body)
+        return body
 
 
 def _cut(connection: socket.socket, late: threading.Event) -> None:

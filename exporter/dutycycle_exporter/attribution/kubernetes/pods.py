@@ -27,8 +27,10 @@ from .pod_cgroups import PodGroups
 from .records import Naming, parse_pods, parse_slices
 from .sources import API, KUBELET, SLICES, SourceHealth, Sources
 
-LARGEST_REPLY = 64 * 2**20
-"""Bytes that are taken of the kubelet, and of the API server: ten times what the largest node has to say."""
+LARGEST_REPLY = 16 * 2**20
+"""Bytes that are taken of the kubelet, and of the API server: some times what the largest node has to say. What is made
+of them while they are read has to fit into the pod's memory as well.
+"""
 
 _METHOD = "/v1.PodResourcesLister/List"
 _SLICE_VERSIONS = ("v1", "v1beta2", "v1beta1")
@@ -64,7 +66,8 @@ class Pace:
 class KubernetesPods:
     """Thread-safe. `node` is this node's name in Kubernetes; without `api`, uids come from `logs` and from cgroups.
 
-    `groups` are the pods' cgroups, None where these are not looked at.
+    `groups` are the pods' cgroups, None where these are not looked at. `expected` tells that there is a kubelet: where
+    it is missing that is a failure.
     """
 
     def __init__(
@@ -78,6 +81,7 @@ class KubernetesPods:
         pace: Pace | None = None,
         groups: PodGroups | None = None,
         logs: ContainerLogs | None = None,
+        expected: bool = False,
     ) -> None:
         self._node = node
         self._socket = socket
@@ -99,11 +103,11 @@ class KubernetesPods:
         self._pools: Mapping[tuple[str, str], str] = {}
         self._slices = 0
         # A node of another scheduler's has no kubelet, and that is no failure.
-        self._expected = api is not None
+        self._expected = expected or api is not None
         self._begun = time.monotonic()
         self._answered: float | None = None
         self._hopeless = False
-        """Whether there is no kubelet that would answer, if one but waited."""
+        """Whether there is no socket that would be answered at, if one but waited."""
         self._kubelet_gap = self._pace.interval
         self._api_gap = _SHORTEST_GAP
         self._loops = [Loop("kubelet", self._ask_kubelet)]
@@ -183,9 +187,8 @@ class KubernetesPods:
         try:
             pods = self._list()
         except UnusableError as error:
-            absent = error.reason == "missing" and not self._expected
-            self._hopeless = absent or error.reason == "permission"
-            if absent:
+            self._hopeless = error.reason in ("missing", "permission")
+            if error.reason == "missing" and not self._expected:
                 return Pause(self._pace.interval)
             self._sources.failed(KUBELET, error.reason, self._socket)
             # Who asks too often is told so, and asks less.
@@ -266,7 +269,7 @@ class KubernetesPods:
             self._sources.succeeded(SLICES, time.monotonic() - began)
             return
 
-    def _get(self, target: str) -> bytes:
+    def _get(self, target: str) -> bytearray:
         if self._api is None:
             raise UnusableError("unreachable")
         return self._api.get(target, timeout=self._pace.api_timeout, limit=LARGEST_REPLY)

@@ -54,7 +54,7 @@ def workload(namespace: str, name: str, uid: str, record: PodRecord | None) -> W
     return Workload(f"k8s/{namespace}/{name}/{uid}", "k8s", namespace=namespace, pod=name, user=user)
 
 
-def parse_pods(body: bytes, naming: Naming) -> tuple[tuple[PodRecord, ...], int]:
+def parse_pods(body: bytes | bytearray, naming: Naming) -> tuple[tuple[PodRecord, ...], int]:
     """The pods of a PodList, and how many of its items are not pods. Raises UnusableError: protocol."""
     records, bad = [], 0
     items = list(_items(body, "PodList"))
@@ -68,7 +68,7 @@ def parse_pods(body: bytes, naming: Naming) -> tuple[tuple[PodRecord, ...], int]
     return tuple(records), bad
 
 
-def parse_slices(body: bytes) -> Mapping[tuple[str, str], str]:
+def parse_slices(body: bytes | bytearray) -> Mapping[tuple[str, str], str]:
     """The UUID of each device that a ResourceSliceList publishes, by pool and device name; those without are left out.
 
     Raises UnusableError: protocol.
@@ -88,7 +88,7 @@ def parse_slices(body: bytes) -> Mapping[tuple[str, str], str]:
     return found
 
 
-def _items(body: bytes, kind: str, heavy: frozenset[str] = _HEAVY) -> Iterable[object]:
+def _items(body: bytes | bytearray, kind: str, heavy: frozenset[str] = _HEAVY) -> Iterable[object]:
     def light(pairs: list[tuple[str, object]]) -> dict[str, object]:
         # Pruned while it is parsed: most of a pod is its spec and its managed fields. A label may have such a name.
         return {key: value for key, value in pairs if key not in heavy or isinstance(value, str)}

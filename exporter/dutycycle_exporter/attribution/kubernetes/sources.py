@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from dutycycle_exporter.elapsed import elapsed
 
 log = logging.getLogger(__name__)
 
@@ -16,7 +17,7 @@ KUBELET, API, SLICES = "kubelet", "kubernetes_api", "resource_slices"
 
 @dataclass(frozen=True, slots=True)
 class SourceHealth:
-    """The last question to one of the sources. `last_success` is in Unix seconds, `duration` of the last that was
+    """The last question to one of the sources. `last_success` is by `elapsed()`, `duration` of the last that was
     answered.
     """
 
@@ -46,7 +47,7 @@ class Sources:
         """It answered within `duration` seconds."""
         with self._lock:
             before = self._health.get(source)
-            self._health[source] = SourceHealth(True, time.time(), duration)
+            self._health[source] = SourceHealth(True, elapsed(), duration)
         if before is None or not before.success:
             log.info("%s answers", source)
 

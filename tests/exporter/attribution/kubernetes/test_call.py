@@ -16,6 +16,7 @@ import pytest
 from dutycycle_exporter.attribution.errors import UnusableError
 from dutycycle_exporter.attribution.kubernetes.call import call
 from dutycycle_exporter.attribution.kubernetes.messages import decode_pods
+from dutycycle_exporter.attribution.kubernetes.pods import LARGEST_REPLY
 from tests.fakes.kubelet import FakeKubelet, Fault, Reply, exchanges, list_reply, pod
 from tests.fakes.kubelet.recorded import Exchange, Recordings
 
@@ -25,7 +26,9 @@ OWN_CONNECTION = [("grpc.use_local_subchannel_pool", 1)]
 """grpcio otherwise goes on with a connection to an earlier kubelet of that name."""
 
 
-def ask(path: Path, method: str = LIST, request: bytes = b"", *, timeout: float = 20, limit: int = 64 * MIB) -> bytes:
+def ask(
+    path: Path, method: str = LIST, request: bytes = b"", *, timeout: float = 20, limit: int = LARGEST_REPLY
+) -> bytes:
     return bytes(call(path, method, request, timeout=timeout, limit=limit))
 
 
@@ -176,9 +179,9 @@ def test_a_reply_over_grpcs_own_limit_is_read(socket_path: Path) -> None:
 
 
 def test_a_reply_over_the_exporters_limit_is_refused_at_once(socket_path: Path) -> None:
-    """By what its prefix announces: nothing of 70 MiB is kept."""
+    """By what its prefix announces: nothing of it is kept."""
     with FakeKubelet(socket_path) as kubelet:
-        kubelet.raw = bytes(70 * MIB)
+        kubelet.raw = bytes(LARGEST_REPLY + 1)
         assert refusal(socket_path) == "too_large"
         kubelet.fault = Fault.HANG_AFTER_HEADERS
         assert refusal(socket_path) == "too_large"

@@ -20,7 +20,9 @@ from dutycycle_exporter.attribution.hosts import CgroupFiles
 from dutycycle_exporter.attribution.kubernetes import ApiServer, ContainerLogs, KubernetesPods, Pace
 from dutycycle_exporter.attribution.kubernetes.loop import Loop, Pause
 from dutycycle_exporter.attribution.kubernetes.pods import API, KUBELET, SLICES
+from dutycycle_exporter.cli import read_settings
 from dutycycle_exporter.model import GpuReading, Workload
+from dutycycle_exporter.ownership import NodeOwnership
 from tests.exporter.attribution.kubernetes.usual import NAMING, SELECTION
 from tests.fakes.kubelet import FakeApiServer, FakeKubelet, Fault, Reply, claim, link_logs, pod
 from tests.fakes.kubelet.recorded import Recordings
@@ -151,6 +153,22 @@ def test_whatever_a_kubelet_does_what_was_known_is_told_at_once(fault: Fault, so
         eventually(lambda: pods.health()[KUBELET].success)
 
 
+def test_how_long_ago_a_source_answered_is_told_whatever_the_clock_was_set_to(
+    socket_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ownership = NodeOwnership(read_settings([f"--kubernetes.socket={socket_path}"]))
+    pods = ownership._pods
+    assert pods is not None
+    with FakeKubelet(socket_path):
+        pods._ask_kubelet()
+    true = time.time()
+    for step in (0.0, 86400.0, -86400.0):
+        monkeypatch.setattr(time, "time", lambda step=step: true + step)
+        last = ownership.health()[KUBELET].last_success
+        assert last is not None
+        assert 0 <= time.time() - last < 60
+
+
 def test_asking_never_waits_for_a_kubelet_that_hangs(socket_path: Path) -> None:
     """The question is under way for as long as the test lasts, and is not waited for."""
     patient = Pace(interval=0.05, timeout=600)
@@ -176,7 +194,24 @@ def test_a_node_without_a_kubelet_is_no_failure_until_there_was_one(socket_path:
     assert held(pods) == {"k8s/ml/a/u-a": A}
 
 
-def test_in_a_pod_a_kubelet_that_is_missing_is_a_failure_from_the_beginning(socket_path: Path) -> None:
+def test_in_a_pod_a_kubelet_that_is_missing_is_a_failure_from_the_beginning(
+    socket_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also without the API server: its socket was not mounted."""
+    arguments = [f"--kubernetes.socket={socket_path}"]
+    for host, failures in (("", 0), ("10.96.0.1", 1)):
+        if host:
+            monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+        else:
+            monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+        pods = NodeOwnership(read_settings(arguments))._pods
+        assert pods is not None
+        pods._ask_kubelet()
+        assert pods.take_failures().get((KUBELET, "missing"), 0) == failures
+        assert not pods.settling()
+
+
+def test_with_an_api_server_a_kubelet_that_is_missing_is_a_failure_from_the_beginning(socket_path: Path) -> None:
     with FakeApiServer() as api, asking(socket_path, api) as pods:
         assert eventually(pods.take_failures).keys() == {(KUBELET, "missing")}
         assert held(pods) == {}
