@@ -11,6 +11,8 @@ from dutycycle_alerter.model import HostUsage, Usage, WindowEvidence
 
 # Memory that grows by less than this share of the device's is a running job's noise, not a job that is still loading.
 MEMORY_GROWTH = 0.02
+HOST_COVERAGE = 0.8
+"""Share of a window for which a node must have been seen, as it is with GPUs."""
 
 
 def gpu_usage(
@@ -47,8 +49,9 @@ def gpu_usage(
 def host_usage(hosts: Iterable[Series | None], start: float, end: float, *, longest_gap: float = inf) -> HostUsage:
     """CPU and pressure over (start, end]: cores summed over the nodes, ratios those of the node that is worst off.
 
-    Every node counts, None where nothing is known of it: a sum that lacks one would be too little. `longest_gap` is as
-    in `Series.increase`.
+    Every node counts, None where nothing is known of it: a sum that lacks one would be too little. Nor is it where a
+    node was seen for a part of the time alone: the pressure of a minute is not that of a quarter of an hour.
+    `longest_gap` is as in `Series.increase`.
     """
     cores: list[float | None] = []
     of_limit: list[float] = []
@@ -58,7 +61,7 @@ def host_usage(hosts: Iterable[Series | None], start: float, end: float, *, long
         span = 0.0
         if series is not None and series.times:
             span = min(end, series.times[-1]) - max(series.known_from(start, longest_gap), series.times[0])
-        if series is None or span <= 0:
+        if series is None or span <= 0 or span < HOST_COVERAGE * (end - start):
             cores.append(None)
             continue
         cpu_seconds, io_pressure, cpu_pressure = series.increase(start, end, longest_gap=longest_gap)

@@ -98,9 +98,26 @@ def test_what_no_node_reports_is_missing() -> None:
     assert (found.cpu_cores, found.cpu_of_limit, found.io_pressure, found.cpu_pressure) == (2, None, 0, None)
 
 
-def test_a_node_that_reports_only_part_of_a_window_is_rated_over_that_part() -> None:
-    assert host_usage([host_series(4, limit=8, end=50)], 0, 100).cpu_cores == pytest.approx(4)
-    assert host_usage([host_series(4, limit=8, end=50)], 25, 100).cpu_of_limit == pytest.approx(0.5)
+def test_a_node_that_was_seen_for_most_of_a_window_is_rated_over_that_part() -> None:
+    assert host_usage([host_series(4, limit=8, end=80)], 0, 100).cpu_cores == pytest.approx(4)
+    assert host_usage([host_series(4, limit=8, end=90)], 25, 100).cpu_of_limit == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("since", "until"), [(0, 79), (21, 100), (90, 100), (11, 90)])
+def test_what_a_node_did_in_a_part_of_a_window_is_not_what_it_did_in_the_window(since: float, until: float) -> None:
+    """One minute of waiting for storage, the only one that was seen, would be a stall of a quarter of an hour."""
+    made = Series(3)
+    for t in (since, until):
+        made.append(t, (4 * t, t, t), (8.0,))
+    found = host_usage([made], 0, 100)
+    assert (found.cpu_cores, found.cpu_of_limit, found.io_pressure, found.cpu_pressure) == (None,) * 4
+
+
+def test_what_a_node_did_in_a_long_gap_is_not_what_it_did_in_a_window_that_begins_there() -> None:
+    made = host_series(4, io=0.5, end=1000)
+    made.append(1010, (4040.0, 500.0, 0.0), (None,))
+    assert host_usage([made], 910, 1010).io_pressure == pytest.approx(0.45)
+    assert host_usage([made], 910, 1010, longest_gap=60).io_pressure is None
 
 
 def test_a_node_that_is_silent_over_the_window_says_nothing() -> None:
@@ -110,8 +127,8 @@ def test_a_node_that_is_silent_over_the_window_says_nothing() -> None:
 
 @pytest.mark.parametrize(
     "silent",
-    [None, Series(3), host_series(None, io=0.1), host_series(4, end=50)],
-    ids=["never seen", "nothing yet", "no CPU", "silent now"],
+    [None, Series(3), host_series(None, io=0.1), host_series(4, end=50), host_series(4, end=70)],
+    ids=["never seen", "nothing yet", "no CPU", "silent now", "silent since a while"],
 )
 def test_of_nodes_of_which_one_is_not_known_the_cores_of_the_others_are_not_the_jobs(silent: Series | None) -> None:
     for order in ([host_series(6, limit=8, io=0.4), silent], [silent, host_series(6, limit=8, io=0.4)]):

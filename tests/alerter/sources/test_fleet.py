@@ -137,7 +137,7 @@ def test_jobs_of_two_clusters_with_the_same_number_are_two_jobs() -> None:
         "north/slurm/1": ("north", "alice", ("gpu01",)),
         "south/slurm/1": ("south", "bob", ("gpu02",)),
     }
-    assert found["north/slurm/1"].window(900).host.cpu_cores == pytest.approx(4)
+    assert found["north/slurm/1"].window(60).host.cpu_cores == pytest.approx(4)
     assert made.busy("north/slurm/1") == made.busy("south/slurm/1") > 0
     made.exporters[0].end("slurm/1")
     made.scrape(3)
@@ -151,10 +151,10 @@ def test_the_cores_of_a_job_are_known_where_those_on_all_of_its_nodes_are(known:
     made.exporters[1].allocate("slurm/1", 0, start=made.now)
     if not known:
         made.exporters[1].host.clear()
-    made.scrape(4)
+    made.scrape(5)
     found = made.run_pass()["slurm/1"]
     assert found.job.nodes == ("gpu01", "gpu02")
-    assert found.window(900).host.cpu_cores == (None if cores is None else pytest.approx(cores))
+    assert found.window(60).host.cpu_cores == (None if cores is None else pytest.approx(cores))
 
 
 def test_days_of_scrapes_take_the_room_of_a_day_of_minutes() -> None:

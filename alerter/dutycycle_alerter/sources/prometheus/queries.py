@@ -28,6 +28,7 @@ from dutycycle_alerter.sources.prometheus.selectors import (
     duration,
     on,
 )
+from dutycycle_alerter.window_usage import HOST_COVERAGE
 
 PRESENCE = "gpu_visible"
 """The metric that every exporter has that can read its GPUs."""
@@ -148,10 +149,17 @@ def _full(of: Selectors, window: float) -> Iterable[Query]:
 
 def _host(of: Selectors, window: float) -> Iterable[Query]:
     cpu, pressure = "workload_cpu_seconds_total", "workload_pressure_seconds_total"
-    yield Query("cpu_seconds", by("max", HOST, of.increase(cpu, window)), HOST, window)
+    yield Query("cpu_seconds", _throughout(of, cpu, window), HOST, window)
     for resource in ("io", "cpu"):
-        grown = of.increase(pressure, window, f"resource={resource!r}")
-        yield Query(f"{resource}_pressure", by("max", HOST, grown), HOST, window)
+        yield Query(f"{resource}_pressure", _throughout(of, pressure, window, f"resource={resource!r}"), HOST, window)
+
+
+def _throughout(of: Selectors, metric: str, window: float, *conditions: str) -> str:
+    """Growth of what was there near both ends of the window: what grew in a part of it would pass for the whole."""
+    left = max((1 - HOST_COVERAGE) * window, ABSENT * of.interval)
+    near = f"last_over_time({of(metric, *conditions)}[{duration(left)}]"
+    grown = by("max", HOST, of.increase(metric, window, *conditions))
+    return f"{grown} and {on(HOST)} {near}) and {on(HOST)} {near} offset {duration(HOST_COVERAGE * window)})"
 
 
 def _held(of: Selectors, window: float) -> Iterable[Query]:

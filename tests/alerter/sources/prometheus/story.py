@@ -59,6 +59,7 @@ def make() -> tuple[Past, float]:
     one.allocate("slurm/4", 3, start=START)[0].share = 0.5
     one.allocate("slurm/5", 4, start=START)
     one.allocate("slurm/8", 6, start=START)
+    late = one.host.pop("slurm/8")
     two.allocate("slurm/7", 0, start=START)
     two.allocate("slurm/12", 1, start=START)
     three.allocate("slurm/9", 0, start=START)
@@ -84,6 +85,7 @@ def make() -> tuple[Past, float]:
     two.restart()
     past.run(1140, work, *nodes, silent={"gpu05": ...})
     three.expected = 5
+    one.host["slurm/8"] = late
     past.run(240, work, *nodes, silent={"gpu05": ..., "gpu03": ...})
     past.run(120, work, *nodes, silent={"gpu05": ...})
     past.run(240, work, *nodes, silent={"gpu05": ..., "gpu04": ...})

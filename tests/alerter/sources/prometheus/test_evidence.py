@@ -109,6 +109,14 @@ def test_windows_hold_what_happened_in_them(seen: Seen) -> None:
     assert (usage.observed, usage.busy) == (about(7200), about(3600))
 
 
+def test_what_a_host_did_in_a_part_of_a_window_is_not_what_it_did_in_the_window(seen: Seen) -> None:
+    """Ten minutes, of which a quarter was spent waiting, would be a sixth of the quarter of an hour."""
+    (scraped,) = (item for item in seen.past.fleet.evidence(seen.at).jobs if item.job.id == "slurm/8")
+    for host in (seen.job("slurm/8").window(900).host, scraped.window(900).host):
+        assert (host.cpu_cores, host.cpu_of_limit, host.io_pressure, host.cpu_pressure) == (None,) * 4
+    assert scraped.window(300).host.io_pressure == about(0.25)
+
+
 def test_a_trace_of_use_is_not_rounded_to_idleness(seen: Seen) -> None:
     """A job at 0.04 % was once cancelled for a mean that was rounded to 0."""
     for window in (900, 1800, 7200):
