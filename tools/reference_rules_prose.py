@@ -203,8 +203,8 @@ def alone(judging: Judging) -> Mapping[Cause, str]:
             idle job never, as nothing measured tells it from a notebook, a server or a program that is done""",
         Cause.THROTTLING: """the GPUs whose clocks were held down are exactly those that lag, or all the others; and of
             the rule `throttled`""",
-        Cause.OVER_REQUEST: """no process used the idle ones of several GPUs, which are known not to have worked since
-            the job began, or whose job is a notebook or a shell; or more was asked for than used""",
+        Cause.OVER_REQUEST: """no process has lately held the idle ones of several GPUs, which are known not to have
+            worked since the job began, or whose job is a notebook or a shell; or more was asked for than used""",
         Cause.FAULT: "the driver says so, a GPU is lost, or its memory is held by nobody",
     }
 

@@ -16,11 +16,12 @@ from dutycycle_alerter.rules import sentences, straggling
 from dutycycle_alerter.rules.before import before
 from dutycycle_alerter.rules.case import Case, gap_share, utilizations
 from dutycycle_alerter.rules.hung import confirms
-from dutycycle_alerter.rules.idle_causes import why_idle
+from dutycycle_alerter.rules.idle_causes import lately, why_idle
 from dutycycle_alerter.rules.straggling import apart, throttled_gpus, why_apart
 from dutycycle_alerter.rules.underused_causes import why_underused
 from dutycycle_alerter.rules.units import activity_while_busy, link_rate
 from dutycycle_alerter.rules.verdict import Reasons, Verdict
+from dutycycle_alerter.scale import format_duration
 
 # The memory bus is the limit from 60 % of the busy time on, where tensor cores work for a tenth of it at most.
 MEMORY_BOUND_DRAM, MEMORY_BOUND_TENSOR = 0.60, 0.10
@@ -57,9 +58,11 @@ def _partially_idle(case: Case, verdict: Verdict, window: WindowEvidence, span: 
         (f"{len(idle)} of {len(window.gpus)} GPUs at {most} over {span}: {sentences.labels(verdict)}"),
         f"the busiest GPU of the job was at {percent(verdict.figures['busiest_utilization'])}",
     ]
-    processes = sentences.total(idle, "processes")
+    latest = lately(case, window)
+    processes = sentences.total([latest.gpus[place] for place in places], "processes")
     if processes == 0:
-        evidence.append("no process used the idle ones")
+        since = format_duration(latest.length * case.time_scale)
+        evidence.append(f"no process has held the idle ones for {since} or longer")
         found, more = _without_process(case, window, places)
         return found, [*evidence, *more]
     if processes is None:

@@ -28,7 +28,7 @@ POLLING_CORES = 1.2
 def why_idle(case: Case, window: WindowEvidence, span: str) -> Reasons:
     """Causes and sentences for a window in which no GPU of the job worked; `span` is that window for people."""
     evidence = [f"{sentences.all_gpus(case.job)} at {sentences.at_most(utilizations(window))} over {span}"]
-    latest = _latest(case, window)
+    latest = lately(case, window)
     processes = sentences.total(latest.gpus, "processes")
     earlier = before(case, window.length) if case.job.kind is JobKind.BATCH else None
     worked = _worked(case, earlier)
@@ -55,7 +55,7 @@ def why_idle(case: Case, window: WindowEvidence, span: str) -> Reasons:
     return ((Cause.NO_PROCESS, *found) if processes is None else found), [*evidence, *more]
 
 
-def _latest(case: Case, window: WindowEvidence) -> WindowEvidence:
+def lately(case: Case, window: WindowEvidence) -> WindowEvidence:
     """The end of a window: processes are told as the most that held a GPU at any time in it, and may be gone."""
     length = case.settings.rules.idle.clear_window
     return window if length >= window.length else case.window(length)

@@ -247,6 +247,15 @@ def test_an_idle_gpu_without_a_process_was_asked_for_too_much_or_lost_its_rank(
     assert list(diagnosis(item, "partially_idle").causes) == causes
 
 
+def test_a_process_that_held_an_idle_gpu_and_has_ended_holds_it_no_more() -> None:
+    """As of a job of which no GPU works: the most that held it within half an hour may be gone."""
+    held, gone = [WORKS, NOTHING], [WORKS, EMPTY]
+    for minutes, causes in ((20.0, (Cause.OVER_REQUEST, HANG)), (10.0, (Cause.OVER_REQUEST, Cause.COMMUNICATION))):
+        found = diagnosis(Life([(70, [WORKS]), (40, held), (minutes, gone)], 2, QUIET).evidence(), "partially_idle")
+        assert found.causes == causes
+        assert ("no process has held the idle ones for 15 min or longer" in found.evidence) == (minutes > 15)
+
+
 @pytest.mark.parametrize(
     ("before", "known", "said"),
     [
