@@ -67,6 +67,7 @@ class Exporter:
             time_scale=settings.time_scale,
             sysfs=settings.sysfs,
             sources=self._ownership.health,
+            driven=lambda: loaded_driver(settings.procfs) is not None,
             # A recording tells of all processes, wherever it is played.
             apart=settings.replay is None and apart(settings.procfs),
             elapsed=elapsed,
@@ -82,7 +83,7 @@ class Exporter:
             operation=self._operation,
         )
         self._scrapes = Scrapes(lambda: self._collector.page(self._service.state()).pieces())
-        self._server = Server(settings.listen, make_app(self._scrapes, self._service, self._access), self._access)
+        self._server = Server(settings.listen, make_app(self._scrapes, self, self._access), self._access)
         self._supervisor = Supervisor(
             child_command(settings, self._began),
             silence=sample_interval(settings) + settings.nvml_timeout,
@@ -97,6 +98,14 @@ class Exporter:
     def _operation(self) -> Operation:
         state = self._configuration.state
         return Operation(self._scrapes.refused, state.successful, state.at)
+
+    def unready(self) -> str:
+        """Why there is nothing to scrape yet; empty when there is."""
+        return self._service.unready()
+
+    def unhealthy(self) -> str:
+        """Why only a restart of the container or unit can help; empty while that is not so."""
+        return self._service.unhealthy() or self._supervisor.standstill()
 
     def apply(self, settings: Settings) -> None:
         """Put in force what can be changed. Raises ConfigError before anything has been."""

@@ -6,12 +6,13 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from dutycycle_exporter.accounting import Accounts
+from dutycycle_exporter.loss import Loss
 from dutycycle_exporter.memory import Memory
 from dutycycle_exporter.model import Allocation, GpuReading, Ownership, Snapshot, Xid
 from dutycycle_exporter.sysfs import expected_gpus
@@ -25,10 +26,6 @@ _STALE_TURNS = 3
 """Sample intervals without a snapshot after which its readings are no longer shown."""
 _SHORTEST_STALE = 2.0
 _PCI_EVERY = 60.0
-# Another child does not help. Either the library that this process tree can load does not fit the driver, but another
-# mount would; or the children are of another version than this process, whose package was replaced under it.
-_NEEDS_RESTART = frozenset({"lib_rm_version_mismatch", "garbled"})
-_RESTART_AFTER = 120.0
 
 
 class Resolver(Protocol):
@@ -66,15 +63,6 @@ class State:
 
 
 @dataclass(slots=True)
-class _Loss:
-    """Why there are no snapshots at present."""
-
-    reason: str
-    text: str
-    since: float
-
-
-@dataclass(slots=True)
 class _Counts:
     restarts: Counter[str] = field(default_factory=Counter)
     read_failures: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -87,8 +75,9 @@ class Service:
     """Thread-safe: snapshots come from the supervisor's thread, scrapes from the server's.
 
     `interval` is the sample interval and `hold` the time for which new and ended series are held, both in wall seconds.
-    `sources` tells how the resolver's own sources fare, those that it asks over a socket. `apart`: the exporter is in a
-    pid namespace of its own, where NVML may show no process though there are some.
+    `sources` tells how the resolver's own sources fare, those that it asks over a socket, and `driven` whether the
+    kernel has a driver. `apart`: the exporter is in a pid namespace of its own, where NVML may show no process though
+    there are some.
     """
 
     def __init__(
@@ -100,15 +89,17 @@ class Service:
         time_scale: float = 1.0,
         sysfs: Path = Path("/sys"),
         sources: Callable[[], Mapping[str, CollectorRun]] = dict,
+        driven: Callable[[], bool] = lambda: False,
         apart: bool = False,
         clock: Callable[[], float] = time.time,
         elapsed: Callable[[], float] | None = None,
     ) -> None:
         self._resolver = resolver
         self._sources = sources
+        self._driven = driven
         self._apart = apart
         self._stale_after = _stale_after(interval)
-        self._restart_after = _RESTART_AFTER / time_scale
+        self._time_scale = time_scale
         self._sysfs = sysfs
         self._clock = clock
         # For ages and lengths of time: a clock that nobody sets.
@@ -119,7 +110,7 @@ class Service:
         self._lock = threading.Lock()
         self._view: View | None = None
         self._seen_at: float | None = None
-        self._loss: _Loss | None = None
+        self._loss: Loss | None = None
         self._collectors: dict[str, CollectorRun] = {}
         self._counts = _Counts()
         self._visible: int | None = None
@@ -133,7 +124,8 @@ class Service:
         self._accounts.hold = hold
 
     def on_snapshot(self, snapshot: Snapshot) -> None:
-        """Account for a snapshot and show it from now on. Raises what the resolver raises.
+        """Account for a snapshot and show it from now on. Raises what the resolver raises, as long as nothing is known
+        of the GPUs' owners.
 
         A snapshot that was held up in a call is older than what was counted while NVML was silent. It tells of now.
         """
@@ -148,14 +140,16 @@ class Service:
         now = self._elapsed()
         expected = self._expect(now)
         with self._lock:
-            if self._loss is not None:
-                log.info("NVML is read again after %.0f s", now - self._loss.since)
-            self._view, self._expected, self._seen_at, self._loss = view, expected, now, None
+            loss, self._loss = self._loss, None
+            self._view, self._expected, self._seen_at = view, expected, now
             self._visible = snapshot.visible
             self._collectors["nvml"] = CollectorRun(True, self._clock(), snapshot.duration)
             self._counts.read_failures.update(snapshot.failures)
             self._counts.dropped.update(snapshot.dropped)
             self._counts.clamped.update(snapshot.clamped)
+        # Not under the lock: who does not read the log would keep scrapes waiting.
+        if loss is not None:
+            log.info("NVML is read again after %.0f s", now - loss.since)
         self._memory.turn()
 
     def on_xid(self, xid: Xid) -> None:
@@ -171,10 +165,12 @@ class Service:
         with self._lock:
             self._expected = expected
             self._counts.restarts[reason] += 1
-            if self._loss is None or self._loss.reason != reason:
-                log.warning("%s", text)
-                self._loss = _Loss(reason, text, now)
+            news = self._loss is None or self._loss.reason != reason
+            if news:
+                self._loss = Loss(reason, text, now)
             self._collectors["nvml"] = replace(self._collectors.get("nvml") or CollectorRun(False), success=False)
+        if news:
+            log.warning("%s", text)
         self.on_silence()
 
     def on_silence(self) -> None:
@@ -208,6 +204,9 @@ class Service:
         return replace(found, allocations=tuple(one for one in found.allocations if not began_since(one)))
 
     def _resolve(self, gpus: Sequence[GpuReading], now: float) -> Ownership:
+        """Whose the GPUs are; where that fails, whose they were. Raises what the resolver raises where nobody knows
+        either.
+        """
         began = time.perf_counter()
         try:
             ownership = self._resolver.resolve(gpus, now)
@@ -215,7 +214,11 @@ class Service:
             with self._lock:
                 last = self._collectors.get("attribution") or CollectorRun(False)
                 self._collectors["attribution"] = replace(last, success=False)
-            raise
+            if self._view is None:
+                raise
+            if last.success:
+                log.exception("whose the GPUs are could not be found out; they stay with those who had them")
+            return _as_before(self._view.ownership, gpus)
         with self._lock:
             self._collectors["attribution"] = CollectorRun(True, self._clock(), time.perf_counter() - began)
             self._counts.attribution_failures.update(ownership.failures)
@@ -262,13 +265,23 @@ class Service:
     def unhealthy(self) -> str:
         """Why only a restart of the container or unit can help; empty while that is not so."""
         with self._lock:
-            loss = self._loss
-            if loss is None or loss.reason not in _NEEDS_RESTART or self._elapsed() - loss.since < self._restart_after:
-                return ""
-            return loss.text
+            loss, seen = self._loss, self._seen_at is not None
+        if loss is None:
+            return ""
+        return loss.needs_restart(
+            self._elapsed(), time_scale=self._time_scale, had_devices=lambda: seen or self._driven()
+        )
 
     def _stale(self) -> bool:
         return self._seen_at is None or self._elapsed() - self._seen_at > self._stale_after
+
+
+def _as_before(ownership: Ownership, gpus: Iterable[GpuReading]) -> Ownership:
+    """What holds on of an ownership as long as there is no newer one: nothing that counts or is measured. Whose the
+    other processes are that these GPUs have is not known.
+    """
+    pids = {process.pid for gpu in gpus for process in gpu.processes or ()}
+    return replace(ownership, unresolved=frozenset(pids - ownership.pids.keys()), hosts=(), failures={})
 
 
 def _unseen(gpu: GpuReading) -> GpuReading:

@@ -16,8 +16,9 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from dutycycle_exporter.driver import Driver
-from dutycycle_exporter.model import Snapshot, Unavailable, Xid
-from dutycycle_exporter.pipe import Message, PipeBrokenError, PipeClosedError, PipeSilentError, receive, wait
+from dutycycle_exporter.heartbeat import Heartbeat
+from dutycycle_exporter.listening import START_UP, Listener
+from dutycycle_exporter.model import Snapshot, Xid
 
 log = logging.getLogger(__name__)
 
@@ -26,14 +27,14 @@ _LONGEST_PAUSE = 30.0
 _END_WITHIN = 1.0
 """Seconds that a child has, from when it is asked to end, for the turn that it is in."""
 _REAP_WITHIN = 5.0
-_LOOKS = 4
-"""How often a child is looked for within the time that it may be silent."""
 _MOST_STUCK = 3
 """Children that hang where they cannot be killed, beyond which no other is started: it would hang as they do."""
 _DRIVER_LOOK = 1.0
 """Seconds between looks for the driver while NVML is released."""
-_START_UP = 60.0
-"""Seconds more that the first message may take. Without persistence mode NVML brings up every GPU when it begins."""
+_LONGEST_REST = 5.0
+"""Seconds of a pause after which it is told that there is no snapshot."""
+_STANDSTILL = 300.0
+"""Seconds beyond those that a child may be silent, after which a thread that did nothing will do nothing any more."""
 
 
 class Supervisor:
@@ -66,13 +67,14 @@ class Supervisor:
         """What was asked for and is not done yet; guarded by the lock, as the command is."""
         self._released = False
         self._wake = threading.Event()
-        self._on_snapshot = on_snapshot
-        self._on_xid = on_xid
         self._on_silence = on_silence
         self._on_loss = on_loss
         self._stop = threading.Event()
-        self._look_at = 0.0
-        """When to say next that there is no snapshot yet (time.monotonic())."""
+        self._listener = Listener(self._tell, on_snapshot=on_snapshot, on_xid=on_xid, on_silence=on_silence)
+        self._heart = Heartbeat()
+        self._pause = _FIRST_PAUSE
+        self._waits = False
+        """Whether it has been told that no child is started."""
         self._process: subprocess.Popen[bytes] | None = None
         self._stuck: list[subprocess.Popen[bytes]] = []
         # PR_SET_PDEATHSIG acts when the thread that forked ends: this one lives as long as the exporter.
@@ -90,6 +92,19 @@ class Supervisor:
             self._process.kill()
         if self._thread.ident is not None:
             self._thread.join()
+
+    def standstill(self) -> str:
+        """Why nothing is read ever again unless the exporter is restarted; empty while that is not so. From any
+        thread.
+        """
+        if self._thread.ident is None or self._stop.is_set():
+            return ""
+        if not self._thread.is_alive():
+            return "the thread that reads from NVML's child has ended: restart the exporter, its log says why"
+        age = self._heart.age
+        if age < self._silence + START_UP + _STANDSTILL:
+            return ""
+        return f"the thread that reads from NVML's child has stood still for {age:.0f} s: restart the exporter"
 
     def release(self) -> None:
         """End the child, and start no other until the driver has gone and come back, `release_timeout` has passed, or
@@ -135,23 +150,44 @@ class Supervisor:
         return order
 
     def _run(self) -> None:
-        pause = _FIRST_PAUSE
         while not self._stop.is_set():
-            order = self._taken()
-            if order == "release":
-                self._stay_released()
-                pause = _FIRST_PAUSE
-                continue
-            self._stuck = [process for process in self._stuck if process.poll() is None]
-            if len(self._stuck) >= _MOST_STUCK:
-                self._lose(
-                    "stuck", f"{_MOST_STUCK} NVML children hang inside the driver; no other is started meanwhile"
-                )
-                self._wake.wait(_LONGEST_PAUSE)
-                continue
-            heard = self._one_child()
-            pause = _FIRST_PAUSE if heard else min(2 * pause, _LONGEST_PAUSE)
-            self._wake.wait(pause)
+            self._heart.beat()
+            try:
+                self._one_round()
+            except Exception:
+                # Short memory, or a defect of ours: without this thread nothing would be read ever again.
+                log.exception("the NVML child could not be supervised")
+                self._lose("exit", "the NVML child was ended, as it could not be supervised")
+                self._lengthen_pause()
+            self._rest(self._pause)
+
+    def _one_round(self) -> None:
+        """A child, a release, or neither; sets the pause that follows."""
+        if self._taken() == "release":
+            self._stay_released()
+            self._pause = 0.0
+            return
+        self._stuck = [process for process in self._stuck if process.poll() is None]
+        if len(self._stuck) < _MOST_STUCK:
+            self._waits = False
+            if self._one_child():
+                self._pause = _FIRST_PAUSE
+            else:
+                self._lengthen_pause()
+            return
+        if not self._waits:
+            self._waits = True
+            self._lose("stuck", f"{_MOST_STUCK} NVML children hang inside the driver; no other is started meanwhile")
+        self._pause = _LONGEST_PAUSE
+
+    def _lengthen_pause(self) -> None:
+        self._pause = min(max(2 * self._pause, _FIRST_PAUSE), _LONGEST_PAUSE)
+
+    def _rest(self, seconds: float) -> None:
+        """Wait, unless there is something to be done. Jobs begin and end meanwhile."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0 and not self._wake.wait(min(left, _LONGEST_REST)):
+            self._tell(self._on_silence)
 
     def _stay_released(self) -> None:
         """Wait, without a child, until the driver has been exchanged or that has taken too long."""
@@ -186,10 +222,12 @@ class Supervisor:
         except OSError as error:
             self._lose("start", f"the NVML child cannot be started: {error}")
             return False
-        heard, reason, text = self._listen(pipe)
-        self._end(process)
-        self._hear_out(pipe)
-        os.close(pipe)
+        try:
+            heard, reason, text = self._listener.listen(pipe, lambda: self._silence)
+        finally:
+            self._end(process)
+            self._listener.hear_out(pipe)
+            os.close(pipe)
         if self._order == "replace":
             self._lose("reload", "the NVML child was ended to start another with the new configuration")
         elif self._order != "release":
@@ -213,64 +251,13 @@ class Supervisor:
             self._process.kill()
         return self._process, read_end
 
-    def _listen(self, pipe: int) -> tuple[bool, str, str]:
-        """Take messages until there is a reason for another child: (whether there was a snapshot, reason, text)."""
-        heard = False
-        within = self._silence + _START_UP
-        deadline = self._rest_until(within)
-        while True:
-            try:
-                message = self._receive(pipe, deadline)
-            except PipeSilentError:
-                return heard, "hang", f"the NVML child was silent for {within:g} s and was killed"
-            except PipeClosedError:
-                return heard, "exit", ""
-            except PipeBrokenError as error:
-                return heard, "garbled", str(error)
-            if isinstance(message, Unavailable):
-                return heard, message.reason, message.text
-            if isinstance(message, Xid):
-                # Another thread's: what reads the GPUs may hang all the same, and has no more time for it.
-                self._tell(self._on_xid, message)
-                continue
-            heard = True
-            self._tell(self._on_snapshot, message)
-            within = self._silence
-            deadline = self._rest_until(within)
-
-    def _rest_until(self, within: float) -> float:
-        """The deadline of the next snapshot; it is missed for the first time after a part of that."""
-        self._look_at = time.monotonic() + self._silence / _LOOKS
-        return time.monotonic() + within
-
-    def _receive(self, pipe: int, deadline: float) -> Message:
-        """As `receive` does, and says now and then that there is no snapshot yet."""
-        while True:
-            found = wait(pipe, min(self._look_at, deadline) - time.monotonic())
-            if time.monotonic() >= min(self._look_at, deadline):
-                if time.monotonic() >= deadline:
-                    return receive(pipe, within=0.0)
-                self._look_at = time.monotonic() + self._silence / _LOOKS
-                self._tell(self._on_silence)
-            if found:
-                return receive(pipe, within=deadline - time.monotonic())
-
-    def _hear_out(self, pipe: int) -> None:
-        """What the child's other thread had to say while it was ended."""
-        try:
-            while True:
-                message = receive(pipe, within=0.0)
-                if isinstance(message, Xid):
-                    self._tell(self._on_xid, message)
-        except PipeBrokenError:
-            return
-
     def _tell(self, callback: Callable[..., None], *arguments: object) -> None:
         """A defect of ours in one call must not end the sampling; the trace says where it is."""
         try:
             callback(*arguments)
         except Exception:
             log.exception("what the NVML child told could not be processed")
+        self._heart.beat()
 
     def _lose(self, reason: str, text: str) -> None:
         if not self._stop.is_set():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +24,8 @@ from dutycycle_exporter.model import (
     Xid,
 )
 from dutycycle_exporter.service import Service
+from tests.exporter.daemon import eventually
+from tests.exporter.full_log import full_log
 from tests.exporter.published import registry_of
 from tests.fakes.clock import FakeClock
 from tests.fakes.pci import PciTree
@@ -304,14 +308,46 @@ def test_an_attribution_that_fails_is_shown_and_its_success_later(page):
     page.snapshot()
     page.ownership = ZeroDivisionError("a defect")
     page.clock.advance(5)
-    with pytest.raises(ZeroDivisionError):
-        page.snapshot()
+    page.snapshot()
     attribution = {"collector": "attribution"}
     assert page.value("dutycycle_exporter_collector_success", attribution) == 0
     assert page.value("dutycycle_exporter_collector_age_seconds", attribution) == 5
     page.ownership = OWNERSHIP
     page.snapshot()
     assert page.value("dutycycle_exporter_collector_success", attribution) == 1
+
+
+def test_while_attribution_fails_gpus_are_read_and_stay_with_those_who_had_them(page, caplog):
+    page.ownership = replace(OWNERSHIP, pids={7: WORKLOAD.id})
+    page.snapshot(processes=(Process(7),))
+    page.ownership = ZeroDivisionError("a defect")
+    for _ in range(3):
+        page.clock.advance(5)
+        page.snapshot(processes=(Process(7),))
+    assert page.value("workload_gpu_allocated_seconds_total", OWNER) == 15
+    assert page.value("workload_gpu_busy_seconds_total", OWNER) == pytest.approx(1.5)
+    assert page.value("workload_gpu_processes", OWNER) == 1
+    assert "workload_cpu_seconds_total" not in page.names(), "what is measured is not repeated"
+    assert caplog.text.count("a defect") == 1
+    failures = page.value("dutycycle_exporter_attribution_failures_total", {"source": "slurm", "reason": "symlink"})
+    assert failures == 1
+    page.clock.advance(5)
+    page.snapshot(processes=(Process(7), Process(8)))
+    assert page.value("workload_gpu_processes", OWNER) is None, "whose a new one is, nobody knows"
+
+
+def test_while_attribution_and_nvml_both_fail_allocations_go_on(page):
+    page.snapshot()
+    page.ownership = ZeroDivisionError("a defect")
+    lose(page, 50)
+    assert page.value("workload_gpu_allocated_seconds_total", OWNER) == 50
+
+
+def test_where_attribution_fails_from_the_start_no_gpu_is_shown_as_if_it_were_free(page):
+    page.ownership = ZeroDivisionError("a defect")
+    with pytest.raises(ZeroDivisionError):
+        page.snapshot()
+    assert not page.names() & DEVICE
 
 
 def test_a_collector_that_never_ran_to_its_end_has_no_duration(page):
@@ -374,6 +410,45 @@ def test_what_another_child_does_not_help_fails_health_after_a_while_and_until_i
     assert page.service.unhealthy() == "restart the container"
     page.snapshot()
     assert page.service.unhealthy() == ""
+
+
+@pytest.mark.parametrize("reason", ["unknown", "no_permission"])
+@pytest.mark.parametrize(
+    ("read", "driven", "helps"), [(True, False, True), (False, True, True), (False, False, False)], ids=str
+)
+def test_a_container_that_may_have_lost_its_devices_fails_health_after_a_while(page, reason, read, driven, helps):
+    """As after a daemon-reload of systemd. One that never had any is not restarted again and again."""
+    page.service._driven = lambda: driven
+    if read:
+        page.snapshot()
+    page.service.on_loss(reason, "NVML cannot be used: Unknown Error")
+    page.clock.advance(290)
+    page.service.on_loss(reason, "NVML cannot be used: Unknown Error")
+    assert page.service.unhealthy() == ""
+    page.clock.advance(20)
+    assert bool(page.service.unhealthy()) == helps
+    if helps:
+        assert "Unknown Error; this container may have lost its devices: restart it" in page.service.unhealthy()
+    page.snapshot()
+    assert page.service.unhealthy() == ""
+
+
+@pytest.mark.parametrize("news", ["a loss", "its end"])
+def test_a_log_that_nobody_reads_keeps_no_scrape_waiting(page, news, caplog):
+    caplog.set_level(logging.INFO, "dutycycle_exporter")
+    page.snapshot()
+    tell, success = page.snapshot, 1
+    if news == "a loss":
+        tell, success = lambda: page.service.on_loss("hang", "why"), 0
+    else:
+        page.service.on_loss("hang", "why")
+    with full_log():
+        told = threading.Thread(target=tell, daemon=True)
+        told.start()
+        # Under the lock the log would be waited for here.
+        eventually(lambda: page.value("dutycycle_exporter_collector_success", {"collector": "nvml"}) == success)
+        assert told.is_alive(), "the log is full"
+    told.join()
 
 
 XID = {"node": "n1", "gpu": "0", "gpu_uuid": "GPU-0", "mig": "", "xid": "79", "class": "critical"}

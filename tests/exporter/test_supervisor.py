@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dutycycle_exporter import supervisor
+from dutycycle_exporter import listening, supervisor
 from dutycycle_exporter.contract import RESTART_REASONS
 from dutycycle_exporter.nvml.calls import _FATAL, error_name
 from dutycycle_exporter.supervisor import Supervisor
@@ -51,7 +51,6 @@ class Watch:
 def in_a_hurry(monkeypatch):
     monkeypatch.setattr(supervisor, "_FIRST_PAUSE", 0.01)
     monkeypatch.setattr(supervisor, "_LONGEST_PAUSE", 0.05)
-    monkeypatch.setattr(supervisor, "_START_UP", 60.0)
 
 
 def descriptors():
@@ -107,7 +106,12 @@ GIVEN = re.compile(
 
 def test_the_documentation_explains_every_reason_that_the_code_gives_and_no_other():
     package = Path(supervisor.__file__).parent
-    sources = [package / "supervisor.py", package / "child.py", *(package / "nvml").glob("*.py")]
+    sources = [
+        package / "supervisor.py",
+        package / "listening.py",
+        package / "child.py",
+        *(package / "nvml").glob("*.py"),
+    ]
     given = {reason for path in sources for found in GIVEN.findall(path.read_text()) for reason in found if reason}
     assert {"hang", "released", "gpu_lost", "replay"} <= given, "they are found in the source"
     table = (Path(__file__).parents[2] / "docs" / "exporter.md").read_text().partition("| reason |")[2]
@@ -131,7 +135,7 @@ def test_a_child_that_hangs_is_killed_and_replaced(silent):
 
 def test_while_a_child_is_silent_that_is_told_now_and_then(monkeypatch):
     with Watch("send(fd, snapshot); time.sleep(999)", silence=2.0) as watch:
-        monkeypatch.setattr(supervisor, "_LOOKS", 50)
+        monkeypatch.setattr(listening, "_LOOKS", 50)
         eventually(lambda: watch.losses)
         assert watch.silences.count(1) > 1
 
@@ -159,6 +163,73 @@ def test_children_that_cannot_be_killed_do_not_keep_others_from_starting_until_t
         eventually(lambda: all(process.returncode == 0 for process in stuck), "they are reaped when they go")
     for process in watch.supervisor._stuck:
         process.wait()
+
+
+def test_that_no_child_is_started_is_counted_once_as_long_as_it_lasts(monkeypatch):
+    monkeypatch.setattr(supervisor, "_MOST_STUCK", 0)
+    with Watch("") as watch:
+        eventually(lambda: len(watch.silences) > 3)
+        assert [reason for reason, _ in watch.losses] == ["stuck"]
+
+
+def test_between_two_children_it_is_told_that_there_is_no_snapshot(monkeypatch):
+    """Jobs begin and end all the same."""
+    monkeypatch.setattr(supervisor, "_FIRST_PAUSE", 999.0)
+    monkeypatch.setattr(supervisor, "_LONGEST_PAUSE", 999.0)
+    monkeypatch.setattr(supervisor, "_LONGEST_REST", 0.01)
+    with Watch("") as watch:
+        eventually(lambda: watch.losses)
+        before = len(watch.silences)
+        eventually(lambda: len(watch.silences) > before + 3)
+        assert len(watch.losses) == 1
+
+
+def test_what_goes_wrong_in_the_supervision_itself_does_not_end_it(monkeypatch, caplog):
+    """Neither the descriptors nor the child of the round in which it does are left behind."""
+    before = descriptors()
+    with Watch("send(fd, snapshot); time.sleep(999)") as watch:
+        listen, rounds = watch.supervisor._listener.listen, []
+
+        def fail(pipe, silence):
+            rounds.append(watch.supervisor._process)
+            if len(rounds) > 2:
+                return listen(pipe, silence)
+            raise MemoryError
+
+        monkeypatch.setattr(watch.supervisor._listener, "listen", fail)
+        eventually(lambda: watch.pids)
+        assert [reason for reason, _ in watch.losses] == ["exit", "exit"]
+        assert all(process.returncode is not None for process in rounds[:2])
+    assert caplog.text.count("could not be supervised") == 2
+    assert descriptors() == before
+
+
+def test_a_supervision_that_has_ended_or_stands_still_is_told(monkeypatch):
+    watch, gate = Watch("send(fd, snapshot); time.sleep(999)"), threading.Event()
+    assert watch.supervisor.standstill() == "", "it has not begun"
+    watch.supervisor._listener._on_snapshot = lambda snapshot: gate.wait(60)
+    with watch:
+        assert watch.supervisor.standstill() == ""
+        monkeypatch.setattr(supervisor, "_STANDSTILL", -1e9)
+        assert "stood still" in watch.supervisor.standstill()
+        gate.set()
+    assert watch.supervisor.standstill() == "", "as it was told to"
+    dead = Watch("")
+    monkeypatch.setattr(dead.supervisor, "_thread", threading.Thread(target=list))
+    with dead:
+        dead.supervisor._thread.join()
+        assert "has ended" in dead.supervisor.standstill()
+
+
+def test_a_callback_that_never_returns_is_no_sign_of_life():
+    watch, gate = Watch("while True: send(fd, snapshot); time.sleep(0.01)"), threading.Event()
+    with watch:
+        heart = watch.supervisor._heart
+        eventually(lambda: len(watch.pids) > 3)
+        watch.supervisor._listener._on_snapshot = lambda snapshot: gate.wait(60)
+        eventually(lambda: heart.age > 0.5)
+        gate.set()
+        eventually(lambda: heart.age < 0.2)
 
 
 def test_a_program_that_cannot_be_started_is_told_and_leaks_nothing():

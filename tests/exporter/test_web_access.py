@@ -17,11 +17,12 @@ import pytest
 from dutycycle_exporter.errors import ConfigError
 from dutycycle_exporter.web import Access, Scrapes, Server, access, make_app, passwords
 from dutycycle_exporter.web.access import Limiter
-from dutycycle_exporter.web.config import RateLimit
+from dutycycle_exporter.web.config import RateLimit, WebConfig
 from dutycycle_exporter.web.passwords import Passwords
 from dutycycle_exporter.web.server import _MOST_REQUESTS, _Handler
 from tests.exporter.certificates import Authority
 from tests.exporter.daemon import Daemon, eventually
+from tests.exporter.full_log import full_log
 from tests.fakes.clock import FakeClock
 
 PAGE = "# TYPE up_ gauge\nup_ 1.0\n"
@@ -435,6 +436,19 @@ def test_clients_that_do_not_finish_their_handshake_keep_nobody_waiting(serve, a
         connection.close()
     eventually(lambda: not server._requests)
     assert capfd.readouterr().err == ""
+
+
+def test_a_log_that_nobody_reads_keeps_only_the_request_waiting_that_found_a_change(serve, web_file, caplog):
+    caplog.set_level("INFO")
+    server = serve("")
+    replace(web_file, "# changed\n")
+    with full_log():
+        first = threading.Thread(target=get, args=(server,), daemon=True)
+        first.start()
+        eventually(lambda: server._access._signature == access._signature(web_file, WebConfig()))
+        assert get(server)[0] == 200
+        assert first.is_alive(), "the log is full"
+    first.join()
 
 
 def test_the_process_serves_by_its_web_configuration_and_tells_no_secret(authority, web_file, tmp_path):

@@ -103,18 +103,27 @@ class Access:
         """What holds now."""
         if self._path is None:
             return self._policy
+        said = None
         with self._lock:
             signature = _signature(self._path, self._policy.config)
             if signature != self._signature or (self._wrong and time.monotonic() >= self._retry_at):
-                try:
-                    self._read(self._path)
-                    log.info("--web.config.file was read again, as it or a certificate changed")
-                except ConfigError as error:
-                    if str(error) != self._wrong:
-                        log.error("%s; what held before goes on", error)  # noqa: TRY400 - a mistake of no code
-                    self._signature, self._wrong = signature, str(error)
-                    self._retry_at = time.monotonic() + _RETRY
-            return self._policy
+                said = self._read_again(self._path, signature)
+            policy = self._policy
+        # Not under the lock: who does not read the log would keep all others waiting.
+        if said is not None:
+            log.log(*said)
+        return policy
+
+    def _read_again(self, path: Path, signature: _Signature) -> tuple[int, str] | None:
+        """What there is to be logged: at which level, and what."""
+        wrong = self._wrong
+        try:
+            self._read(path)
+        except ConfigError as error:
+            self._signature, self._wrong = signature, str(error)
+            self._retry_at = time.monotonic() + _RETRY
+            return None if self._wrong == wrong else (logging.ERROR, f"{error}; what held before goes on")
+        return logging.INFO, "--web.config.file was read again, as it or a certificate changed"
 
     def _read(self, path: Path) -> None:
         self._policy, self._signature = _read(path, self._policy)

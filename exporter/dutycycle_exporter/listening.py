@@ -1,0 +1,93 @@
+"""Hears one NVML child out: takes its messages until there is a reason for another child."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from dutycycle_exporter.model import Snapshot, Unavailable, Xid
+from dutycycle_exporter.pipe import Message, PipeBrokenError, PipeClosedError, PipeSilentError, receive, wait
+
+_LOOKS = 4
+"""How often a child is looked for within the time that it may be silent."""
+START_UP = 60.0
+"""Seconds more that the first message may take. Without persistence mode NVML brings up every GPU when it begins."""
+
+
+class Listener:
+    """Tells of snapshots and XIDs as they come and, now and then while there is no snapshot, of silence.
+
+    `tell(callback, *arguments)` makes each of these calls, and raises nothing that they raise.
+    """
+
+    def __init__(
+        self,
+        tell: Callable[..., None],
+        *,
+        on_snapshot: Callable[[Snapshot], None],
+        on_xid: Callable[[Xid], None],
+        on_silence: Callable[[], None],
+    ) -> None:
+        self._tell = tell
+        self._on_snapshot = on_snapshot
+        self._on_xid = on_xid
+        self._on_silence = on_silence
+        self._look_at = 0.0
+        """When to say next that there is no snapshot yet (time.monotonic())."""
+
+    def listen(self, pipe: int, silence: Callable[[], float]) -> tuple[bool, str, str]:
+        """Take messages until there is a reason for another child: (whether there was a snapshot, reason, text).
+
+        `silence` is how many wall seconds may pass now from one snapshot to the next.
+        """
+        heard = False
+        within = silence() + START_UP
+        deadline = self._rest(within, silence())
+        while True:
+            try:
+                message = self._receive(pipe, deadline, silence())
+            except PipeSilentError:
+                return heard, "hang", f"the NVML child was silent for {within:g} s and was killed"
+            except PipeClosedError:
+                return heard, "exit", ""
+            except PipeBrokenError as error:
+                return heard, "garbled", str(error)
+            if isinstance(message, Unavailable):
+                return heard, message.reason, message.text
+            if isinstance(message, Xid):
+                # Another thread's: what reads the GPUs may hang all the same, and has no more time for it.
+                self._tell(self._on_xid, message)
+                continue
+            heard = True
+            self._tell(self._on_snapshot, message)
+            within = silence()
+            deadline = self._rest(within, within)
+
+    def hear_out(self, pipe: int) -> None:
+        """What the child's other thread had to say while it was ended."""
+        try:
+            while True:
+                message = receive(pipe, within=0.0)
+                if isinstance(message, Xid):
+                    self._tell(self._on_xid, message)
+        except PipeBrokenError:
+            return
+
+    def _rest(self, within: float, silence: float) -> float:
+        """The deadline of the next snapshot; it is missed for the first time after a part of that."""
+        now = time.monotonic()
+        self._look_at = now + silence / _LOOKS
+        return now + within
+
+    def _receive(self, pipe: int, deadline: float, silence: float) -> Message:
+        """As `receive` does, and says now and then that there is no snapshot yet, whatever else there is."""
+        while True:
+            found = wait(pipe, min(self._look_at, deadline) - time.monotonic())
+            now = time.monotonic()
+            if now >= deadline:
+                return receive(pipe, within=0.0)
+            if now >= self._look_at:
+                self._look_at = now + silence / _LOOKS
+                self._tell(self._on_silence)
+            if found:
+                return receive(pipe, within=deadline - now)
