@@ -184,7 +184,8 @@ def alone(judging: Judging) -> Mapping[Cause, str]:
             cores; of a batch job only where these are known not to have worked since it began, and a process holds one
             of them""",
         Cause.CPU_ONLY: f"""processes hold the GPUs of an idle job, and it uses {WORKING_CORES:g} CPU cores or more for
-            each; of a batch job that worked, or may have, more than {POLLING_CORES:g}, as one that polls keeps one""",
+            each; more than {POLLING_CORES:g} where it is no batch job, or one that worked or may have: what polls keeps
+            one busy""",
         Cause.DATA_LOADING: f"""a stalled job waits for I/O for {_pct(rules.stalled.pressure)} of the time or more; or
             its CPU is at {_pct(rules.stalled.cpu_of_limit)} of its limit or more and idle gaps of up to
             {_longest_short_gap()} s take {_pct(rules.stalled.gap_share)} of the time or more""",

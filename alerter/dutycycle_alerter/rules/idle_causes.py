@@ -83,8 +83,12 @@ def _cpus(cores: float | None, processes: float | None) -> _Cpus:
 
 
 def _left_alone(cpus: _Cpus) -> tuple[Cause, ...]:
-    """Of a notebook, a shell or a server: nobody uses it, or it computes elsewhere."""
-    return ((Cause.IDLE_NOTEBOOK,) if cpus.wait else ()) + ((Cause.CPU_ONLY,) if cpus.compute else ())
+    """Of a notebook, a shell or a server: nobody uses it, or it computes elsewhere. What keeps a core busy for each of
+    its processes may compute on it, or poll for somebody who does not come.
+    """
+    if not cpus.wait:
+        return (Cause.CPU_ONLY, Cause.IDLE_NOTEBOOK) if cpus.poll else (Cause.CPU_ONLY,)
+    return (Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY) if cpus.compute else (Cause.IDLE_NOTEBOOK,)
 
 
 def _worked(case: Case, earlier: Before | None) -> bool | None:

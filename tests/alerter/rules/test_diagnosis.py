@@ -57,7 +57,8 @@ CASES: list[tuple[str, JobEvidence, list[Cause]]] = [
     # What a batch job did before, and so whether it hangs, is in test_idle_causes.
     ("idle", notebook(HELD, HostUsage(cpu_cores=0.02)), [Cause.IDLE_NOTEBOOK]),
     ("idle", notebook(HELD, HostUsage(cpu_cores=0.49)), [Cause.IDLE_NOTEBOOK]),
-    ("idle", notebook(HELD, HostUsage(cpu_cores=0.5)), [Cause.CPU_ONLY]),
+    ("idle", notebook(HELD, HostUsage(cpu_cores=0.5)), [Cause.CPU_ONLY, Cause.IDLE_NOTEBOOK]),
+    ("idle", notebook(HELD, HostUsage(cpu_cores=1.3)), [Cause.CPU_ONLY]),
     ("idle", notebook(HELD, HostUsage()), [Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY]),
     ("idle", notebook({}, HostUsage()), [Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY]),
     # Whether a rank worked on it, hours ago, is not known; where it is, is in test_idle_causes.

@@ -91,7 +91,10 @@ def test_a_batch_job(item: Life, causes: list[Cause]) -> None:
     [
         (QUIET, [NOTEBOOK]),
         (HostUsage(cpu_cores=0.02, io_pressure=0.9), [NOTEBOOK]),
-        (HostUsage(cpu_cores=1.0), [CPU_ONLY]),
+        # One core of one process: it computes, or polls.
+        (HostUsage(cpu_cores=1.0), [CPU_ONLY, NOTEBOOK]),
+        (HostUsage(cpu_cores=1.2), [CPU_ONLY, NOTEBOOK]),
+        (HostUsage(cpu_cores=1.21), [CPU_ONLY]),
         (HostUsage(), [NOTEBOOK, CPU_ONLY]),
     ],
 )
@@ -107,7 +110,8 @@ def test_who_waits_for_a_person_or_a_request_does_not_hang(
     ("after", "host", "gpus", "causes"),
     [
         (NOTHING, HostUsage(cpu_cores=0.5), 2, [NOTEBOOK, CPU_ONLY]),
-        (NOTHING, HostUsage(cpu_cores=1.0), 2, [CPU_ONLY]),
+        (NOTHING, HostUsage(cpu_cores=1.0), 2, [CPU_ONLY, NOTEBOOK]),
+        (NOTHING, HostUsage(cpu_cores=2.5), 2, [CPU_ONLY]),
         (UNKNOWN, QUIET, 1, [NO_PROCESS, NOTEBOOK]),
         (UNKNOWN, HostUsage(cpu_cores=1.0), 1, [NO_PROCESS, NOTEBOOK, CPU_ONLY]),
         (UNKNOWN, HostUsage(), 1, [NO_PROCESS, NOTEBOOK, CPU_ONLY]),
