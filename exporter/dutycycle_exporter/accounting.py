@@ -165,7 +165,7 @@ class Accounts:
             for tenure in device.tenures.during(span.start, span.end):
                 _credit(device, tenure, span.utilization, parts_of(tenure.holders))
         if reading.activity is not None:
-            _credit_activity(device, reading.activity, parts_of)
+            _credit_activity(device, reading.activity, parts_of, now)
         for workload, owned in device.owned.items():
             mine = processes_of(workload, reading.processes, ownership)
             owned.processes = None if mine is None else len(mine)
@@ -251,17 +251,24 @@ def _credit(device: _Device, tenure: Tenure, utilization: float, mine: Mapping[s
         owned.credit(tenure.start, tenure.end, utilization, share=device.share(tenure), part=part)
 
 
-def _credit_activity(device: _Device, activity: Activity, parts_of: Parts) -> None:
+def _credit_activity(device: _Device, activity: Activity, parts_of: Parts, now: float) -> None:
     """Give the time in which the device's units worked to those who held it, by their part of its work."""
     start = max(activity.start, device.active_until)
     device.active_until = max(activity.end, device.active_until)
     units = [(unit, ratio) for unit, ratio in activity.units if unit in INTEGRATED]
+    for unit, _ in units:
+        _tell(device, "active", unit, now)
     for tenure in device.tenures.during(start, activity.end) if units else ():
         mine = parts_of(tenure.holders)
         for owned in device.holders(tenure):
             seconds = device.reading.slices * mine[owned.allocation.workload.id] * tenure.length
             for unit, ratio in units:
                 owned.active[unit] += ratio * seconds
+
+
+def _tell(device: _Device, kind: str, name: str, now: float) -> None:
+    for owned in device.owned.values():
+        owned.tell(kind, name, now)
 
 
 def _credit_energy(device: _Device, now: float) -> None:
@@ -272,10 +279,14 @@ def _credit_energy(device: _Device, now: float) -> None:
         device.metered = None
     elif energy is None:
         device.energy.miss()
+        if device.energy.until is not None:
+            _tell(device, *name, now)
         device.metered = None
     elif name in device.reading.carried:
+        _tell(device, *name, now)
         device.energy.carry()
     else:
+        _tell(device, *name, now)
         watts = device.energy.read(now, energy)
         device.metered = None if watts is None else watts.per_second
         if watts is not None:
@@ -295,10 +306,10 @@ def _credit_throttle(device: _Device, now: float) -> None:
     for reason, meter in device.throttle.items():
         if reason not in told:
             meter.miss()
+            if meter.until is not None:
+                _tell(device, "throttle", reason, now)
     for reason, seconds in device.reading.throttle:
-        for owned in device.owned.values():
-            # A series begins with its workload, at 0: PromQL's increase() loses what a new one holds already.
-            owned.throttle[reason] += 0.0
+        _tell(device, "throttle", reason, now)
         if ("throttle", reason) in device.reading.carried:
             device.throttle[reason].carry()
             continue

@@ -38,6 +38,8 @@ class OwnedAccount:
     weighted_utilization: float = 0.0
     active: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     throttle: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    told: dict[tuple[str, str], float] = field(default_factory=dict)
+    """Since when the device has told of its energy, of each unit and each reason of throttling."""
     buckets: list[float] = field(default_factory=lambda: [0.0] * (len(UTILIZATION_BUCKETS) + 1))
 
     def remember(self, new: Allocation) -> None:
@@ -63,6 +65,16 @@ class OwnedAccount:
         self.weighted_utilization += seconds * utilization
         self.gaps.add(start, end, utilization, share)
 
+    def tell(self, kind: str, name: str, now: float) -> None:
+        """The device tells this counter, from now on at the latest. It begins at 0, as all of the workload's do."""
+        if self.complete is not None:
+            return
+        self.told.setdefault((kind, name), now)
+        if kind == "energy":
+            self.energy = self.energy or 0.0
+        else:
+            (self.active if kind == "active" else self.throttle)[name] += 0.0
+
     def resume(self) -> None:
         """The device is, or is again, allocated to it."""
         self.ended = self.complete = None
@@ -77,13 +89,18 @@ class OwnedAccount:
 
     def over(self, now: float, hold: float) -> bool:
         """Whether its series were shown long enough: of one that lived for less than `hold` only zeros have been."""
-        return self.complete is not None and now - max(self.complete, self.created + hold) > hold
+        youngest = max(self.created, *self.told.values()) if self.told else self.created
+        return self.complete is not None and now - max(self.complete, youngest + hold) > hold
 
     def view(self, device: GpuReading, now: float, hold: float) -> OwnedView:
         """What a scrape shows. PromQL's increase() loses what a series holds at its first scrape: a new one is at 0."""
         new = now - self.created < hold
         shown = 0.0 if new else 1.0
         held = self.ended is None
+
+        def since_told(kind: str, name: str, value: float) -> float:
+            return 0.0 if now - max(self.created, self.told.get((kind, name), self.created)) < hold else value
+
         return OwnedView(
             gpu_uuid=device.uuid,
             mig=device.mig,
@@ -99,9 +116,9 @@ class OwnedAccount:
             allocated=shown * self.allocated,
             observed=shown * self.observed,
             busy=shown * self.busy,
-            energy=None if self.energy is None else shown * self.energy,
-            active=tuple((unit, shown * seconds) for unit, seconds in self.active.items()),
-            throttle=tuple((reason, shown * seconds) for reason, seconds in self.throttle.items()),
+            energy=None if self.energy is None else since_told("energy", "", self.energy),
+            active=tuple((unit, since_told("active", unit, seconds)) for unit, seconds in self.active.items()),
+            throttle=tuple((one, since_told("throttle", one, seconds)) for one, seconds in self.throttle.items()),
             gaps=(0.0,) * 4 if new else tuple(self.gaps.seconds),
             buckets=(0.0,) * len(self.buckets) if new else tuple(self.buckets),
             weighted_utilization=shown * self.weighted_utilization,

@@ -137,6 +137,38 @@ def test_an_instances_units_count_by_its_slices():
     assert dict(run.owned(A).active) == pytest.approx({"sm": 5})
 
 
+def test_a_counter_that_the_device_tells_late_begins_at_0_for_the_hold_time():
+    """Else PromQL's increase() would lose what a series holds when it is first seen."""
+    whose = held(GPU, A)
+    run = Run(hold=30).at(0, GPU, ownership=whose)
+    assert (run.owned(A).energy, run.owned(A).active) == (None, ())
+
+    def told(seconds):
+        reading = replace(GPU, energy=100.0 * seconds, activity=active(seconds - 10, seconds, sm=0.5))
+        owned = run.at(seconds, reading, ownership=whose).owned(A)
+        return owned.energy, dict(owned.active)
+
+    assert [told(seconds) for seconds in (60, 70, 80)] == [(0, {"sm": 0})] * 3
+    assert told(90) == (3000, {"sm": 20})
+
+
+def test_a_counter_that_was_told_late_is_shown_as_long_as_others_after_the_end():
+    run = Run(hold=30).at(0, GPU, ownership=held(GPU, A))
+    run.at(100, replace(GPU, energy=0.0), ownership=held(GPU, A))
+    run.at(105, replace(GPU, energy=500.0), ownership=held(GPU, A))
+    shown = {}
+    for seconds in range(110, 180, 5):
+        run.at(seconds, replace(GPU, energy=500.0), ownership=Ownership())
+        shown |= {seconds: owned.energy for owned in run.view.owned}
+    assert [seconds for seconds, energy in shown.items() if energy == 500] == list(range(130, 165, 5))
+
+
+def test_the_energy_of_one_who_came_while_a_reading_failed_begins_with_it():
+    run = Run(hold=30).at(0, replace(GPU, energy=0.0), ownership=held(GPU, A))
+    run.at(5, GPU, ownership=held(GPU, A, B))
+    assert run.owned(B).energy == 0
+
+
 # Throttling
 
 
