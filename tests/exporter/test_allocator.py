@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
-import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from tests.arenas import GLIBC, arenas
 from tests.exporter.daemon import Daemon, eventually
 
-ARENA = 64 * 2**20
-"""What glibc sets aside for each arena but the first, and on what it is aligned (HEAP_MAX_SIZE)."""
-MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ 0 *$", re.MULTILINE)
-
-pytestmark = pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="this C library is not glibc")
-
-
-def arenas(maps):
-    """Those beside the first that a process has, by its /proc/PID/maps: a part in use, and the rest of it set aside."""
-    found = [(int(start, 16), int(end, 16), access) for start, end, access in MAPPING.findall(maps)]
-    return [
-        start
-        for (start, end, access), (rest, last, kept) in pairwise(found)
-        if start % ARENA == 0 and access == "rw-p" and (rest, last, kept) == (end, start + ARENA, "---p")
-    ]
+pytestmark = pytest.mark.skipif(not GLIBC, reason="this C library is not glibc")
 
 
 THREADS = """

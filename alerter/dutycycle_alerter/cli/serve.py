@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from dutycycle_alerter import allocator
 from dutycycle_alerter.app import Alerter
 from dutycycle_alerter.cli.options import config_option, log_level_option, set_up_logging, settings_from
 from dutycycle_alerter.cli.stopping import stop_signals
@@ -95,6 +96,7 @@ def overridden(
 @contextmanager
 def running(settings: Settings, *, replay: bool = False) -> Iterator[tuple[Alerter, Server]]:
     """The alerter and its page, from start to clean end. Raises AlerterError."""
+    allocator.settle()
     address = ListenAddress.parse(settings.web.listen_address)
     default = default_auth(address.host, settings.web.reached_by)
     auth = settings.web.auth or default
