@@ -3,8 +3,8 @@
 By itself glibc gives threads arenas of their own, up to eight for each processor, and passes, deliveries and requests
 each run on other threads: what one leaves behind keeps its arena from shrinking. And the size from which memory comes
 from the kernel, and goes back to it at once, rises to that of the largest piece that was freed, up to 32 MiB, so that
-from then on answers and arrays lie in those arenas, too. One arena is enough: Python has one thread run at a time. Where
-there is another C library nothing is done.
+from then on answers and arrays lie in those arenas, too. One arena is enough: Python has one thread run at a time.
+Where there is another C library nothing is done.
 """
 
 from __future__ import annotations
