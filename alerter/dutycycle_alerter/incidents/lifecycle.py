@@ -14,8 +14,6 @@ from dataclasses import replace
 from dutycycle_alerter.headline import rule_name
 from dutycycle_alerter.incidents.expectations import in_history
 from dutycycle_alerter.incidents.model import (
-    NOTHING_WORKS,
-    Cause,
     Diagnosis,
     Event,
     EventKind,
@@ -27,6 +25,7 @@ from dutycycle_alerter.incidents.model import (
 )
 from dutycycle_alerter.incidents.open_rules import goes_before, highest, left_by, newly_critical, open_rules
 from dutycycle_alerter.incidents.opening import opened
+from dutycycle_alerter.incidents.settling import may_settle, settles
 from dutycycle_alerter.incidents.wasting import with_recent
 from dutycycle_alerter.model import latest_workloads
 from dutycycle_alerter.rules.diagnosis import diagnose
@@ -223,38 +222,17 @@ class _Folding:
             self._note(EventKind.SEVERITY_CHANGED, text, severity=now.value, rule=fresh[0])
 
     def _settle_cause(self) -> None:
-        """A hesitation may end when evidence arrives. What was told neither falls back nor changes by degrees, or
-        causes would flap; but that GPUs do nothing may be seen to be over.
-        """
         incident = self._present
-        told = frozenset(incident.diagnosis.causes)
-        if len(told) < 2 and not told & NOTHING_WORKS:
-            return
-        if self.judgement.verdict(incident.rule).outcome is not Outcome.FIRING:
+        if not may_settle(incident.diagnosis) or self.judgement.verdict(incident.rule).outcome is not Outcome.FIRING:
             return
         diagnosis = self._diagnose(incident.rule)
-        if not self._settles(diagnosis, incident.diagnosis):
+        if not settles(diagnosis, incident.diagnosis, self.judgement, incident.rule, self.settings):
             return
         text = f"cause: {diagnosis.summary}"
-        if not told.issuperset(diagnosis.causes):
+        if not set(incident.diagnosis.causes).issuperset(diagnosis.causes):
             text += f", no longer {incident.diagnosis.summary}"
         self._change(diagnosis=diagnosis)
         self._note(EventKind.CAUSE_FOUND, text)
-
-    def _settles(self, latest: Diagnosis, earlier: Diagnosis) -> bool:
-        """Whether causes that are found now are better than those that were told."""
-        found, told = frozenset(latest.causes), frozenset(earlier.causes)
-        now, before = found & NOTHING_WORKS, told & NOTHING_WORKS
-        if before and not now:
-            # That a rest is not found again may be for want of evidence. The rule `idle` sees whether somebody works.
-            return self.judgement.verdict("idle").outcome.closes
-        # What is not measured any more may be what the others were found by. Fewer causes of which only some are new
-        # may be for want of evidence, too.
-        fewer = found < told or (len(found) < len(told) and not found & told)
-        if fewer and frozenset(earlier.known) <= frozenset(latest.known):
-            return True
-        # A process has come to GPUs that had none, or the last has gone.
-        return bool(before) and not before & now and frozenset({Cause.NO_PROCESS}) in (before, now)
 
     def _resolve(self, resolution: Resolution, text: str) -> None:
         evidence = self.judgement.evidence

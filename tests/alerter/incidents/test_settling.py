@@ -116,6 +116,33 @@ def test_a_job_in_which_nothing_ran_is_told_anew_once_something_holds_its_gpus()
     assert ended.incident.diagnosis.causes == (Cause.NO_PROCESS,)
 
 
+@pytest.mark.parametrize("every", [5, 10, 20, 29])
+@pytest.mark.parametrize("kind", [JobKind.BATCH, JobKind.INTERACTIVE])
+def test_what_is_started_again_and_again_is_told_once(kind: JobKind, every: int) -> None:
+    """A loop that starts a program which ends at once: it holds the GPUs for a minute at a time."""
+    pieces: list[tuple[float, list[Does]]] = [(100, [EMPTY])]
+    told: Incident | None = None
+    found = 0
+    for minute in range(6 * 60):
+        pieces.append((1, [NOTHING if minute % every == every - 1 else EMPTY]))
+        result = at_its_own_time(told, Life(pieces, 1, QUIET).evidence(kind=kind))
+        told, found = result.incident, found + kinds(result).count(EventKind.CAUSE_FOUND)
+    assert told is not None
+    assert Cause.NO_PROCESS not in told.diagnosis.causes
+    assert found == 1
+
+
+@pytest.mark.parametrize(("minutes", "causes"), [(29, (Cause.HANG, Cause.IDLE_NOTEBOOK)), (30, (Cause.NO_PROCESS,))])
+def test_the_last_process_has_gone_once_it_stays_away(minutes: float, causes: tuple[Cause, ...]) -> None:
+    told = at_its_own_time(None, Life([(40, [WORKS]), (31, [NOTHING])], 1, QUIET).evidence()).incident
+    assert told is not None
+    assert told.diagnosis.causes == (Cause.HANG, Cause.IDLE_NOTEBOOK)
+    after = Life([(40, [WORKS]), (31, [NOTHING]), (minutes, [EMPTY])], 1, QUIET).evidence()
+    later = at_its_own_time(told, after).incident
+    assert later is not None
+    assert later.diagnosis.causes == causes
+
+
 @pytest.mark.parametrize("lost", [UNKNOWN_PROCESSES, NOTHING])
 def test_evidence_that_is_lost_changes_no_cause(lost: Does) -> None:
     """Once the longest window has nothing but rest, or nobody knows of processes, what was told stays."""
