@@ -138,12 +138,11 @@ class ExporterCollector:
                 device_series.add_processes(page, block, device.reading, view.ownership)
 
     def _xids(self, page: Page, view: View) -> None:
-        indexes = {device.reading.uuid: device.reading.index for device in view.devices}
         for xid in view.xids:
-            self._xid(page, xid, indexes)
+            self._xid(page, xid, view.indexes)
 
     def _xid(self, page: Page, xid: XidView, indexes: Mapping[str, int]) -> None:
-        # A GPU that fell off the bus has no index any more, and this is how one learns why.
+        # A GPU that fell off the bus keeps the index that it had: this is how one learns why it did.
         block = self._device_labels(indexes.get(xid.gpu_uuid, ""), xid.gpu_uuid, "")
         block = extended(block, ("xid", str(xid.code)), ("class", xid_class(xid.code)))
         page.add("gpu_xid_errors_total", block, xid.count)

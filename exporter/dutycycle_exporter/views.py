@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from dutycycle_exporter.model import Counts, FinishedProcess, GpuReading, Ownership, Snapshot, Workload
 
@@ -77,10 +78,11 @@ class OwnedView:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Everything, at one instant."""
+    """Everything, at one instant. `indexes` are the GPUs', by UUID, as they last were, also of those that are lost."""
 
     snapshot: Snapshot
     ownership: Ownership
     devices: tuple[DeviceView, ...]
     owned: tuple[OwnedView, ...]
     xids: tuple[XidView, ...] = ()
+    indexes: Mapping[str, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""MIG instances, the units of a GPU, throttling, XIDs and processes that ended: whose account they go to."""
+"""MIG instances, the units of a GPU, throttling and processes that ended: whose account they go to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from dutycycle_exporter.model import (
     Snapshot,
     Span,
     Workload,
-    Xid,
 )
 from dutycycle_exporter.views import Person
 
@@ -86,7 +85,18 @@ def test_an_instance_that_was_taken_apart_is_forgotten_once_its_workloads_are():
     assert [owned.share for owned in run.view.owned] == [None]
     run.at(15, GPU, ownership=Ownership()).at(20, GPU, ownership=Ownership())
     assert run.view.owned == ()
+    assert list(run.accounts._devices) == ["GPU-0", "MIG-1"]
+    run.at(126, GPU, ownership=Ownership())
     assert list(run.accounts._devices) == ["GPU-0"]
+
+
+def test_an_instance_that_was_not_read_for_a_moment_goes_on_counting():
+    """Also one that nobody holds, and also while there is no snapshot at all."""
+    run = Run().at(0, GPU, SMALL, ownership=Ownership())
+    run.at(10, GPU, replace(SMALL, spans=(Span(T, T + 10, 0.5),)), ownership=Ownership())
+    run.at(15, GPU, ownership=Ownership()).at(40, ownership=Ownership())
+    _, instance = run.at(120, GPU, SMALL, ownership=Ownership()).view.devices
+    assert (instance.busy, instance.observed, instance.last_busy) == (5, 10, T + 10)
 
 
 def test_a_workload_whose_instance_is_not_shown_any_more_stays_allocated():
@@ -156,11 +166,11 @@ def test_a_counter_that_was_told_late_is_shown_as_long_as_others_after_the_end()
     run = Run(hold=30).at(0, GPU, ownership=held(GPU, A))
     run.at(100, replace(GPU, energy=0.0), ownership=held(GPU, A))
     run.at(105, replace(GPU, energy=500.0), ownership=held(GPU, A))
-    shown = {}
+    shown = []
     for seconds in range(110, 180, 5):
         run.at(seconds, replace(GPU, energy=500.0), ownership=Ownership())
-        shown |= {seconds: owned.energy for owned in run.view.owned}
-    assert [seconds for seconds, energy in shown.items() if energy == 500] == list(range(130, 165, 5))
+        shown += [seconds for owned in run.view.owned if owned.energy == 500]
+    assert shown == list(range(130, 165, 5))
 
 
 def test_the_energy_of_one_who_came_while_a_reading_failed_begins_with_it():
@@ -193,45 +203,6 @@ def test_throttling_is_shared_as_time_is():
     run = Run().at(0, replace(GPU, throttle=(("power_cap", 0.0),)), ownership=ownership)
     run.at(10, replace(GPU, throttle=(("power_cap", 6.0),)), ownership=ownership)
     assert dict(run.owned(A).throttle) == dict(run.owned(B).throttle) == pytest.approx({"power_cap": 3})
-
-
-# XIDs
-
-
-def test_every_occurrence_of_an_xid_counts():
-    run = Run().at(0, GPU, ownership=Ownership(), xids=(Xid("GPU-0", 79, T), Xid("GPU-0", 79, T + 1)))
-    run.at(5, GPU, ownership=Ownership(), xids=(Xid("GPU-0", 79, T + 4), Xid("GPU-0", 31, T + 4)))
-    assert {(xid.code, xid.count, xid.last - T) for xid in run.view.xids} == {(79, 3, 4), (31, 1, 4)}
-    run.at(10, ownership=Ownership())
-    assert len(run.view.xids) == 2, "also of a GPU that is lost since"
-
-
-def test_a_new_xid_is_shown_at_0_for_the_hold_time_and_its_instant_at_once():
-    """Else PromQL's increase() would never see the first XID of a GPU, which is often the last."""
-    run = Run(hold=30).at(0, GPU, ownership=Ownership())
-
-    def shown(seconds, *xids):
-        run.at(seconds, GPU, ownership=Ownership(), xids=tuple(Xid("GPU-0", code, T + seconds - 1) for code in xids))
-        return {xid.code: (xid.count, xid.last - T) for xid in run.view.xids}
-
-    assert shown(5, 79) == {79: (0, 4)}
-    assert shown(30, 79, 31) == {79: (0, 29), 31: (0, 29)}
-    assert shown(35) == {79: (2, 29), 31: (0, 29)}
-    assert shown(40, 79) == {79: (3, 39), 31: (0, 29)}
-    assert shown(60) == {79: (3, 39), 31: (1, 29)}
-
-
-@pytest.mark.parametrize("step", [-3600, 3600])
-def test_an_xid_is_as_old_after_the_clock_was_set_as_before(step):
-    run = Run(hold=30).at(0, GPU, ownership=Ownership(), xids=(Xid("GPU-0", 79, T),))
-    for second, count in ((10, 0), (29, 0), (30, 1)):
-        run.at(second, GPU, ownership=Ownership(), step=step)
-        assert [(xid.count, xid.last) for xid in run.view.xids] == [(count, T + step)]
-
-
-def test_xids_are_bounded():
-    run = Run().at(0, GPU, ownership=Ownership(), xids=tuple(Xid("GPU-0", code, T) for code in range(10_000)))
-    assert len(run.view.xids) == 1024
 
 
 # Processes that ended

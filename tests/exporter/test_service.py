@@ -463,6 +463,16 @@ def test_an_xid_is_shown_as_soon_as_it_is_told(page):
     assert page.value("gpu_xid_last_timestamp_seconds", XID) == page.clock.now - 1
 
 
+def test_the_series_of_an_xid_is_the_same_while_readings_are_stale_and_when_the_gpu_is_lost(page):
+    page.snapshot().service.on_xid(Xid("GPU-0", 79, page.clock.now))
+    page.clock.advance(60)
+    page.service.on_silence()
+    assert page.value("gpu_xid_errors_total", XID) == 1
+    page.clock.advance(5)
+    page.service.on_snapshot(Snapshot(page.clock.now, (), visible=0))
+    assert page.value("gpu_xid_errors_total", XID) == 1
+
+
 def test_an_xid_that_a_snapshot_has_counts_as_one_that_came_by_itself(page):
     page.snapshot(xids=(Xid("GPU-0", 79, 5.0),))
     page.service.on_xid(Xid("GPU-0", 79, 6.0))
