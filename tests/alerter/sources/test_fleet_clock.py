@@ -44,7 +44,7 @@ def test_after_a_step_of_the_clock_no_host_uses_more_cores_than_it_does() -> Non
     made = rig(job1=[0])
     made.scrape(100)
     set_back(made, 900)
-    for _ in range(20):
+    for _ in range(60):
         made.scrape()
         cores = made.run_pass()["slurm/1"].window(900).host.cpu_cores
         assert cores is None or cores == pytest.approx(4)
