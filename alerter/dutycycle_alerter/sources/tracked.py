@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from dutycycle_alerter.history import Series, Values
+from dutycycle_alerter.history import GPU_GAUGES, Series, Values
 from dutycycle_alerter.model import Gpu, job_id
 
 ABSENT_ANSWERS = 3
 """Answers without the allocation after which it has ended; also scrape intervals after which a silent node is
 unseen.
 """
+
+_PEAKS = frozenset(GPU_GAUGES.index(name) for name in ("memory_used", "processes"))
 
 
 @dataclass(slots=True)
@@ -48,7 +50,15 @@ class Tracked:
         return self.history.times[-1]
 
     def append(self, t: float, counters: Values, gauges: Values, *, spacing: float) -> None:
-        """Take one scrape. What a counter holds when it is first seen is not consumption."""
+        """Take one scrape. What a counter holds when it is first seen is not consumption. Between two points that are
+        kept lie the most memory, and the most processes.
+        """
+        if self.history.crowded(spacing):
+            before = self.history.gauges[-1]
+            gauges = tuple(
+                _most(old, new) if place in _PEAKS else new
+                for place, (old, new) in enumerate(zip(before, gauges, strict=True))
+            )
         self.history.append(t, counters, gauges, spacing=spacing)
         if self.accounted_until is not None:
             self.accounted, self.accounted_until = self._baseline(), None
@@ -98,6 +108,10 @@ class Tracked:
             mig=labels["mig"],
             model=labels.get("model", ""),
         )
+
+
+def _most(one: float | None, other: float | None) -> float | None:
+    return max((value for value in (one, other) if value is not None), default=None)
 
 
 def _known(values: Values, otherwise: Values) -> Values:

@@ -157,6 +157,31 @@ def test_the_cores_of_a_job_are_known_where_those_on_all_of_its_nodes_are(known:
     assert found.window(60).host.cpu_cores == (None if cores is None else pytest.approx(cores))
 
 
+@pytest.mark.parametrize("scrape", range(1, 9))
+def test_a_peak_between_two_points_that_are_kept_is_not_lost(scrape: int) -> None:
+    """Memory that ran full for a moment, and a process that lasted as long."""
+    made = rig(job1=[0])
+    made.scrape(8)
+    (item,) = made.exporters[0].allocations.values()
+    for number in range(12):
+        item.memory_used, item.processes = (130 * GIB, 3) if number == scrape else (20 * GIB, 0)
+        made.scrape(1)
+    (usage,) = made.run_pass()["slurm/1"].window(180).gpus
+    assert (usage.memory_used, usage.processes, usage.share) == (130 * GIB, 3, 1)
+    (later,) = made.run_pass()["slurm/1"].window(15).gpus
+    assert (later.memory_used, later.processes) == (20 * GIB, 0)
+
+
+def test_a_reading_that_is_missing_hides_none_between_the_same_points() -> None:
+    made = rig(job1=[0])
+    made.scrape(8)
+    (item,) = made.exporters[0].allocations.values()
+    for memory in (30 * GIB, None, None):
+        item.memory_used = memory
+        made.scrape(1)
+    assert made.run_pass()["slurm/1"].window(60).gpus[0].memory_used == 30 * GIB
+
+
 def test_days_of_scrapes_take_the_room_of_a_day_of_minutes() -> None:
     made = rig(job1=[0])
     for _ in range(40):
