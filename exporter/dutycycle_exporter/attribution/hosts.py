@@ -26,6 +26,7 @@ class CgroupFiles:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._v2: Path | None = None
 
     def read(self, workload: Workload, group: Group) -> HostReading | None:
         """The reading of a job's or pod's group; None where the group tells nothing, as after its end."""
@@ -106,8 +107,11 @@ class CgroupFiles:
         return sorted(name for name in names if name == "slurm" or name.startswith("slurm_"))
 
     def _unified(self) -> Path:
-        hybrid = self._root / "unified"
-        return hybrid if _text(hybrid / "cgroup.controllers") is not None else self._root
+        """The root of v2, which stays where it is once it was seen."""
+        if self._v2 is None:
+            places = (self._root / "unified", self._root)
+            self._v2 = next((place for place in places if (place / "cgroup.controllers").is_file()), None)
+        return self._v2 or self._root
 
     def _v1(self, controller: str, path: str) -> Path | None:
         for mount in _V1_MOUNTS[controller]:

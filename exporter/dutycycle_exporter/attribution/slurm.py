@@ -22,12 +22,11 @@ Pure: name and bytes in, job out.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NoReturn
 
+from . import strict_json
 from .cgroup import is_sluid
 from .errors import UnusableError
 from .text import is_name
@@ -68,7 +67,7 @@ def parse(name: str, content: bytes, boot_id: str | None = None) -> PrologJob:
     if matched is None:
         raise UnusableError("bad_name")
     try:
-        fields = json.loads(content.decode(), parse_constant=_no_constant)
+        fields = strict_json.parse(content.decode())
     except (ValueError, RecursionError) as error:
         raise UnusableError("not_json") from error
     if not isinstance(fields, dict):
@@ -133,10 +132,6 @@ def _text(fields: Mapping[str, object], key: str) -> str:
     if not isinstance(value, str) or not is_name(value):
         raise UnusableError("bad_field")
     return value
-
-
-def _no_constant(_: str) -> NoReturn:
-    raise ValueError("NaN and infinity are not JSON")
 
 
 def gpu_uuid(name: str) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NoReturn
 
+from dutycycle_exporter.attribution import strict_json
 from dutycycle_exporter.attribution.errors import UnusableError
 from dutycycle_exporter.attribution.text import is_name
 from dutycycle_exporter.model import Workload
@@ -94,7 +93,7 @@ def _items(body: bytes | bytearray, kind: str, heavy: frozenset[str] = _HEAVY) -
         return {key: value for key, value in pairs if key not in heavy or isinstance(value, str)}
 
     try:
-        parsed = json.loads(body, object_pairs_hook=light, parse_constant=_no_constant)
+        parsed = strict_json.parse(body, light)
     except (ValueError, RecursionError) as error:
         raise UnusableError("protocol") from error
     if not isinstance(parsed, dict) or parsed.get("kind") != kind:
@@ -178,7 +177,3 @@ def _time(value: object) -> float | None:
         return None
     found = moment.timestamp() if moment is not None and moment.tzinfo is not None else 0.0
     return found if found > 0 else None
-
-
-def _no_constant(_: str) -> NoReturn:
-    raise ValueError("NaN and infinity are not JSON")
