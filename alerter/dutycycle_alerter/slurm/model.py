@@ -29,9 +29,6 @@ class ExitCode:
     signal: int | None = None
 
 
-UNKNOWN_EXIT = ExitCode()
-
-
 @dataclass(frozen=True, slots=True)
 class NodeGpus:
     """A job's GPUs on one node, in Slurm's numbering of them (see docs/slurm.md). `indexes` is None if not known."""
@@ -134,11 +131,6 @@ class SlurmNode:
     def maintenance(self) -> bool:
         """Whether it is in a maintenance reservation or being rebooted."""
         return bool(self.states & _MAINTENANCE)
-
-    @property
-    def reserved(self) -> bool:
-        """Whether a reservation keeps it for some."""
-        return "RESERVED" in self.states
 
     @property
     def future(self) -> bool:

@@ -1,8 +1,7 @@
-"""Final figures of jobs from the text of `sacct`, as `--parsable2` columns or as rows of key=value."""
+"""Final figures of jobs from the text of `sacct --parsable2`."""
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +25,6 @@ _NONE = frozenset({"", "Unknown", "None", "N/A", "NONE", "INVALID", "None assign
 _RAW_ID = re.compile(r"([0-9]{1,18})(\..+)?", re.ASCII)
 _CPU_TIME = re.compile(r"(?:(?:([0-9]{1,9})-)?([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,9}(?:\.[0-9]{1,9})?)", re.ASCII)
 _EXIT = re.compile(r"([0-9]{1,3}):([0-9]{1,3})", re.ASCII)
-_CELL = 2**20
 
 Row = Mapping[str, str]
 
@@ -41,13 +39,6 @@ def columns(text: str, delimiter: str = "|") -> Iterator[Row]:
         cells = line.split(delimiter)
         # A row of another width is nobody's: which cell is which would be a guess.
         yield dict(zip(names, cells, strict=True)) if len(cells) == len(names) else {}
-
-
-def key_values(lines: Iterable[str]) -> Iterator[Row]:
-    """Rows of `Key=value` cells, quoted as in CSV where a value has a comma. What is no such cell is left out."""
-    for cells in csv.reader(lines):
-        pairs = (cell.partition("=") for cell in cells if len(cell) < _CELL)
-        yield {name: value for name, equals, value in pairs if equals}
 
 
 def final_figures(rows: Iterable[Row], nonsense: Nonsense) -> list[FinalFigures]:

@@ -33,27 +33,25 @@ def test_a_node_in_use(shape: str) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
-    ("states", "down", "draining", "maintenance", "reserved"),
+    ("states", "down", "draining", "maintenance"),
     [
-        (["IDLE"], False, False, False, False),
-        (["IDLE", "DRAIN"], False, True, False, False),
-        (["MIXED", "DRAIN"], False, True, False, False),
-        (["DOWN"], True, False, False, False),
-        (["DOWN", "DRAIN", "NOT_RESPONDING"], True, True, False, False),
-        (["IDLE", "NOT_RESPONDING"], True, False, False, False),
-        (["IDLE", "POWERED_DOWN"], True, False, False, False),
-        (["UNKNOWN", "INVALID_REG"], True, False, False, False),
-        (["IDLE", "MAINTENANCE", "RESERVED"], False, False, True, True),
-        (["IDLE", "RESERVED"], False, False, False, True),
-        (["ALLOCATED", "COMPLETING"], False, False, False, False),
+        (["IDLE"], False, False, False),
+        (["IDLE", "DRAIN"], False, True, False),
+        (["MIXED", "DRAIN"], False, True, False),
+        (["DOWN"], True, False, False),
+        (["DOWN", "DRAIN", "NOT_RESPONDING"], True, True, False),
+        (["IDLE", "NOT_RESPONDING"], True, False, False),
+        (["IDLE", "POWERED_DOWN"], True, False, False),
+        (["UNKNOWN", "INVALID_REG"], True, False, False),
+        (["IDLE", "MAINTENANCE", "RESERVED"], False, False, True),
+        (["IDLE", "RESERVED"], False, False, False),
+        (["ALLOCATED", "COMPLETING"], False, False, False),
     ],
 )
-def test_what_the_states_mean(
-    shape: str, states: list[str], down: bool, draining: bool, maintenance: bool, reserved: bool
-) -> None:
+def test_what_the_states_mean(shape: str, states: list[str], down: bool, draining: bool, maintenance: bool) -> None:
     found, _ = read(node(shape, *states))
     assert found.states == set(states)
-    assert (found.down, found.draining, found.maintenance, found.reserved) == (down, draining, maintenance, reserved)
+    assert (found.down, found.draining, found.maintenance) == (down, draining, maintenance)
 
 
 @pytest.mark.parametrize(

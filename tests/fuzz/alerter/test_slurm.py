@@ -130,15 +130,6 @@ def test_the_text_of_sacct_is_runs_or_refused(output: bytes) -> None:
     assert nonsense.total() >= sum(not row for row in rows), "a row of another width is counted"
 
 
-QUOTED = ",".join(f'"{name}={value}"' if "," in value else f"{name}={value}" for name, value in CELLS.items())
-
-
-@fuzz(output=texts([f"{QUOTED}\n{QUOTED}\n"], tokens=['"', '"a\n', "\0"]))
-def test_rows_of_keys_and_values_are_runs(output: str) -> None:
-    for run in sacct.final_figures(sacct.key_values(output.splitlines()), Nonsense()):
-        check_amounts(run)
-
-
 @fuzz(
     text=texts(["gpu[01-04,07],login", "rack[1-2]-n[01-02]", "c[099-101]-ib"], tokens=["[", "]", "[1-65536]", "[0-9]"])
 )
