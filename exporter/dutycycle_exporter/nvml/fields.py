@@ -5,7 +5,8 @@ they are not read at every turn. Nothing is lost by that, as they count on; a va
 told again, and said to be `carried`.
 
 Numbers and units are those of nvml.h. Some numbers meant something else, or nothing, to older drivers: those are asked
-for only from the driver on that has them. A field that a GPU does not have is found once and left out from then on.
+for only from the driver on that has them. A field that a GPU does not have is found once and left out from then on, but
+for a try now and then.
 """
 
 from __future__ import annotations
@@ -170,6 +171,12 @@ class Batch:
         self._links_asked = False
         self._asked = self._wanted
         self._known.clear()
+
+    def retry(self) -> None:
+        """Ask once more for what the GPU did not have. Where its links are read one by one they go on being."""
+        self._asked = [field for field in self._wanted if not (self._links_asked and field.name[0] == "nvlink_bytes")]
+        if self._links_asked:
+            self._asked += self._links
 
     def lacks(self, name: str) -> bool:
         """Whether the GPU, or its driver, is known not to have a field without a label."""

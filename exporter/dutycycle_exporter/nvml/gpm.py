@@ -172,6 +172,10 @@ class Sampler:
             nvlink=tuple((direction, found[number] * _MIB) for direction, number in _NVLINK if number in found),
         )
 
+    def retry(self) -> None:
+        """Ask again also for what is not supported."""
+        self._unsupported.clear()
+
     def close(self) -> None:
         """Give the samples back."""
         samples, self._samples, self._taken = self._samples, [], None

@@ -20,6 +20,11 @@ from dutycycle_exporter.nvml.processes import ProcessReader
 from dutycycle_exporter.nvml.utilization import SampleReader, read_rates
 from dutycycle_exporter.sampling import SampleBuffer
 
+_RETRY = 3600.0
+"""Seconds, before division by the time scale, for which it holds that something is not supported: a GPU that is being
+reset or partitioned may say so of what it has.
+"""
+
 
 class Gpu:
     """Reads one GPU. `metrics` is None where GPM is not wanted."""
@@ -46,6 +51,8 @@ class Gpu:
         self._pcie: dict[str, ByteCount] = {}
         self._metrics = metrics
         self._has_gpm: bool | None = None  # not known yet
+        self._retry_every = _RETRY / time_scale
+        self._retry_at: float | None = None
         self._sampler: Sampler | None = None
         self._instances = MigInstances()
         self._mode = device.mig_mode
@@ -55,6 +62,8 @@ class Gpu:
         day is ahead of the clock of `now`. Raises LostError, NvmlUnavailableError.
         """
         device, calls = self.device, self._calls
+        if self._retry_at is None or now >= self._retry_at:
+            self._retry(now)
         device.identify(calls)
         refused = len(device.unsupported)
         if device.mig_mode != self._mode:
@@ -85,6 +94,16 @@ class Gpu:
         if self._sampler is not None:
             self._sampler.close()
             self._sampler = None
+
+    def _retry(self, now: float) -> None:
+        """Ask again also for what is not supported. What is supported goes on as it is."""
+        self._retry_at = now + self._retry_every
+        self.device.unsupported.clear()
+        self._fields.retry()
+        self._instances.retry()
+        self._has_gpm = self._has_gpm or None
+        if self._sampler is not None:
+            self._sampler.retry()
 
     def _begin_anew(self) -> None:
         """In another MIG mode a GPU has other instances, and supports other things."""

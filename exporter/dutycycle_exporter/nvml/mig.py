@@ -19,7 +19,7 @@ from dutycycle_exporter.nvml.calls import Calls
 from dutycycle_exporter.nvml.devices import Device
 from dutycycle_exporter.nvml.gauges import read_memory
 from dutycycle_exporter.nvml.gpm import Metrics, Sampler
-from dutycycle_exporter.nvml.processes import of_instance
+from dutycycle_exporter.nvml.processes import running
 
 _MOST = 64
 """MIG instances of a GPU, and more than any has: what NVML says beyond that is no count."""
@@ -100,10 +100,17 @@ class MigInstances:
                 memory_used=None if read is None else read[0],
                 memory_total=None if read is None else read[1],
                 memory_reserved=None if read is None else read[2],
-                processes=of_instance(instance.unsupported, calls, instance.handle),
+                processes=running(instance.unsupported, calls, instance.handle),
                 cycles=cycles,
                 activity=activity,
             )
+
+    def retry(self) -> None:
+        """Ask again also for what is not supported."""
+        for instance in self._known.values():
+            instance.unsupported.clear()
+        for sampler in self._samplers.values():
+            sampler.retry()
 
     def close(self) -> None:
         """Give back what is held for them."""

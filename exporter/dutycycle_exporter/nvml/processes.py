@@ -84,13 +84,8 @@ class ProcessReader:
         return (sample for sample in samples if sample[1] > since)
 
 
-def of_instance(unsupported: set[object], calls: Calls, handle: Any) -> tuple[Process, ...] | None:
-    """Of a MIG instance, by its own handle; None where not known. NVML does not tell what they do. Raises LostError."""
-    return running(unsupported, calls, handle)
-
-
 def running(unsupported: set[object], calls: Calls, handle: Any) -> tuple[Process, ...] | None:
-    """Each with its memory; None where the processes are not known. Raises LostError.
+    """Of a GPU or a MIG instance, each with its memory; None where not all of them are known. Raises LostError.
 
     The clients of an MPS server have a list of their own. Where there are any, the server is in the first one.
     """
@@ -100,7 +95,12 @@ def running(unsupported: set[object], calls: Calls, handle: Any) -> tuple[Proces
         found = calls.ask(unsupported, pynvml.nvmlDeviceGetComputeRunningProcesses_v2, handle)
     if not found:
         return None if found is None else ()
-    clients = calls.ask(unsupported, pynvml.nvmlDeviceGetMPSComputeRunningProcesses, handle) or ()
+    clients = calls.ask(unsupported, pynvml.nvmlDeviceGetMPSComputeRunningProcesses, handle)
+    if clients is None:
+        if pynvml.nvmlDeviceGetMPSComputeRunningProcesses not in unsupported:
+            # Without its clients an MPS server passes for a process that does their work.
+            return None
+        clients = ()
     memory = {process.pid: process.usedGpuMemory for process in (*found, *clients)}
     served = {process.pid for process in clients}
     return tuple(

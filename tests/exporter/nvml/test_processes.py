@@ -79,6 +79,24 @@ def test_clients_of_mps_are_processes_beside_their_server(make_rack):
     assert {process.pid for process in rack.gpu.processes if process.mps_client} == {20, 21}
 
 
+def test_where_the_clients_of_mps_could_not_be_listed_nobody_knows_the_processes(make_rack):
+    """They would seem to have ended, and their server to work."""
+    rack = make_rack()
+    rack.driver.run("server", {0: Load(Level(0.0), [GpuProcess(19)])})
+    rack.driver.run("clients", {0: Load(Level(0.8), [GpuProcess(20, kind=MPS)])})
+    rack.driver.fail("nvmlDeviceGetMPSComputeRunningProcesses", pynvml.NVML_ERROR_UNKNOWN, times=1)
+    assert rack.turn().gpu.processes is None
+    assert rack.snapshot.failures == {("nvmlDeviceGetMPSComputeRunningProcesses", "unknown"): 1}
+    assert len(rack.turn().gpu.processes) == 2
+
+
+def test_a_driver_that_knows_of_no_mps_has_processes_all_the_same(make_rack):
+    rack = make_rack()
+    rack.driver.run("one", {0: Load(Level(0.0), [GpuProcess(19)])})
+    rack.driver.fail("nvmlDeviceGetMPSComputeRunningProcesses", pynvml.NVML_ERROR_NOT_SUPPORTED)
+    assert [process.pid for process in rack.turn(2).gpu.processes] == [19]
+
+
 def test_a_process_that_is_in_both_lists_counts_once(make_rack, monkeypatch):
     rack = make_rack()
     rack.driver.run("one", {0: Load(Level(0.5), [GpuProcess(10, GIB)])})
