@@ -113,10 +113,12 @@ class Case:
         return Outcome.UNKNOWN, reason, None
 
     def _unmeasurable(self, place: int, length: float) -> bool:
-        """Whether a GPU is a MIG instance that has no utilization at all: it was there over every window of the rules,
-        and measured in none. One that was ever measured is unknown while it is not.
+        """Whether a GPU is a MIG instance that has no utilization at all: it was there over this window, in every other
+        window of the rules as well, and measured in none. One that was ever measured is unknown while it is not. What a
+        source shows of the first moments after it lost its data may be such a moment.
         """
-        if not self.job.gpus[place].mig:
+        asked = self.window(length).gpus[place]
+        if not self.job.gpus[place].mig or asked.allocated < self._enough(asked, length):
             return False
         longest = self.evidence.longest
         lengths = {length, *(one for one in self.lengths() if longest is None or one <= longest)}
@@ -141,8 +143,12 @@ class Case:
 
     def covered(self, usage: Usage, length: float) -> bool:
         """Whether a GPU was measured for enough of the window to be judged."""
+        return usage.observed >= self._enough(usage, length) and usage.observed > 0
+
+    def _enough(self, usage: Usage, length: float) -> float:
+        """Seconds of a window that have to be known of a GPU."""
         # A share of a GPU is measured for share x time. The small term keeps exact coverage from failing on rounding.
-        return usage.observed >= self.settings.coverage * length * usage.share * (1 - 1e-9) and usage.observed > 0
+        return self.settings.coverage * length * usage.share * (1 - 1e-9)
 
 
 def utilizations(window: WindowEvidence) -> list[float]:

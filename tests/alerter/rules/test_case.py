@@ -54,6 +54,15 @@ def test_a_window_that_the_source_could_not_answer_says_nothing() -> None:
     assert outcome(replace(NEVER, window=window, longest=CRITICAL - 1))[0] is Outcome.NOT_EVALUABLE
 
 
+def test_what_is_seen_of_an_instance_after_all_was_lost_is_too_little_to_say_that_nothing_measures_it() -> None:
+    """An engine whose data were lost shows the allocation of a minute first, and what was measured in it later."""
+
+    def window(length: float) -> WindowEvidence:
+        return WindowEvidence(length, (Usage(60.0, 0.0, 0.0),))
+
+    assert outcome(replace(NEVER, window=window))[0] is Outcome.UNKNOWN
+
+
 def test_a_serving_jobs_whole_day_counts() -> None:
     day = SETTINGS.rules.idle.serving_window
     serving = replace(NEVER.job, kind=JobKind.SERVING, start=LATER - 2 * day, first_process=LATER - 2 * day)
