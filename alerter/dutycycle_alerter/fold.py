@@ -73,7 +73,7 @@ def _of_job(one: Pass, judgement: Judgement, before: Incident | None) -> list[Ch
         closed = close_former_run(before, job, one.word.end(before), now=one.now, time_scale=scale)
         steps.append((before, closed))
         before = None
-    sustained = None if before is None else one.policies.sustained(before)
+    sustained = None if before is None else one.policies.sustained(before, job.nodes)
     return [*steps, (before, advance(sustained, judgement, settings.judging, time_scale=scale))]
 
 

@@ -107,7 +107,7 @@ class Trial:
         subject = evidence.job.id
         before = self._latest.get(subject)
         if before is not None:
-            before = policies.sustained(before)
+            before = policies.sustained(before, evidence.job.nodes)
         step = advance(before, given.judgement, self._settings.judging, time_scale=self._settings.time_scale)
         if step.incident is None:
             return

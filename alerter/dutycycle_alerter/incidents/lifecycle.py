@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from dutycycle_alerter.headline import rule_name
 from dutycycle_alerter.incidents.expectations import in_history
+from dutycycle_alerter.incidents.following import followed
 from dutycycle_alerter.incidents.model import (
     Diagnosis,
     Event,
@@ -168,6 +169,7 @@ class _Folding:
             self._resolve(resolution, text)
             return
         self._choose_primary(rules)
+        self._follow()
         # What was critical, went and came back is no news; what goes before it is, and all that is critical for the
         # first time.
         fresh = [
@@ -207,6 +209,24 @@ class _Folding:
         self._change(rule=first.rule, diagnosis=diagnosis, gpus=gpus, figures=dict(verdict.figures))
         text = f"{rule_name(incident.rule)} became {rule_name(first.rule)}: {diagnosis.summary}"
         self._note(EventKind.PRIMARY_CHANGED, text, rule=first.rule, before=incident.rule)
+
+    def _follow(self) -> None:
+        """The GPUs that the primary rule is about now, with their figures and sentences: that is no news, and no other
+        cause.
+        """
+        now = followed(self._present, self.judgement)
+        if now is None:
+            return
+        self.judgement = now
+        incident, verdict, evidence = self._present, now.verdict(self._present.rule), now.evidence
+        whole = len(evidence.job.gpus) + evidence.left_out
+        # Whatever differs: GPUs are equal whose pods are not.
+        self.incident = replace(
+            incident, gpus=verdict.gpus, figures=dict(verdict.figures), job_gpus=whole, updated_at=self.now
+        )
+        diagnosis = self._diagnose(incident.rule)
+        if diagnosis.causes == incident.diagnosis.causes:
+            self._change(diagnosis=replace(diagnosis, known=incident.diagnosis.known))
 
     def _raise_severity(self, rules: tuple[OpenRule, ...], fresh: list[str]) -> None:
         """Severity rises within an incident and does not fall: what was critical once is worth the attention.

@@ -5,7 +5,7 @@ Between reading the evidence and judging it stands `prepared`, between judging a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 
@@ -127,11 +127,13 @@ class PoliciesInForce:
             maintenance=quiet if self.calendar.going_on(quiet) else None,
         )
 
-    def sustained(self, incident: Incident) -> Incident:
-        """The incident; maintenance on its nodes counts as knowing of it: it is not lost while nobody can see."""
+    def sustained(self, incident: Incident, nodes: Collection[str] = ()) -> Incident:
+        """The incident; maintenance on its nodes counts as knowing of it: it is not lost while nobody can see. `nodes`
+        are those of its job now, where a source shows it: pods move.
+        """
         if not incident.state.active or incident.known_at >= self.now:
             return incident
-        for node in {gpu.node for gpu in incident.gpus}:
+        for node in set(nodes) or {gpu.node for gpu in incident.gpus}:
             # Of a job its own is known; an incident of a GPU or a node has none.
             partitions = (incident.partition,) if incident.partition else self._partitions.get(node, ())
             cluster = incident.cluster or self._cluster_of(node)

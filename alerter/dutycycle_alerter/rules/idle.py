@@ -58,12 +58,12 @@ def judge_partially_idle(case: Case) -> Verdict:
     values = case.utilizations(settings.window)
     busiest, idle = max(values), sum(value <= settings.below for value in values)
     figures = {"busiest_utilization": busiest, "idle_gpus": float(idle), "gpus": float(len(values))}
+    hardly = _at_or_under(settings.clear_above, case.job.gpus, values)
     if idle and busiest >= settings.busiest_at_least:
         gpus = _at_or_under(settings.below, case.job.gpus, values)
-        return Verdict(rule, Outcome.FIRING, settings.window, Severity.WARNING, gpus, figures)
+        return Verdict(rule, Outcome.FIRING, settings.window, Severity.WARNING, gpus, figures, nearly=hardly)
     if min(values) > settings.clear_above:
         return Verdict(rule, Outcome.CLEAR, settings.window, figures=figures)
-    hardly = _at_or_under(settings.clear_above, case.job.gpus, values)
     return Verdict(rule, Outcome.HOLDING, settings.window, gpus=hardly, figures=figures)
 
 

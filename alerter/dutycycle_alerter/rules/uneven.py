@@ -27,11 +27,11 @@ def judge_uneven(case: Case, *, partially_idle: bool) -> Verdict:
     figures = {"spread": spread, "busiest_utilization": max(values), "slowest_utilization": min(values)}
     if spread < settings.clear_spread:
         return Verdict(rule, Outcome.CLEAR, settings.window, figures=figures)
+    nearly = _behind(case, window, values, settings.clear_spread)
     if spread >= settings.spread and max(values) >= settings.busiest_at_least and not partially_idle:
         behind = _behind(case, window, values, settings.spread)
-        return Verdict(rule, Outcome.FIRING, settings.window, Severity.WARNING, behind, figures)
-    behind = _behind(case, window, values, settings.clear_spread)
-    return Verdict(rule, Outcome.HOLDING, settings.window, gpus=behind, figures=figures)
+        return Verdict(rule, Outcome.FIRING, settings.window, Severity.WARNING, behind, figures, nearly=nearly)
+    return Verdict(rule, Outcome.HOLDING, settings.window, gpus=nearly, figures=figures)
 
 
 def _node_means(case: Case, window: WindowEvidence) -> dict[str, float]:

@@ -46,7 +46,8 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One rule on one job. `gpus` are those concerned; `figures` the numbers that decided, ratios 0..1.
+    """One rule on one job. `gpus` are those concerned; `figures` the numbers that decided, ratios 0..1. Of a firing one
+    `nearly` are these and all that do not do what clears it: what was concerned stays so until it does.
 
     `until` is the instant of the first possible verdict while waiting; `reason` says why it is unknown, not evaluable
     or excluded, and what else is to be known of a firing one. `told` is what a policy of the site says that the job's
@@ -64,6 +65,7 @@ class Verdict:
     until: float | None = None
     told: Attention | None = None
     intended: Expectation | None = None
+    nearly: tuple[Gpu, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,9 @@ def test_an_incident_is_not_lost_while_its_nodes_are_maintained_nor_at_once_afte
     assert lost(kept, settings, NOW + 24 * HOUR)
     elsewhere = replace(old, gpus=(Gpu("other", "0"),))
     assert PoliciesInForce(settings, NOW).sustained(elsewhere) is elsewhere
+    # Where its job is now goes before where it was.
+    assert PoliciesInForce(settings, NOW).sustained(old, ["node7"]) is old
+    assert PoliciesInForce(settings, NOW).sustained(elsewhere, ["node7", "node0"]).known_at == NOW
 
 
 def test_a_gpus_incident_is_sustained_by_a_maintenance_of_its_nodes_partition() -> None:

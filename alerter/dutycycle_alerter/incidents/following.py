@@ -1,0 +1,33 @@
+"""Which GPUs an open incident is about now: others of the job may do nothing by now, and pods move. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from dutycycle_alerter.incidents.model import Incident
+from dutycycle_alerter.model import Gpu
+from dutycycle_alerter.rules.verdict import Judgement, Outcome
+
+
+def followed(incident: Incident, judgement: Judgement) -> Judgement | None:
+    """The judgement with the GPUs that the incident's rule is about from now on; None where they are those that it was
+    about, or where it does not fire.
+
+    A GPU joins by the rule's bound and leaves by that of its clearing: one that works about as much as the bound says
+    would come and go at every pass, and labels of alerts and places in routes with it.
+    """
+    verdict = judgement.verdict(incident.rule)
+    if verdict.outcome is not Outcome.FIRING:
+        return None
+    before, joined, kept = set(incident.gpus), set(verdict.gpus), set(verdict.nearly)
+    gpus = tuple(gpu for gpu in judgement.evidence.job.gpus if gpu in joined or (gpu in kept and gpu in before))
+    if not gpus or _named(gpus) == _named(incident.gpus):
+        return None
+    verdicts = (replace(one, gpus=gpus) if one is verdict else one for one in judgement.verdicts)
+    return replace(judgement, verdicts=tuple(verdicts))
+
+
+def _named(gpus: Iterable[Gpu]) -> set[tuple[Gpu, str]]:
+    # The pod that holds a GPU is no part of which GPU it is.
+    return {(gpu, gpu.workload) for gpu in gpus}
