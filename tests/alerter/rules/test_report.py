@@ -323,3 +323,16 @@ def test_a_day_that_is_read_for_utilization_alone_takes_no_memory_from_a_report(
     assert report(replace(read, window=kept.__getitem__), SETTINGS) == report(read, SETTINGS)
     found, before = verdict("memory_underused", read), verdict("memory_underused", replace(item, longest=2 * HOUR))
     assert (found.outcome, found.window, found.figures) == (FIRING, 2 * HOUR, before.figures)
+
+
+def test_a_job_of_whose_life_no_window_is_known_is_not_reported() -> None:
+    """A source saw it for a moment, and its scheduler says what it had asked for."""
+    item = replace(ended([0.1], cpus=64.0, time_limit=100 * HOUR), longest=60.0)
+    kept = {length: item.window(length) for length in windows_of_a_life(item, SETTINGS)}
+    seen = replace(item, window=kept.__getitem__)
+    final = Final(cpu_seconds=60.0, state=COMPLETED)
+    verdicts = report(seen, SETTINGS, final)
+    assert {found.outcome for found in verdicts} == {NOT_EVALUABLE}
+    assert file_report(None, seen, verdicts, SETTINGS) == Step(None)
+    assert verdict("overallocated", item, replace(final, cpu_seconds=None)).outcome is NOT_EVALUABLE
+    assert verdict("overallocated", replace(item, longest=None), final).outcome is FIRING
