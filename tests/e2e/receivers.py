@@ -24,7 +24,7 @@ from tests.fakes.smtp.server import MailServer
 OPERATORS = "gpus@example.org"
 _MAILER = ("dutycycle", "the password of the mail account")
 _KEY = "the key of the program's signatures"
-_ACTING = re.compile(r"I take care of it: (\S+)")
+_ACTING = re.compile(r"I'll take care of it: (\S+)")
 _FORM = re.compile(r'name="token" value="([^"]+)"')
 
 

@@ -40,7 +40,7 @@ def blocks(title: str, body: str, links: Sequence[tuple[str, str]], context: str
 def of_incident(urls: Urls) -> list[tuple[str, str]]:
     """What a person can do about an incident: label and address."""
     return [
-        ("I take care of it", urls.acknowledge),
+        ("I'll take care of it", urls.acknowledge),
         ("Snooze", urls.snooze),
         ("This was intended", urls.intended),
         ("All about it", urls.incident),

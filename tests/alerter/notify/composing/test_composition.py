@@ -40,7 +40,7 @@ from tests.fakes.slack.rendering import links, seen
 COMPOSER = composition(weekly=weekly)
 ROOT = Path(__file__).parents[4]
 IDLE = told(idle_on_slurm(), Telling(News.OPENED, NOW), to=ALICE)
-ACTIONS = {"I take care of it", "Snooze", "This was intended"}
+ACTIONS = {"I'll take care of it", "Snooze", "This was intended"}
 
 
 def biggest() -> Incident:
@@ -226,7 +226,7 @@ def test_an_incident_that_is_not_stored_has_nothing_to_act_on() -> None:
     ("incident", "offered"),
     [
         (idle_on_slurm(), ACTIONS),
-        (replace(idle_on_slurm(), state=State.ACKNOWLEDGED), ACTIONS - {"I take care of it"}),
+        (replace(idle_on_slurm(), state=State.ACKNOWLEDGED), ACTIONS - {"I'll take care of it"}),
         (fault(), ACTIONS - {"This was intended"}),
         (resolved(idle_on_slurm()), set()),
     ],
