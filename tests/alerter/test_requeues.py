@@ -124,6 +124,16 @@ def _later(seconds: float) -> Callable[[Rig], None]:
     return move
 
 
+def _another_process(rig: Rig) -> None:
+    """Of a job that no prolog tells of, while exporter and alerter were away: the oldest that lives is a new one."""
+    rig.clock.advance(30 * MINUTE)
+    for item in rig.exporters[0].allocations.values():
+        item.start = item.first_process = rig.clock()
+    rig.clock.advance(2 * MINUTE)
+    rig.exporters[0].restart()
+    rig.restart()
+
+
 def _untold(rig: Rig) -> None:
     """A start that no exporter tells is when the job was first seen: here after the alerter forgot its counters."""
     rig.source.close()
@@ -136,7 +146,9 @@ def _untold(rig: Rig) -> None:
     rig.source = rig.started()
 
 
-@pytest.mark.parametrize("change", [_starts_again, _later(1), _later(-1), _later(45 * MINUTE), _untold])
+@pytest.mark.parametrize(
+    "change", [_starts_again, _later(1), _later(-1), _later(45 * MINUTE), _another_process, _untold]
+)
 def test_the_run_is_the_same(tmp_path: Path, exporter: FakeExporter, change: Callable[[Rig], None]) -> None:
     """An exporter that is started again, a start that moves (also to that of another process of the job), one that is
     not told.

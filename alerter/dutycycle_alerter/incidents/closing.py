@@ -26,11 +26,14 @@ def is_of_former_run(incident: Incident, job: Job, *, apart: float) -> bool:
     """Whether the job began anew since the incident was last known: it was requeued while nobody looked.
 
     `apart` is by how many seconds the clocks of its node and of the alerter may differ. A start that nobody tells says
-    nothing.
+    nothing, and neither does that of a process.
     """
-    # Not `updated_at`: people act on an incident of which nothing is known. Not `opened_at` alone: without a prolog's
-    # file the start is that of the oldest process that lives, and that moves when the exporter is started again.
-    return job.start_told and job.start > max(incident.opened_at, incident.known_at) + apart
+    # Where neither a prolog's file nor the scheduler tells it, an exporter has it from the oldest process that lives,
+    # as it has that of the first process: a job that replaces its processes while nobody looks goes on.
+    of_a_process = job.start == job.first_process
+    # Not `updated_at`: people act on an incident of which nothing is known.
+    last = max(incident.opened_at, incident.known_at)
+    return job.start_told and not of_a_process and job.start > last + apart
 
 
 def close_former_run(incident: Incident, job: Job, end: End | None, *, now: float, time_scale: float = 1.0) -> Step:

@@ -40,6 +40,13 @@ def test_a_start_after_the_incident_was_last_known_is_another_runs(start: float,
     assert is_of_former_run(seen_since, shown, apart=APART) is False
 
 
+@pytest.mark.parametrize(("first", "former"), [(None, True), (LATER + 3605, True), (LATER + 3600, False)])
+def test_the_start_of_a_process_begins_no_run(first: float | None, former: bool) -> None:
+    """A job whose allocation only its processes prove: it ended one and began another while nobody looked."""
+    shown = job(start=LATER + 3600, first_process=first)
+    assert is_of_former_run(opened(), shown, apart=APART) is former
+
+
 def test_the_schedulers_word_says_when_and_how_much() -> None:
     began = LATER + 3600
     run = FinalFigures(1, "NODE_FAIL", start=LATER - 600, end=LATER + 60, elapsed=660, gpus=2)
