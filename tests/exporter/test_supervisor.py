@@ -187,16 +187,17 @@ def test_between_two_children_it_is_told_that_there_is_no_snapshot(monkeypatch):
 def test_what_goes_wrong_in_the_supervision_itself_does_not_end_it(monkeypatch, caplog):
     """Neither the descriptors nor the child of the round in which it does are left behind."""
     before = descriptors()
-    with Watch("send(fd, snapshot); time.sleep(999)") as watch:
-        listen, rounds = watch.supervisor._listener.listen, []
+    watch = Watch("send(fd, snapshot); time.sleep(999)")
+    listen, rounds = watch.supervisor._listener.listen, []
 
-        def fail(pipe, silence):
-            rounds.append(watch.supervisor._process)
-            if len(rounds) > 2:
-                return listen(pipe, silence)
-            raise MemoryError
+    def fail(pipe, silence):
+        rounds.append(watch.supervisor._process)
+        if len(rounds) > 2:
+            return listen(pipe, silence)
+        raise MemoryError
 
-        monkeypatch.setattr(watch.supervisor._listener, "listen", fail)
+    monkeypatch.setattr(watch.supervisor._listener, "listen", fail)
+    with watch:
         eventually(lambda: watch.pids)
         assert [reason for reason, _ in watch.losses] == ["exit", "exit"]
         assert all(process.returncode is not None for process in rounds[:2])

@@ -54,13 +54,18 @@ class _Request(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """As for a socket. Raises TimeoutError after the deadline."""
+        """As for a socket. Raises TimeoutError after the deadline, and ConnectionError where the request is cut short:
+        who reads it would take that for the end of a whole one.
+        """
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("the request took too long")
         self._connection.settimeout(left)
         try:
-            return self._connection.recv_into(buffer)
+            read = self._connection.recv_into(buffer)
+            if read == 0:
+                raise ConnectionAbortedError("the request ends before its end")
+            return read
         finally:
             # The answer has a time of its own.
             self._connection.settimeout(self._seconds)
