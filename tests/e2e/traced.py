@@ -10,12 +10,12 @@ _BEGUN = re.compile(r"^(\d+) +(\w+)\((.*) <unfinished \.\.\.>$")
 _RESUMED = re.compile(r"^(\d+) +<\.\.\. \w+ resumed>(.*)$")
 _CALL = re.compile(r"^(\d+) +(\w+)\((.*)\) += (-?\d+|\?)")
 _PATH = re.compile(r'(?:^|AT_FDCWD, |sun_path=)"([^"]*)"')
-_OPENING = ("open", "openat", "openat2", "connect")
+_OPENING = ("open", "openat", "openat2", "connect", "readlink", "readlinkat")
 
 
 @dataclass
 class Files:
-    """Absolute paths: `opened` with success (a socket: connected to), `tried` also without."""
+    """Absolute paths: `opened` with success (a socket: connected to; a link: read), `tried` also without."""
 
     opened: set[str] = field(default_factory=set)
     tried: set[str] = field(default_factory=set)

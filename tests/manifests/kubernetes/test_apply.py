@@ -118,7 +118,7 @@ def test_an_overlay_for_an_operator_that_is_not_there(kubectl: Kubectl, overlay:
         ("mig", "readOnlyRootFilesystem:", "readonlyRootFilesystem:", 'securityContext.readonlyRootFilesystem"'),
         ("mig", "containerPort: 9836", 'containerPort: "9836"', "cannot unmarshal string into Go struct field"),
         ("mig", "type: RuntimeDefault", "type: runtimeDefault", 'Unsupported value: "runtimeDefault"'),
-        ("mig", "mountPath: /host/proc", "mountPat: /host/proc", 'volumeMounts[1].mountPat"'),
+        ("mig", "mountPath: /host/proc", "mountPat: /host/proc", 'volumeMounts[2].mountPat"'),
         ("prometheus-operator", "honorLabels:", "honourLabels:", 'podMetricsEndpoints[0].honourLabels"'),
         (
             "prometheus-operator",
