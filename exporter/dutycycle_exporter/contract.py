@@ -112,7 +112,12 @@ SECTIONS = (
                 "Versions; always 1.",
             ),
             Family("gpu_expected", "gauge", NODE, "NVIDIA GPUs that PCI sysfs shows."),
-            Family("gpu_visible", "gauge", NODE, "GPUs that NVML shows; absent while NVML cannot be read."),
+            Family(
+                "gpu_visible",
+                "gauge",
+                NODE,
+                "GPUs that NVML shows; absent while it cannot be read, and after a start until their holders are known.",
+            ),
             Family(
                 "gpu_utilization_ratio",
                 "gauge",

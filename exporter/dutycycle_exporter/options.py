@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import click
 
 from dutycycle_exporter import config_file
-from dutycycle_exporter.parameters import Duration, Finite, Names, Text
+from dutycycle_exporter.parameters import Duration, Finite, Names, PathName, Text
 from dutycycle_exporter.settings import COMPATIBLE, SWITCHES
 
 PREFIX = "DUTYCYCLE_EXPORTER"
@@ -20,8 +19,8 @@ _FLAGS: dict[str, str] = {}
 """By the names of the fields that they set; filled where the options are made."""
 _DURATION = Duration()
 _NAMES = Names()
-_DIRECTORY = click.Path(path_type=Path, file_okay=False)
-_FILE = click.Path(path_type=Path, dir_okay=False)
+_DIRECTORY = PathName(file_okay=False)
+_FILE = PathName(dir_okay=False)
 
 
 def variable(flag: str) -> str:
@@ -135,7 +134,7 @@ def _attribution() -> Iterator[Callable[[Callable[..., None]], Callable[..., Non
     yield _option(
         "--kubernetes.socket",
         "kubernetes_socket",
-        type=click.Path(path_type=Path),
+        type=PathName(),
         default="/var/lib/kubelet/pod-resources/kubelet.sock",
         help="The kubelet's pod-resources socket.",
     )

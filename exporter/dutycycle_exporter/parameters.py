@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import click
@@ -49,6 +50,19 @@ class Text(click.ParamType[str]):
         except UnicodeEncodeError:
             self.fail(f"{text!r} is not valid UTF-8", param, ctx)
         return text
+
+
+class PathName(click.Path):
+    """A path that a file can have, as a `Path`."""
+
+    def __init__(self, *, file_okay: bool = True, dir_okay: bool = True) -> None:
+        super().__init__(path_type=Path, file_okay=file_okay, dir_okay=dir_okay)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """As the base class does, which asks the system even for what no name can have."""
+        if "\0" in str(value):
+            self.fail(f"{str(value)!r} is no path: it has a NUL in it", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 class Names(click.ParamType[tuple[str, ...]]):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dutycycle_exporter.cli import cli, read_settings
@@ -206,6 +206,7 @@ def test_any_file_is_settings_or_an_error_for_a_person(tmp_path_factory, content
 
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=5), lambda x: st.lists(x, max_size=3)))
+@example("\0")
 def test_any_value_of_any_key_is_settings_or_an_error_for_a_person(tmp_path_factory, value):
     import yaml
 

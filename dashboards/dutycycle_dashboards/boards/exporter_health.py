@@ -100,8 +100,8 @@ def losses() -> tuple[Panel, ...]:
         ),
         timeseries(
             "Attribution failures",
-            "Files of jobs and processes that could not be used, by source and reason. Meanwhile a GPU may seem to be "
-            "nobody's. Look at the prolog's files, or the kubelet's socket.",
+            "What could not be used to say whose a GPU is, by source and reason: files of jobs, processes, answers of "
+            "the kubelet and the API server. Look at the prolog's files, or the kubelet's socket.",
             Target(
                 grown("dutycycle_exporter_attribution_failures_total", "source, reason"),
                 "{{source}}: {{reason}}",
@@ -114,8 +114,8 @@ def losses() -> tuple[Panel, ...]:
         ),
         timeseries(
             "Dropped samples",
-            "Utilization samples that were not counted, by reason, and values of GPM over 100 % that were taken as "
-            "100 %. A few are normal; many lower the measured time.",
+            "Utilization samples and XIDs that were not counted, by reason, and values of GPM over 100 % that were "
+            "taken as 100 %. A few are normal; many lower the measured time.",
             Target(grown("dutycycle_exporter_samples_dropped_total", "reason"), "{{reason}}", may_be_empty=none),
             Target(grown("dutycycle_exporter_values_clamped_total", "unit"), "clamped: {{unit}}", may_be_empty=none),
             bars=True,
@@ -125,8 +125,8 @@ def losses() -> tuple[Panel, ...]:
         ),
         timeseries(
             "Rejected scrapes",
-            "Scrapes that another one kept waiting until their own timeout, by exporter; the ten worst. Too many "
-            "scrapers, or too short a timeout.",
+            "Scrapes that others kept waiting until their own timeout, or that found too many waiting, by exporter; "
+            "the ten worst. Too many scrapers, or too short a timeout.",
             Target(
                 "topk(10, sum by (instance) "
                 "(increase(dutycycle_exporter_scrapes_rejected_total[$__rate_interval])) > 0)",
