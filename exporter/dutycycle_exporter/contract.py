@@ -116,7 +116,7 @@ SECTIONS = (
                 "gpu_visible",
                 "gauge",
                 NODE,
-                "GPUs that NVML shows; absent while it cannot be read, and after a start until their holders are known.",
+                "GPUs that NVML shows; absent while it cannot be read, and after a start until holders are known.",
             ),
             Family(
                 "gpu_utilization_ratio",
