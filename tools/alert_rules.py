@@ -248,6 +248,16 @@ GROUPS = (
                 description="No run of it has succeeded for hours. housekeeping: what is old is not deleted, and the "
                 "database grows.",
             ),
+            Alert(
+                name="DutycycleSubjectFailing",
+                severity="warning",
+                # Every pass that meets the same evidence fails on it again: a single failure is over after 15 minutes.
+                wait="",
+                expr="sum by (cluster, step) (increase(dutycycle_alerter_subject_failures_total[15m])) > 0",
+                summary="The alerter fails on a job, GPU or node (step {{ $labels.step }}).",
+                description="An error of the alerter. What it fails on stays as it was; all others are judged. The "
+                "page names it, and the log has the trace.",
+            ),
         ),
     ),
     Group(

@@ -69,6 +69,10 @@ def alerter(name: str, *, leads: bool) -> Series:
         f'dutycycle_outbox_oldest_seconds{{{at},receiver="mail"}}': steady(0),
         f'dutycycle_alerter_task_runs_total{{{at},task="lease"}}': f"0+4x{MINUTES}",
         f'dutycycle_alerter_task_failures_total{{{at},task="lease"}}': steady(0),
+        **{
+            f'dutycycle_alerter_subject_failures_total{{{at},step="{step}"}}': steady(0)
+            for step in ("judge", "incident", "report")
+        },
     }
     if not leads:
         return own

@@ -368,6 +368,18 @@ CASES: dict[str, tuple[Series, Fired]] = {
         otherwise(well(), {"dutycycle_alerter_task_failures_total housekeeping": "0x60 1x60 1x60"}),
         dict.fromkeys((65, 120, 155, 175), NOTHING),
     ),
+    "the alerter fails on a job for as long as it runs": (
+        otherwise(well(), {'dutycycle_alerter_subject_failures_total instance="a:9837" judge': "0x59 1+1x30 31x90"}),
+        {59: NOTHING, 61: {"SubjectFailing"}, 90: {"SubjectFailing"}, 104: {"SubjectFailing"}, 107: NOTHING},
+    ),
+    "it fails on a report once": (
+        otherwise(well(), {'dutycycle_alerter_subject_failures_total instance="a:9837" report': "0x59 1x120"}),
+        {59: NOTHING, 61: {"SubjectFailing"}, 73: {"SubjectFailing"}, 76: NOTHING},
+    ),
+    "it failed, and is restarted": (
+        otherwise(well(), {'dutycycle_alerter_subject_failures_total instance="a:9837" judge': "5x59 0x120"}),
+        dict.fromkeys(ALL_DAY, NOTHING),
+    ),
     # -- Slurm's nodes, by Prometheus itself
     "nodes are not looked for, and then are": (
         well() | targets(STOPS),

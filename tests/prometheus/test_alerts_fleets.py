@@ -59,6 +59,11 @@ TWO_FLEETS: dict[str, tuple[Series, Series, Fired]] = {
         well(),
         {120: NOTHING, 155: {"TaskFailing"}},
     ),
+    "the alerter of one fails on a job": (
+        otherwise(well(), {'dutycycle_alerter_subject_failures_total instance="a:9837" judge': "0x59 0+1x120"}),
+        well(),
+        {59: NOTHING, 65: {"SubjectFailing"}, 170: {"SubjectFailing"}},
+    ),
     "one records nothing": (
         well() | {RECORDED: "_x1"},
         well() | {RECORDED: RECORDS},
