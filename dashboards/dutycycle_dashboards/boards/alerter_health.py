@@ -80,7 +80,7 @@ def tasks() -> tuple[Panel, ...]:
         timeseries(
             "Failed runs of tasks",
             "Runs of the alerter's periodic tasks that failed, by task and alerter. They are tried again; the log "
-            "says why.",
+            "says why. Failures on a single job, GPU or node are counted apart: the pass goes on without it.",
             Target(
                 "sum by (task, instance) (increase(dutycycle_alerter_task_failures_total[$__rate_interval])) > 0",
                 "{{task}} of {{instance}}",
@@ -90,6 +90,11 @@ def tasks() -> tuple[Panel, ...]:
                 "sum by (instance) (increase(dutycycle_alerter_leases_lost_total[$__rate_interval])) > 0",
                 "lease lost by {{instance}}",
                 may_be_empty="no lease was lost",
+            ),
+            Target(
+                "sum by (step, instance) (increase(dutycycle_alerter_subject_failures_total[$__rate_interval])) > 0",
+                "{{step}} of one job, GPU or node by {{instance}}",
+                may_be_empty="nothing failed on a single job, GPU or node",
             ),
             bars=True,
             stacked=True,
