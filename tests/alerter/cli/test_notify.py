@@ -87,8 +87,8 @@ def test_a_thread_and_a_webhook_without_threads_say_what_is_new(shell: Shell) ->
     reply = shell("notify", "preview", number, "--format", "slack-reply")
     assert reply.startswith(":white_check_mark: *Resolved:* ")
     back = ("--news", "reopened", "--format")
-    assert "It is back" in shell("notify", "preview", number, *back, "slack-webhook")
-    assert "It is back" not in shell("notify", "preview", number, *back, "slack")
+    assert "It came back" in shell("notify", "preview", number, *back, "slack-webhook")
+    assert "It came back" not in shell("notify", "preview", number, *back, "slack")
 
 
 def test_a_digest_is_of_all_that_is_open(shell: Shell) -> None:

@@ -43,7 +43,7 @@ def of_incident(urls: Urls) -> list[tuple[str, str]]:
         ("I'll take care of it", urls.acknowledge),
         ("Snooze", urls.snooze),
         ("This was intended", urls.intended),
-        ("All about it", urls.incident),
+        ("Details", urls.incident),
         ("Dashboard", urls.dashboard),
     ]
 

@@ -92,7 +92,7 @@ class Composition:
             links = blocks.of_incident(alone.urls)
             context = f"#{alone.id} · {alone.severity} · {alone.state} · times are {message.zone}"
         else:
-            links = [("All users" if parcel.kind is ParcelKind.REPORT else "All of them", message.list_url)]
+            links = [("All users" if parcel.kind is ParcelKind.REPORT else "Show all", message.list_url)]
             context = f"Dutycycle · times are {message.zone}"
         body = _tidy(self._templates.render("slack.head.j2", _values(message)))
         head = _tidy(self._templates.render("mail.subject.j2", _values(message)))

@@ -29,17 +29,17 @@ _LONGEST_IN_URL = 500
 """Characters of a name that an address may hold: no browser takes one of very many."""
 
 _OUTCOMES = {
-    Resolution.CLEARED: "it cleared by itself",
+    Resolution.CLEARED: "the condition cleared",
     Resolution.ENDED: "the job ended",
-    Resolution.LOST: "nothing was heard of it any more",
-    Resolution.OPERATOR: "a person closed it",
-    Resolution.EXCLUDED: "a policy excludes it now",
+    Resolution.LOST: "no data arrived any more",
+    Resolution.OPERATOR: "somebody closed it",
+    Resolution.EXCLUDED: "a policy now excludes it",
     Resolution.INTENDED: "it was intended",
 }
 _NEWS = {
     News.OPENED: "Noticed",
-    News.REOPENED: "It is back",
-    News.ESCALATED: "It is critical now",
+    News.REOPENED: "It came back",
+    News.ESCALATED: "It is now critical",
     News.UPDATED: "Changed",
     News.RESOLVED: "It is over",
 }

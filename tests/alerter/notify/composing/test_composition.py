@@ -76,7 +76,7 @@ def test_the_biggest_incident_keeps_within_slacks_limits(to: Recipient) -> None:
     assert wrong(found) == []
     assert not too_long(found)
     assert [block["type"] for block in found][-2:] == ["section", "context"]
-    assert "|All about it>" in found[-2]["text"]["text"]
+    assert "|Details>" in found[-2]["text"]["text"]
 
 
 def test_a_digest_of_very_many_keeps_within_the_limits_of_each_format() -> None:
@@ -89,7 +89,7 @@ def test_a_digest_of_very_many_keeps_within_the_limits_of_each_format() -> None:
     )
     assert "and 1490 more" in mail.text
     for said in (mail.text, parse(mail.html).words, seen(message)):
-        assert "Of the worst 1000:" in said
+        assert "Among the worst 1000:" in said
     assert "Of the worst" not in COMPOSER.mail(replace(parcel, left_out=0)).text
     assert len(mail.html) < 30_000
 
@@ -252,15 +252,15 @@ def test_every_outcome_is_said(resolution: Resolution) -> None:
     ("telling", "said"),
     [
         (Telling(News.OPENED, NOW), "Noticed."),
-        (Telling(News.REOPENED, NOW), "It is back."),
+        (Telling(News.REOPENED, NOW), "It came back."),
         (
             Telling(News.ESCALATED, NOW, "critical: it also holds over 2 h"),
-            "It is critical now: critical: it also holds",
+            "It is now critical: critical: it also holds",
         ),
         (Telling(News.UPDATED, NOW, "acknowledged by bob", "bob"), "Acknowledged by bob."),
         (Telling(News.UPDATED, NOW, "I ask her", "bob"), "bob: I ask her"),
         (Telling(News.UPDATED, NOW, "cause found: data loading"), "Cause found: data loading."),
-        (Telling(News.REOPENED, NOW, "", "bob"), "It is back, by bob."),
+        (Telling(News.REOPENED, NOW, "", "bob"), "It came back, by bob."),
     ],
 )
 def test_what_is_new_is_said_with_who_did_it(telling: Telling, said: str) -> None:
@@ -400,7 +400,7 @@ def test_hesitation_says_how_to_tell_the_causes_apart() -> None:
     assert "Likely one of: data loading, communication or straggler, small work per step" in text
     do = text[text.index("WHAT TO DO") : text.index("\nWHY\n")]
     apart, then = do.split("\nThen:\n")
-    assert "First see which it is:\n- Data loading: " in apart
+    assert "First find out which one it is:\n- Data loading: " in apart
     steps = [line for line in then.splitlines() if line[:1].isdigit()]
     causes = ("data loading", "communication or straggler", "small work per step")
     assert [step.split(":")[0] for step in steps] == [f"{n}. If it is {cause}" for n, cause in enumerate(causes, 1)]
@@ -411,10 +411,10 @@ def test_hesitation_says_how_to_tell_the_causes_apart() -> None:
     [
         (Resolution.ENDED, "", "the job ended: COMPLETED", "the job ended: COMPLETED"),
         (Resolution.ENDED, "", "the job ended", "the job ended"),
-        (Resolution.OPERATOR, "bob", "resolved by bob", "a person closed it (bob)"),
-        (Resolution.OPERATOR, "bob", "she knows", "a person closed it (bob): she knows"),
+        (Resolution.OPERATOR, "bob", "resolved by bob", "somebody closed it (bob)"),
+        (Resolution.OPERATOR, "bob", "she knows", "somebody closed it (bob): she knows"),
         (Resolution.INTENDED, "alice", "intended: a debugger waits", "it was intended (alice): a debugger waits"),
-        (Resolution.CLEARED, "", "", "it cleared by itself"),
+        (Resolution.CLEARED, "", "", "the condition cleared"),
     ],
 )
 def test_an_outcome_says_who_and_why_once(resolution: Resolution, actor: str, text: str, said: str) -> None:
