@@ -51,6 +51,7 @@ VALUES: dict[str, tuple[Labels, ...]] = {
     "rule": tuple({"rule": rule} for rule in RULES),
     "receiver": ({"receiver": "slack"}, {"receiver": "mail"}),
     "source": ({"source": "http://prometheus:9090"},),
+    "step": ({"step": "judge"}, {"step": "incident"}),
     "task": ({"task": "pass"}, {"task": "ledger"}),
     "version": ({"version": "0.5.0"},),
     "currency": ({"currency": "EUR"},),
