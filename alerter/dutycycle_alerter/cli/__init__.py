@@ -17,7 +17,7 @@ _COMMANDS = {
     "backtest": "Two configurations over the same past, before anyone is mailed.",
     "record": "Write a recording from a running exporter.",
     "incidents": "List incidents; show, acknowledge, snooze or resolve one, or say that it was intended.",
-    "expectations": "What people said was intended.",
+    "expectations": "What people marked as intended.",
     "users": "Who used how much, and how well.",
     "report": "Users, accounts, models, waste and rules over weeks: table, CSV, JSON, page or picture.",
     "gpus": "Every GPU now.",

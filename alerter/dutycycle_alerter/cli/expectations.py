@@ -45,7 +45,7 @@ def expectations(context: click.Context, every: bool, as_json: bool) -> None:
             lines(outside(said.actor), Text(_moment(said.at, status), QUIET)),
             _until(said, status),
         )
-    show(status_lines(status), listed if found else Text("Nothing was said to be intended."))
+    show(status_lines(status), listed if found else Text("Nothing was marked as intended."))
 
 
 @expectations.command()

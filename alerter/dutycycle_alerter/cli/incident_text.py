@@ -103,7 +103,7 @@ def _facts(incident: Incident, status: Status, moment: Moment) -> Table:
 def _costs(incident: Incident, status: Status) -> list[tuple[str, RenderableType]]:
     """What a job has cost; a GPU's fault costs nothing that could be told."""
     if incident.about != "job":
-        return [("For", "operators; it does not end with a job")]
+        return [("For", "operators; it is not tied to a job")]
     return [
         ("Wasted", f"{figures.hours(incident.wasted * status.time_scale)} GPU-hours"),
         ("Energy drawn", figures.energy(incident.energy * status.time_scale)),

@@ -1,4 +1,4 @@
-"""What people said was intended: of which job or user, of which rules, why and until when. Pure."""
+"""What people marked as intended: of which job or user, of which rules, why and until when. Pure."""
 
 from __future__ import annotations
 

@@ -112,9 +112,9 @@ def _unneeded(kind: str, waiting: Iterable[Waiting], past: Past) -> Iterator[tup
         elif notice.digest or kind in PROGRAMS or notice.is_report or notice.about in past.told:
             continue
         elif notice.state is State.RESOLVED:
-            yield notice.id, "resolved before it was told"
+            yield notice.id, "resolved before it was sent"
         elif notice.state is State.SNOOZED:
-            yield notice.id, "snoozed before it was told"
+            yield notice.id, "snoozed before it was sent"
 
 
 def _of_recipient(

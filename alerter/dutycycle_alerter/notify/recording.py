@@ -61,7 +61,7 @@ class Record:
         self._note(told, [self._told(())])
         if not (error.permanent and error.refused):
             other = "the other " if reached and self._parcel.to == OPERATORS else ""
-            text = f"{self._receiver} could not tell {other}{_whom(self._parcel)}: {reason}"
+            text = f"{self._receiver} could not notify {other}{_whom(self._parcel)}: {reason}"
             self._note(untold, [self._event(EventKind.NOT_TOLD, text, ())])
         if reached or (told and not untold):
             # Who has it goes on hearing of its incidents.
@@ -75,7 +75,7 @@ class Record:
         events = [self._told(addresses)] if addresses else []
         for address, reason in refused.items():
             if address not in self._parcel.settled:
-                text = f"{self._receiver} could not tell {printable(address, 120)}: {shown(reason)}"
+                text = f"{self._receiver} could not notify {printable(address, 120)}: {shown(reason)}"
                 events.append(self._event(EventKind.NOT_TOLD, text, [address]))
         return events
 
@@ -86,7 +86,7 @@ class Record:
         incidents.note(self._connection, [(number, event) for number in numbers for event in events])
 
     def _told(self, addresses: Sequence[str]) -> Event:
-        return self._event(EventKind.TOLD, f"told {_whom(self._parcel)} by {self._receiver}", addresses)
+        return self._event(EventKind.TOLD, f"notified {_whom(self._parcel)} by {self._receiver}", addresses)
 
     def _event(self, kind: EventKind, text: str, addresses: Sequence[str]) -> Event:
         to = self._parcel.to

@@ -1,4 +1,4 @@
-"""What people said was intended, to and from rows."""
+"""What people marked as intended, to and from rows."""
 
 from __future__ import annotations
 

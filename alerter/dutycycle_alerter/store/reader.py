@@ -121,8 +121,8 @@ class StoreReader:
         return sorted(found, key=lambda item: (item.gpu.node, len(item.gpu.index), item.gpu.index))
 
     def expectations(self, *, current: bool = True, user: str | None = None) -> Sequence[Expectation]:
-        """What people said was intended: what counts now, ending first; or all that is remembered, newest first. Of one
-        user only what is of them, or of a job that an incident of theirs is about.
+        """What people marked as intended: what counts now, ending first; or all that is remembered, newest first. Of
+        one user only what is of them, or of a job that an incident of theirs is about.
         """
         with self._reading() as connection:
             if current:

@@ -90,7 +90,7 @@ class ExpectationsQuery(BaseModel):
 
 @router.get("/expectations")
 def expectations(site: SiteOf, query: Annotated[ExpectationsQuery, Query()]) -> wire.ExpectationsAnswer:
-    """What people said was intended."""
+    """What people marked as intended."""
     found = site.reader.expectations(current=query.current)
     rows = found[query.offset : query.offset + query.limit]
     return answers.expectations_answer(rows, len(found), query.offset, site.reader.status())

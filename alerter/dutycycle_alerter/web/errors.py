@@ -33,9 +33,9 @@ log.addFilter(Seldom())
 _MOST_PROBLEMS = 20
 
 _LINKS = {
-    "expired": "It was good for a while only: newer messages have newer ones, and the page itself needs none.",
-    "forged": "It was not made here, or has been changed, or was made before the alerter got a new key.",
-    "malformed": "Part of it is missing: a mail program may have broken it. Copy all of it into the browser.",
+    "expired": "It was valid only for a while: newer messages have newer links, and the page itself needs none.",
+    "forged": "It was not created here, or was changed, or was created before the alerter got a new key.",
+    "malformed": "Part of it is missing: an email program may have broken it. Copy all of it into the browser.",
 }
 
 
@@ -84,7 +84,7 @@ def install(app: FastAPI, site: Site) -> None:
         # What it says of the database is for who runs it.
         log.warning("the store does not answer: %s", error)
         visitor = getattr(request.state, "visitor", NOBODY)
-        text = str(error) if visitor.role is Role.OPERATOR else "The alerter's log says why. Try again in a while."
+        text = str(error) if visitor.role is Role.OPERATOR else "The alerter's log says why. Try again later."
         return answer(request, 503, "The store does not answer", text)
 
     app.add_exception_handler(NotLoggedInError, log_in)
@@ -92,7 +92,7 @@ def install(app: FastAPI, site: Site) -> None:
     app.add_exception_handler(LinkError, link)
     on(IncidentNotFoundError, 404, "There is no such incident")
     on(ExpectationNotFoundError, 404, "There is no such expectation")
-    on(ExpectationError, 422, "That cannot be taken")
+    on(ExpectationError, 422, "That cannot be accepted")
     on(ForbiddenError, 403, "You may not do that")
     on(TransitionError, 409, "That cannot be done now")
     on(ForgedRequestError, 403, "The change was not made")
@@ -114,7 +114,7 @@ def install(app: FastAPI, site: Site) -> None:
         return answer(request, error.status_code, title, text, dict(error.headers or {}))
 
     def unexpected(request: Request, _error: Exception) -> Response:
-        return answer(request, 500, "Something went wrong", "The alerter's log says what.")
+        return answer(request, 500, "Something went wrong", "See the alerter's log.")
 
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)

@@ -93,7 +93,7 @@ def incident(request: Request, site: SiteOf, incident_id: IncidentId, done: Noti
 
 @router.api_route("/expectations", methods=READ)
 def expectations(request: Request, site: SiteOf, query: Annotated[ExpectationsQuery, Query()]) -> HTMLResponse:
-    """What people said was intended, and the forms that take it back."""
+    """What people marked as intended, and the forms that take it back."""
     status = site.reader.status()
     found = site.reader.expectations(current=query.current)
     pager = Pager(query.page, len(found))

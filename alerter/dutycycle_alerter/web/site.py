@@ -85,7 +85,7 @@ class Site:
     def acting(self, incident_id: int) -> Actions:
         """What the visitor may do to an incident. Raises ForbiddenError; IncidentNotFoundError for another's."""
         if not self.visitor.acts:
-            raise ForbiddenError("you may look, and change nothing")
+            raise ForbiddenError("you may look, but not change anything")
         if self.visitor.role is Role.OWN:
             self.incident(incident_id)
         return self.unchecked
@@ -109,7 +109,7 @@ class Site:
     def withdrawing(self, expectation_id: int) -> Actions:
         """As `acting`, of an expectation. Raises ForbiddenError; ExpectationNotFoundError for another's."""
         if not self.visitor.acts:
-            raise ForbiddenError("you may look, and change nothing")
+            raise ForbiddenError("you may look, but not change anything")
         if self.visitor.role is Role.OWN and expectation_id not in {one.id for one in self.reader.expectations()}:
             raise ExpectationNotFoundError(f"there is no expectation {expectation_id}")
         return self.unchecked

@@ -23,7 +23,7 @@ def intend(shell: Shell, user: str = "alice", *arguments: str) -> str:
 
 
 def test_to_say_it_to_see_it_and_to_take_it_back(shell: Shell) -> None:
-    assert "Nothing was said to be intended." in shell("expectations")
+    assert "Nothing was marked as intended." in shell("expectations")
     number = shell.incident_of("alice")
     said = squeezed(intend(shell, "alice", "--for", "2d"))
     assert "Intended until " in said
@@ -41,7 +41,7 @@ def test_to_say_it_to_see_it_and_to_take_it_back(shell: Shell) -> None:
     assert "slurm/41207 idle Olga" in listed
     assert "withdrawn" not in listed
     assert "Expectation 1 is withdrawn." in shell("expectations", "withdraw", "1", "--as", "Bob")
-    assert "Nothing was said to be intended." in shell("expectations")
+    assert "Nothing was marked as intended." in shell("expectations")
     assert shell.json("expectations")["expectations"] == []
     assert "withdrawn by Bob" in squeezed(shell("expectations", "--all"))
     assert shell.json("expectations", "--all")["expectations"][0]["withdrawn_by"] == "Bob"

@@ -96,7 +96,7 @@ def test_what_exporters_show_is_told_and_a_receiver_that_hangs_holds_up_nothing(
             assert alerter.store.outbox()["hangs"].notices >= 1
             assert alerter.store.outbox()["users"].notices == 1, "of a pass alone users hear"
             told = {event.text for event in alerter.store.events(item.id) if event.kind is EventKind.TOLD}
-            assert told == {"told operators by hook"}
+            assert told == {"notified operators by hook"}
 
 
 MISSING = "/nonexistent/secret"

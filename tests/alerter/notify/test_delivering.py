@@ -180,8 +180,8 @@ def test_who_was_told_is_in_the_history_and_so_is_who_refused(database: Database
     (item,) = at.open(idle(1))
     at.go(2 * MINUTE)
     told, not_told = at.events(item, EventKind.TOLD, EventKind.NOT_TOLD)
-    assert (told.text, told.data["addresses"]) == ("told operators by email", ["ops@example.org"])
-    assert not_told.text == "email could not tell old@example.org: 550 gone"
+    assert (told.text, told.data["addresses"]) == ("notified operators by email", ["ops@example.org"])
+    assert not_told.text == "email could not notify old@example.org: 550 gone"
 
 
 def test_users_are_told_by_severity_at_once_and_by_cost_later(database: Database) -> None:
@@ -408,7 +408,7 @@ def test_what_opens_again_while_it_is_put_aside_is_told(database: Database) -> N
         (waits,) = outbox.waiting(connection, "email", most=10)
     at.change(item, EventKind.SNOOZE_EXPIRED, state=State.OPEN, snoozed_until=None)
     with database.write() as connection:
-        outbox.drop(connection, {waits.id: "snoozed before it was told"})
+        outbox.drop(connection, {waits.id: "snoozed before it was sent"})
     at.go(2 * MINUTE)
     assert [mail.numbers for mail in at.got("email")] == [[item.id]]
 

@@ -189,7 +189,7 @@ def test_what_cannot_be_delivered_is_in_the_history_of_its_incidents(database: D
     at.go(2 * HOUR, step=60)
     (told,) = at.events(item, EventKind.TOLD, EventKind.NOT_TOLD)
     assert told.kind is EventKind.NOT_TOLD
-    assert told.text == "slack could not tell operators: 550 no such user␍␊␛[31m"
+    assert told.text == "slack could not notify operators: 550 no such user␍␊␛[31m"
     assert at.reader.outbox() == {}
     assert at.couriers["slack"].counts.failed == 1
     at.inboxes["slack"].up()

@@ -174,14 +174,14 @@ def test_what_goes_out(kind: str, waiting: list[Waiting], past: Past, portions: 
 @pytest.mark.parametrize(
     ("kind", "notice", "past", "reason"),
     [
-        ("email", waits(1, state=State.RESOLVED), Past(), "resolved before it was told"),
+        ("email", waits(1, state=State.RESOLVED), Past(), "resolved before it was sent"),
         ("slack", thread(1, state=State.RESOLVED), Past(told={(1, OPERATORS)}), None),
-        ("slack", thread(1, state=State.RESOLVED), Past(told={(1, ALICE)}), "resolved before it was told"),
+        ("slack", thread(1, state=State.RESOLVED), Past(told={(1, ALICE)}), "resolved before it was sent"),
         ("alertmanager", waits(1, state=State.RESOLVED), Past(), None),
         ("webhook", waits(1, state=State.RESOLVED), Past(), None),
         ("email", waits(1, state=State.RESOLVED, digest="daily"), Past(), None),
         ("email", waits(1, state=State.RESOLVED, is_report=True), Past(), None),
-        ("email", waits(1, state=State.SNOOZED), Past(), "snoozed before it was told"),
+        ("email", waits(1, state=State.SNOOZED), Past(), "snoozed before it was sent"),
         ("email", waits(1, state=State.ACKNOWLEDGED), Past(), None),
         ("email", waits(1, to=ALICE), Past(muted={"alice"}), "unsubscribed"),
         ("email", waits(1, to=ALICE, digest="daily"), Past(muted={"alice"}), "unsubscribed"),

@@ -36,7 +36,7 @@ def test_what_was_settled_is_put_down_at_once_and_not_sent_again_by_another_aler
     partly(at)
     (item,) = at.open(idle(1))
     at.go(2 * MINUTE)
-    told = [("told operators by email", ["a@x"]), ("email could not tell b@x: 550 gone", ["b@x"])]
+    told = [("notified operators by email", ["a@x"]), ("email could not notify b@x: 550 gone", ["b@x"])]
     assert histories(at, item) == told
     counts = at.couriers["email"].counts
     assert (counts.failing_since, counts.error) == (at.clock(), "not yet for c@x") or counts.retried > 1
@@ -49,7 +49,7 @@ def test_what_was_settled_is_put_down_at_once_and_not_sent_again_by_another_aler
     again.inboxes["email"].addresses = ("c@x",)
     again.go(HOUR, step=MINUTE)
     assert again.got("email")[0].parcel.items[0].thread == {"message_id": "1"}
-    assert histories(at, item) == [*told, ("told operators by email", ["c@x"])]
+    assert histories(at, item) == [*told, ("notified operators by email", ["c@x"])]
     assert at.reader.outbox() == {}
 
 
@@ -63,9 +63,9 @@ def test_who_has_it_hears_what_becomes_of_it_though_others_never_get_it(database
         at.inboxes["email"].fails = lambda _: DeliveryError("refused", permanent=True, refused={"c@x": "550 no"})
     at.go(2 * HOUR, step=5 * MINUTE)
     assert histories(at, item)[2:] == [
-        ("email could not tell c@x: 550 no", ["c@x"])
+        ("email could not notify c@x: 550 no", ["c@x"])
         if how == "refused"
-        else ("email could not tell the other operators: not yet for c@x", [])
+        else ("email could not notify the other operators: not yet for c@x", [])
     ]
     assert at.reader.outbox() == {}
     at.inboxes["email"].up()
@@ -96,8 +96,8 @@ def test_incidents_that_were_told_before_a_message_was_given_up_are_known(databa
     first, second = at.open(idle(1), idle(2))
     at.inboxes["email"].fails = lambda _: DeliveryError("no", permanent=True, threads={first.id: {"ts": "1"}})
     at.go(2 * MINUTE)
-    assert histories(at, first) == [("told operators by email", [])]
-    assert histories(at, second) == [("email could not tell operators: no", [])]
+    assert histories(at, first) == [("notified operators by email", [])]
+    assert histories(at, second) == [("email could not notify operators: no", [])]
 
 
 def test_a_message_that_each_refused_one_after_the_other_is_not_delivered(database: Database) -> None:
@@ -109,7 +109,7 @@ def test_a_message_that_each_refused_one_after_the_other_is_not_delivered(databa
     inbox.up()
     inbox.addresses, inbox.refused = (), {"b@x": "550 gone"}
     at.go(2 * MINUTE)
-    assert [text for text, _ in histories(at, item)] == [f"email could not tell {who}@x: 550 gone" for who in "ab"]
+    assert [text for text, _ in histories(at, item)] == [f"email could not notify {who}@x: 550 gone" for who in "ab"]
     asked = len(inbox.asked)
     at.resolve(item)
     at.go(HOUR, step=MINUTE)

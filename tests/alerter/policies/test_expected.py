@@ -1,4 +1,4 @@
-"""What people said was intended takes jobs out of rules for as long as it holds, and operators see what it does."""
+"""What people marked as intended takes jobs out of rules for as long as it holds, and operators see what it does."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What people said was intended is kept with the incident's change or not at all, once, and read as it was said."""
+"""What people marked as intended is kept with the incident's change or not at all, once, and read as it was said."""
 
 import threading
 from collections.abc import Callable

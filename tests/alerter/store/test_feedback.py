@@ -109,10 +109,10 @@ def test_each_thing_is_counted_once_an_incident(database: Database) -> None:
 def test_a_program_that_took_it_told_nobody(database: Database) -> None:
     alone, events = life("idle", (EventKind.INTENDED, 9), how=Resolution.INTENDED)
     beside, _ = life("idle")
-    taken = Event(NOW + 1, EventKind.TOLD, "told operators by alertmanager", data=PROGRAM)
+    taken = Event(NOW + 1, EventKind.TOLD, "notified operators by alertmanager", data=PROGRAM)
     lives: list[Life] = [
         (alone, (*events, taken)),
-        (beside, (taken, Event(NOW + 2, EventKind.TOLD, "told operators by mail", data=SOMEBODY), taken)),
+        (beside, (taken, Event(NOW + 2, EventKind.TOLD, "notified operators by mail", data=SOMEBODY), taken)),
         (beside, (Event(NOW + 2, EventKind.TOLD, "as an earlier version told it"),)),
     ]
     (row,) = told(database, lives)

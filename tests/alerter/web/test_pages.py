@@ -90,7 +90,7 @@ class TestIncidents:
         assert "101 to 120 of 120" in pager.words
         assert [link.attributes["rel"] for link in pager.all("a")] == ["prev"]
         assert pager.all("a")[0].attributes["href"] == "/?page=2"
-        assert "nothing on this page" in body(client.page("/?page=9")).words
+        assert "This page of the list is empty." in body(client.page("/?page=9")).words
 
     def test_the_fleet_in_one_line_never_counts_unknown_as_idle(self, live: Live) -> None:
         words = body(live.client.page("/")).all("figure")[0].words
@@ -103,7 +103,7 @@ class TestIncidents:
             (status(jobs_judged=0), "/", "Nothing to judge yet."),
             (status(first_verdict_at=NOW + 600), "/", "Observing."),
             (status(), "/?user=nobody", "No incident matches."),
-            (status(), "/?state=resolved", "No incident is in this list."),
+            (status(), "/?state=resolved", "There are no incidents in this list."),
         ],
     )
     def test_an_empty_list_says_why(self, serve: Serve, shown: object, query: str, says: str) -> None:
@@ -173,7 +173,7 @@ class TestIncident:
         [
             (Resolution.CLEARED, "it cleared"),
             (Resolution.ENDED, "the job ended"),
-            (Resolution.LOST, "lost sight of it"),
+            (Resolution.LOST, "no more data"),
             (Resolution.OPERATOR, "by a person"),
         ],
     )
@@ -324,8 +324,8 @@ class TestEveryPage:
             "pager": DeliveryCounts(),
         }
         for counts, says in (
-            (failing, "2 receivers do not take messages chat has failed for 1 h mail has failed for 2 h"),
-            ({"mail": failing["mail"]}, "1 receiver does not take messages mail has failed for 2 h"),
+            (failing, "2 receivers do not accept messages chat has failed for 1 h mail has failed for 2 h"),
+            ({"mail": failing["mail"]}, "1 receiver does not accept messages mail has failed for 2 h"),
         ):
             words = strip(serve(FixedReader(), deliveries=lambda found=counts: found).page("/users"))
             assert words.endswith(says)

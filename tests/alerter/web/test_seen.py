@@ -21,16 +21,16 @@ def told(kind: EventKind, audience: str, text: str) -> Event:
 def test_the_history_has_no_addresses_of_operators() -> None:
     history = [
         Event(NOW, EventKind.OPENED, "opened"),
-        told(EventKind.TOLD, "operators", "told operators by mail"),
-        told(EventKind.NOT_TOLD, "operators", "mail could not tell root@example.org: full"),
-        told(EventKind.TOLD, "owner", "told the user of the job by mail"),
+        told(EventKind.TOLD, "operators", "notified operators by mail"),
+        told(EventKind.NOT_TOLD, "operators", "mail could not notify root@example.org: full"),
+        told(EventKind.TOLD, "owner", "notified the user of the job by mail"),
     ]
     seen = OwnReader(FixedReader(found=[incident()], history=history), "alice").events(7)
     assert [event.text for event in seen] == [
         "opened",
-        "operators were told",
-        "operators could not be told",
-        "told the user of the job by mail",
+        "operators were notified",
+        "operators could not be notified",
+        "notified the user of the job by mail",
     ]
     assert "root@example.org" not in repr(seen[:3])
     assert seen[3] == history[3]

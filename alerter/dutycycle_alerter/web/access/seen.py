@@ -61,7 +61,7 @@ class OwnReader:
 
     def fleet(self, *, since: float, until: float) -> Sequence[FleetAmounts]:  # noqa: ARG002 - the protocol's
         """Refused: it is about everybody."""
-        raise ForbiddenError("the fleet is for who may see everything")
+        raise ForbiddenError("the fleet is only for those who may see everything")
 
     def usage_report(self, asked: Asked) -> UsageReport:
         """What the user used, without the fleet."""
@@ -97,7 +97,7 @@ class OwnReader:
 def _without_addresses(event: Event) -> Event:
     if event.kind not in (EventKind.TOLD, EventKind.NOT_TOLD):
         return event
-    text = "operators were told" if event.kind is EventKind.TOLD else "operators could not be told"
+    text = "operators were notified" if event.kind is EventKind.TOLD else "operators could not be notified"
     return replace(event, text=text, data={})
 
 
