@@ -11,19 +11,19 @@ from dutycycle_alerter import __version__
 from dutycycle_alerter.errors import AlerterError
 
 _COMMANDS = {
-    "up": "Exporter and alerter on this machine, in the foreground.",
-    "serve": "The alerter: evidence, rules, incidents, page.",
-    "analyze": "The same rules over recordings.",
-    "backtest": "Two configurations over the same past, before anyone is mailed.",
+    "up": "Run exporter and alerter on this machine, in the foreground.",
+    "serve": "Run the alerter: evidence, rules, incidents, page.",
+    "analyze": "Apply the same rules to recordings.",
+    "backtest": "Compare two configurations over the same past, before anyone gets an email.",
     "record": "Write a recording from a running exporter.",
-    "incidents": "List incidents; show, acknowledge, snooze or resolve one, or say that it was intended.",
+    "incidents": "List incidents; show, acknowledge, snooze or resolve one, or mark it as intended.",
     "expectations": "What people marked as intended.",
     "users": "Who used how much, and how well.",
     "report": "Users, accounts, models, waste and rules over weeks: table, CSV, JSON, page or picture.",
     "gpus": "Every GPU now.",
-    "notify": "See what messages say, try a receiver, see what waits.",
-    "db": "Make or upgrade the store's tables; see how the store is.",
-    "config": "Check a configuration file and print what it comes to.",
+    "notify": "Preview messages, test a receiver, list what is pending.",
+    "db": "Create or upgrade the store's tables; check the store.",
+    "config": "Check a configuration file and print the effective configuration.",
 }
 
 
@@ -53,7 +53,7 @@ def cli() -> None:
 
     \b
     Examples:
-      dutycycle up                          watch this machine
+      dutycycle up                          monitor this machine
       dutycycle analyze recording.csv.gz    judge a recording
       dutycycle incidents --user alice      what is wrong with alice's jobs
     """

@@ -28,10 +28,10 @@ _output = click.Path(path_type=Path, dir_okay=False, writable=True)
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @config_option
-@click.option("--timezone", callback=zone, help="Zone of nvidia-smi's timestamps and of what is shown; local if not.")
-@click.option("--fields", callback=_fields, default="", help="What --query-gpu was given, for a log without header.")
-@click.option("--user", default="", help="Whose logs of nvidia-smi these are.")
-@click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="So many users and findings.")
+@click.option("--timezone", callback=zone, help="Time zone of timestamps (nvidia-smi's) and output; local by default.")
+@click.option("--fields", callback=_fields, default="", help="The value of --query-gpu, for a log without a header.")
+@click.option("--user", default="", help="The user whose nvidia-smi logs these are.")
+@click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="Users and findings shown.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
 @click.option("--html", type=_output, help="Write one self-contained page.")
 @click.option("--png", type=_output, help="Write one picture.")
@@ -46,7 +46,7 @@ def analyze(
     html: Path | None,
     png: Path | None,
 ) -> None:
-    """The same rules over recordings: how well GPUs were used, by whom, what went wrong and what to do.
+    """Apply the same rules to recordings: how well GPUs were used, by whom, what went wrong and what to do.
 
     A FILE is a recording of `dutycycle record`, or the CSV that `nvidia-smi --query-gpu=... --format=csv -l N` writes;
     either may be compressed with gzip. Several files are one fleet.

@@ -26,19 +26,19 @@ _config = click.Path(path_type=Path, dir_okay=False)
 
 @click.command()
 @click.argument("recordings", metavar="[RECORDING]...", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--from", "since", metavar="T", help="Where the range begins; the recordings' beginning if not given.")
-@click.option("--to", "until", metavar="T", help="Where it ends; the recordings' end, or now, if not given.")
+@click.option("--from", "since", metavar="T", help="Start of the range; by default that of the recordings.")
+@click.option("--to", "until", metavar="T", help="End of the range; by default that of the recordings, or now.")
 @click.option("--config", "new_file", required=True, type=_config, help="The configuration to try.")
 @click.option(
     "--against",
     "current_file",
     envvar="DUTYCYCLE_CONFIG",
     type=_config,
-    help="The present configuration, to compare with. Without it every default holds.",
+    help="The present configuration, to compare with. Without it, the defaults apply.",
 )
 @click.option("--step", default="5m", show_default=True, callback=in_seconds, help="Time between two judgements.")
-@click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="So many users and incidents.")
-@click.option("--timezone", callback=zone, help="Zone of days and times, and of what is shown; local if not given.")
+@click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="Users and incidents shown.")
+@click.option("--timezone", callback=zone, help="Time zone of days and times, and of the output; local by default.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
 def backtest(
     recordings: tuple[Path, ...],
@@ -51,16 +51,16 @@ def backtest(
     timezone: tzinfo | None,
     as_json: bool,
 ) -> None:
-    """What another configuration would have made of the past: incidents, users, mails, compared with the present one.
+    """What another configuration would have reported: incidents, users, emails, compared with the present one.
 
     The past comes from recordings, or from the PromQL engine of the new configuration's `prometheus` section. Nothing
-    is stored and nobody is mailed. T is a day (2026-11-20), a time (2026-11-20T08:30:00Z) or how long ago (7d, counted
+    is stored and no email is sent. T is a day (2026-11-20), a time (2026-11-20T08:30:00Z) or how long ago (7d, counted
     from the end of recordings).
 
     \b
     Examples:
       dutycycle backtest --config new.yaml week.csv.gz
-      dutycycle backtest --config new.yaml --against /etc/dutycycle.yaml --from 7d
+      dutycycle backtest --config new.yaml --against /etc/dutycycle/config.yaml --from 7d
       dutycycle backtest --config new.yaml --from 2026-11-01 --to 2026-11-14 --step 15m
       dutycycle backtest --config new.yaml --json week.csv.gz | jq '.added[] | {user, rule, severity}'
     """

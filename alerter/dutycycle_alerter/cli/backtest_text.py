@@ -60,8 +60,8 @@ _COUNTS: tuple[tuple[str, Callable[[Result], int]], ...] = (
     ("  of them critical", lambda result: sum(f.incident.severity is Severity.CRITICAL for f in result.found)),
     ("Jobs concerned", lambda result: len({found.incident.subject for found in result.found})),
     ("Users concerned", lambda result: len({f.incident.user for f in result.found if f.incident.user})),
-    ("Mails to users", lambda result: len(result.mails)),
-    ("Users mailed", lambda result: len({mail.user for mail in result.mails})),
+    ("Emails to users", lambda result: len(result.mails)),
+    ("Users emailed", lambda result: len({mail.user for mail in result.mails})),
 )
 
 
@@ -99,8 +99,8 @@ def _users(result: Backtest, limit: int) -> Iterator[RenderableType]:
     weeks = (result.until - result.since) * result.time_scale / (7 * 86400)
     yield _title("Users", "most wasted GPU-hours first" + (f"; {weeks:.1f} weeks" if weeks >= 2 else ""))
     listed = table(
-        ("User", 1), "Incidents", "New", "Mails", "New mails", "GPU-hours",
-        right=("Incidents", "New", "Mails", "New mails", "GPU-hours"),
+        ("User", 1), "Incidents", "New", "Emails", "New emails", "GPU-hours",
+        right=("Incidents", "New", "Emails", "New emails", "GPU-hours"),
     )  # fmt: skip
     for name in names[:limit]:
         old, new = before.get(name), now.get(name)
@@ -159,7 +159,7 @@ def _incident(found: Found, result: Backtest, zone: tzinfo | None, differences: 
     owner = outside(incident.subject) + (outside(f" of {incident.user}") if incident.user else Text(""))
     end = result.until if incident.resolved_at is None else incident.resolved_at
     lasted = format_duration((end - incident.started_at) * result.time_scale)
-    mail = Text("  mailed", "cyan") if found.mail is not None else Text("")
+    mail = Text("  emailed", "cyan") if found.mail is not None else Text("")
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column()
     grid.add_column(overflow="fold")

@@ -19,8 +19,8 @@ def config(file: Path | None) -> None:
 
     \b
     Examples:
-      dutycycle config                      every default
-      dutycycle config /etc/dutycycle.yaml  check a file (exit code 2 names what is wrong)
+      dutycycle config                             every default
+      dutycycle config /etc/dutycycle/config.yaml  check a file (exit code 2 names what is wrong)
     """
     settings = Settings() if file is None else load(file)
     shown = settings.model_dump(mode="json")

@@ -25,11 +25,11 @@ _database = click.option(
 
 @click.group()
 def db() -> None:
-    """Make or upgrade the store's tables, and see how the store is.
+    """Create or upgrade the store's tables, and check the store.
 
     \b
     Examples:
-      dutycycle db upgrade --config /etc/dutycycle.yaml
+      dutycycle db upgrade --config /etc/dutycycle/config.yaml
       dutycycle db check --database postgresql://dutycycle@db.example.org/dutycycle
     """
 
@@ -38,14 +38,14 @@ def db() -> None:
 @config_option
 @_database
 def upgrade(config_file: Path | None, database: str | None) -> None:
-    """Make the tables, or bring them to what this version needs. An alerter does the same when it starts.
+    """Create the tables, or upgrade them to this version. An alerter does the same when it starts.
 
     It is done once, whoever else does it at that moment, and in one transaction. Where there is nothing to do, nothing
     is done. Exit codes: 0 the tables are as they should be, 1 they are not, 2 wrong usage or configuration.
 
     \b
     Examples:
-      dutycycle db upgrade --config /etc/dutycycle.yaml
+      dutycycle db upgrade --config /etc/dutycycle/config.yaml
       PGPASSWORD=... dutycycle db upgrade --database postgresql://owner@db.example.org/dutycycle
     """
     url, _ = _chosen(config_file, database)
@@ -59,15 +59,15 @@ def upgrade(config_file: Path | None, database: str | None) -> None:
     if before == head():
         click.echo(f"{name}: at revision {before}, the newest; nothing to do")
     else:
-        click.echo(f"{name}: {'made' if before is None else f'upgraded from revision {before}'}, now at {head()}")
+        click.echo(f"{name}: {'created' if before is None else f'upgraded from revision {before}'}, now at {head()}")
 
 
 @db.command()
 @config_option
 @_database
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Output for programs.")
 def check(config_file: Path | None, database: str | None, *, as_json: bool) -> None:
-    """See whether the store can be used, and how it is; nothing is changed.
+    """Check whether the store can be used, and its state; nothing is changed.
 
     Can it be reached and written, is its encoding UTF-8, are its tables this version's, may this user do what an
     alerter does, does it hold what is past its retention. Exit codes: 0 all is well or there are warnings only, 1
@@ -75,7 +75,7 @@ def check(config_file: Path | None, database: str | None, *, as_json: bool) -> N
 
     \b
     Examples:
-      dutycycle db check --config /etc/dutycycle.yaml
+      dutycycle db check --config /etc/dutycycle/config.yaml
       dutycycle db check --json | jq '.checks[] | select(.standing != "ok")'
     """
     url, settings = _chosen(config_file, database)

@@ -16,12 +16,12 @@ from dutycycle_alerter.views import Status
 
 
 @click.group(invoke_without_command=True)
-@click.option("--all", "every", is_flag=True, help="Those that expired or were withdrawn, too.")
+@click.option("--all", "every", is_flag=True, help="Include those that expired or were withdrawn.")
 @json_option
 @store_options
 @click.pass_context
 def expectations(context: click.Context, every: bool, as_json: bool) -> None:
-    """List what people said was intended, of jobs and of users; or withdraw one.
+    """List what people marked as intended, for jobs and for users; or withdraw an entry.
 
     \b
     Examples:
@@ -54,7 +54,7 @@ def expectations(context: click.Context, every: bool, as_json: bool) -> None:
 @store_options
 @click.pass_context
 def withdraw(context: click.Context, expectation_id: int, actor: str) -> None:
-    """Take one back: its rules judge again, and what still holds opens a new incident."""
+    """Withdraw one: its rules apply again, and a condition that still holds opens a new incident."""
     with opened(context) as store:
         said = store.withdraw(expectation_id, actor=actor)
         show(status_lines(store.status()), Text(f"Expectation {said.id} is withdrawn."))

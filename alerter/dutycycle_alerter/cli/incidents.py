@@ -51,8 +51,8 @@ _note = click.option("--note", default="", help="Kept with the change.")
 @click.option("--user", default="", help="Only this user's jobs.")
 @click.option("--account", default="", help="Only this account's jobs.")
 @click.option("--node", default="", help="Only incidents on this node.")
-@click.option("--text", default="", help="Looked for in job, user, account and cause.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most so many.")
+@click.option("--text", default="", help="Search in job, user, account and cause.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Most incidents to list.")
 @json_option
 @store_options
 @click.pass_context
@@ -68,7 +68,7 @@ def incidents(
     limit: int,
     as_json: bool,
 ) -> None:
-    """List incidents, active ones first; or show, acknowledge, snooze or resolve one, or say that it was intended.
+    """List incidents, active ones first; or show, acknowledge, snooze or resolve one, or mark it as intended.
 
     \b
     Examples:
@@ -111,7 +111,7 @@ def incidents(
         summary = f"{len(found)} of {figures.count(total, 'incident')}. Wasted is GPU-hours."
         show(status_lines(status), listed, Text(summary, QUIET))
     else:
-        show(status_lines(status), Text("No incident matches." if _narrowed(wanted) else "No incident."))
+        show(status_lines(status), Text("No incident matches." if _narrowed(wanted) else "No incidents."))
 
 
 def _what(incident: Incident) -> Text:
@@ -150,7 +150,7 @@ def show_incident(context: click.Context, incident_id: int, as_json: bool) -> No
 @store_options
 @click.pass_context
 def acknowledge(context: click.Context, incident_id: int, actor: str, note: str) -> None:
-    """Say that somebody takes care of it."""
+    """Acknowledge it: somebody takes care of it."""
     with opened(context) as store:
         _changed(store.acknowledge(incident_id, actor=actor, note=note), store.status())
 
@@ -166,7 +166,7 @@ def acknowledge(context: click.Context, incident_id: int, actor: str, note: str)
 def snooze(
     context: click.Context, incident_id: int, length: float, until: datetime | None, actor: str, note: str
 ) -> None:
-    """Keep it quiet for a while; it opens again if it still holds."""
+    """Keep it quiet for a while; it opens again if the condition still holds."""
     with opened(context) as store:
         end = _end(length, until, store.status())
         _changed(store.snooze(incident_id, until=end, actor=actor, note=note), store.status())
@@ -192,7 +192,7 @@ def resolve(context: click.Context, incident_id: int, actor: str, note: str) -> 
     type=click.Choice([scope.value for scope in Scope]),
     default=Scope.JOB.value,
     show_default=True,
-    help="Of this job, or of all jobs of its user in its cluster.",
+    help="This job, or all jobs of its user in its cluster.",
 )
 @click.option(
     "--rules",
@@ -216,7 +216,7 @@ def intend(
     until: datetime | None,
     actor: str,
 ) -> None:
-    """Say that it was intended: it is resolved, and its rules do not judge the job meanwhile."""
+    """Mark it as intended: it is resolved, and its rules do not judge the job for that time."""
     with opened(context) as store:
         end = _end(length, until, store.status())
         changed = store.intend(

@@ -31,36 +31,36 @@ from dutycycle_alerter.views import OutboxDepth, Status
 
 @click.group()
 def notify() -> None:
-    """See what messages say, try a receiver, and see what waits to be delivered.
+    """Preview messages, test a receiver, and list what is waiting to be delivered.
 
     \b
     Examples:
-      dutycycle notify preview 7 --config /etc/dutycycle.yaml
-      dutycycle notify test ops-mail --config /etc/dutycycle.yaml
-      dutycycle notify outbox --config /etc/dutycycle.yaml
+      dutycycle notify preview 7 --config /etc/dutycycle/config.yaml
+      dutycycle notify test ops-mail --config /etc/dutycycle/config.yaml
+      dutycycle notify outbox --config /etc/dutycycle/config.yaml
     """
 
 
 @notify.command()
 @click.argument("incident_id", metavar="[INCIDENT]", type=click.IntRange(1, 2**53), required=False)
-@click.option("--digest", is_flag=True, help="A digest of all incidents that are not resolved, to operators.")
-@click.option("--weekly", is_flag=True, help="The first of the weekly reports, until now, to operators.")
+@click.option("--digest", is_flag=True, help="A digest of all unresolved incidents, for operators.")
+@click.option("--weekly", is_flag=True, help="The first of the weekly reports, up to now, for operators.")
 @click.option(
     "--format",
     "kind",
     type=click.Choice(["mail", "html", "slack", "slack-reply", "slack-webhook", "brief", "json"]),
     default="mail",
     show_default=True,
-    help="A mail's subject and text, its HTML, Slack's blocks, what is new in its thread, blocks for a webhook without "
-    "threads, plain text for other services, a webhook's JSON.",
+    help="An email's subject and text, its HTML, Slack's blocks, what is new in its thread, blocks for a webhook "
+    "without threads, plain text for other services, a webhook's JSON.",
 )
 @click.option(
     "--to",
     "audience",
     type=click.Choice([to.value for to in To]),
-    help="For whom; by default for the user of the job, where it has one.",
+    help="For whom; by default for the user of the job, if it has one.",
 )
-@click.option("--news", type=click.Choice([news.value for news in News]), help="What is new; by default, how it is.")
+@click.option("--news", type=click.Choice([news.value for news in News]), help="What is new; by default, its state.")
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Write it to a file.")
 @store_options
 @click.pass_context
@@ -74,13 +74,13 @@ def preview(
     news: str | None,
     output: Path | None,
 ) -> None:
-    """What a message would say now: about an incident, about all (--digest), or on the week (--weekly).
+    """Preview a message as of now: about an incident, about all (--digest), or on the week (--weekly).
 
-    Nothing is sent, and the links of it do nothing.
+    Nothing is sent, and its links do nothing.
 
     \b
     Examples:
-      dutycycle notify preview 7 --config /etc/dutycycle.yaml
+      dutycycle notify preview 7 --config /etc/dutycycle/config.yaml
       dutycycle notify preview 7 --to operators --format html --output mail.html
       dutycycle notify preview 7 --format slack-reply --news resolved
       dutycycle notify preview --weekly --format html --output week.html
@@ -156,17 +156,17 @@ def _by_itself(mail: Mail) -> str:
 
 @notify.command()
 @click.argument("receiver")
-@click.option("--user", default="", help="To this user, as a message about a job of theirs; else to operators.")
+@click.option("--user", default="", help="Send it to this user, as if about a job of theirs; by default to operators.")
 @config_option
 def test(receiver: str, user: str, config_file: Path | None) -> None:
-    """Send a test message through a receiver at once, and say what it answered.
+    """Send a test message through a receiver now, and print its answer.
 
-    Exit codes: 0 it was taken, 1 it was not, 2 wrong usage or configuration.
+    Exit codes: 0 it was accepted, 1 it was not, 2 wrong usage or configuration.
 
     \b
     Examples:
-      dutycycle notify test ops-mail --config /etc/dutycycle.yaml
-      dutycycle notify test ops-mail --user alice --config /etc/dutycycle.yaml
+      dutycycle notify test ops-mail --config /etc/dutycycle/config.yaml
+      dutycycle notify test ops-mail --user alice --config /etc/dutycycle/config.yaml
     """
     settings = settings_from(config_file)
     named = [one for one in settings.notify.receivers if one.name == receiver]
@@ -187,12 +187,12 @@ def test(receiver: str, user: str, config_file: Path | None) -> None:
 
 def _say(receiver: str, receipt: Receipt) -> None:
     for address in receipt.addresses:
-        click.echo(f"{receiver}: taken for {printable(address, 200)}")
+        click.echo(f"{receiver}: accepted for {printable(address, 200)}")
     refused = [f"{printable(who, 200)}: {printable(why, 500)}" for who, why in receipt.refused.items()]
     if refused:
         raise DeliveryError(f"{receiver}: refused for {'; '.join(refused)}", permanent=True)
     if not receipt.addresses:
-        click.echo(f"{receiver}: taken")
+        click.echo(f"{receiver}: accepted")
 
 
 @notify.command()
@@ -200,11 +200,11 @@ def _say(receiver: str, receipt: Receipt) -> None:
 @store_options
 @click.pass_context
 def outbox(context: click.Context, as_json: bool) -> None:
-    """What waits to be told, by receiver: how much, since when it is due, and what the last attempt said.
+    """Pending notifications by receiver: how many, since when they are due, and the last error.
 
     \b
     Examples:
-      dutycycle notify outbox --config /etc/dutycycle.yaml
+      dutycycle notify outbox --config /etc/dutycycle/config.yaml
       dutycycle notify outbox --json | jq '.receivers[] | select(.error != "")'
     """
     with opened(context) as reader:
@@ -213,7 +213,7 @@ def outbox(context: click.Context, as_json: bool) -> None:
         click.echo(json.dumps({"receivers": _shape(waiting)}, indent=2))
         return
     if not waiting:
-        show(Text("Nothing waits."))
+        show(Text("Nothing is pending."))
         return
     listed = table("Receiver", "Waiting", "Oldest", ("Last error", 1), right=("Waiting",))
     for name, depth in sorted(waiting.items()):

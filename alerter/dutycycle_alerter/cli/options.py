@@ -16,7 +16,7 @@ config_option = click.option(
     "config_file",
     envvar="DUTYCYCLE_CONFIG",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Configuration file (YAML). Without it every default holds.",
+    help="Configuration file (YAML). Without it, the defaults apply.",
 )
 
 log_level_option = click.option(

@@ -23,12 +23,12 @@ _LINE_LIMIT = 300
 @click.command()
 @click.option("--from", "url", required=True, metavar="URL", help="The exporter's page, http://HOST:9836/metrics.")
 @click.option("--out", required=True, metavar="FILE[.gz]", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--interval", callback=in_seconds, default="10s", show_default=True, help="Time that a row stands for.")
+@click.option("--interval", callback=in_seconds, default="10s", show_default=True, help="Time that one row covers.")
 @click.option("--duration", callback=in_seconds, default="10000w", show_default="until Ctrl-C", help="How long.")
 def record(url: str, out: Path, interval: float, duration: float) -> None:
-    """Write what an exporter shows into a recording, one row per GPU and interval, until Ctrl-C.
+    """Record what an exporter shows, one row per GPU and interval, until Ctrl-C.
 
-    Every row is written at once: whatever happens, the file is readable and complete up to its last interval.
+    Every row is written immediately: whatever happens, the file is readable and complete up to its last interval.
 
     \b
     Examples:

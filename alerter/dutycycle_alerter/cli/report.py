@@ -27,13 +27,13 @@ LISTED = 50
 
 @click.command()
 @click.argument("kind", type=click.Choice([kind.value for kind in Kind]))
-@click.option("--since", default="30d", show_default=True, help="Where it begins: 30d ago, a day, or a time.")
-@click.option("--until", default="", help="Where it ends, in the same forms; now if not given.")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="What to write.")
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write; else stdout.")
-@click.option("--sort", default="", help="Column to sort by, largest first; by waste if not given.")
-@click.option("--limit", type=click.IntRange(1), help=f"At most so many rows; {LISTED} in tables and pages.")
-@click.option("--cluster", help="Only of this cluster.")
+@click.option("--since", default="30d", show_default=True, help="Start: how long ago (30d), a day, or a time.")
+@click.option("--until", default="", help="End, in the same forms; now by default.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format.")
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write; stdout by default.")
+@click.option("--sort", default="", help="Column to sort by, largest first; waste by default.")
+@click.option("--limit", type=click.IntRange(1), help=f"Most rows to list; {LISTED} in tables and pages.")
+@click.option("--cluster", help="Only this cluster.")
 @store_options
 @click.pass_context
 def report(
@@ -47,7 +47,7 @@ def report(
     limit: int | None,
     cluster: str | None,
 ) -> None:
-    """Who used GPUs how well, where GPU-hours went, and how often rules were right: from the hours of the ledger.
+    """How well users used their GPUs, where GPU-hours went, and how often rules were right: from the hourly ledger.
 
     \b
     KIND is one of
@@ -57,7 +57,7 @@ def report(
       waste      where GPU-hours went: idle, free while jobs waited, drained, ...
       rules      what became of the incidents of each rule
 
-    Costs, CO2 and the time zone are those of the configuration (--config); else times are the machine's.
+    Costs, CO2 and the time zone come from the configuration (--config); without it, times are the machine's.
 
     \b
     Examples:

@@ -56,7 +56,7 @@ def serve(
 
     \b
     Examples:
-      dutycycle serve --config /etc/dutycycle.yaml
+      dutycycle serve --config /etc/dutycycle/config.yaml
       dutycycle serve --target http://gpu01:9836/metrics --web.listen-address :9837
     """
     set_up_logging(log_level)

@@ -32,19 +32,19 @@ _DEMO_SPEED = 60.0
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("state"),
     show_default=True,
-    help="Where incidents and usage are kept; a second run goes on with them.",
+    help="Where incidents and usage are kept; a later run continues with them.",
 )
 @click.option("--replay", type=click.Path(path_type=Path, dir_okay=False), help="Play this recording instead of NVML.")
-@click.option("--demo", is_flag=True, help="Play the bundled recording, as is done where there is no NVIDIA driver.")
+@click.option("--demo", is_flag=True, help="Play the bundled recording, which is the default without an NVIDIA driver.")
 @click.option(
-    "--speed", type=click.FloatRange(min=1, max=3600), default=_DEMO_SPEED, show_default=True, help="Of a replay."
+    "--speed", type=click.FloatRange(min=1, max=3600), default=_DEMO_SPEED, show_default=True, help="Speed of a replay."
 )
 @click.option(
     "--web.listen-address",
     "listen",
     envvar="DUTYCYCLE_WEB_LISTEN_ADDRESS",
     metavar="[HOST]:PORT",
-    help="Overrides web.listen_address. On an address that is not loopback nobody may act without web.auth.",
+    help="Overrides web.listen_address. On an address other than loopback, nobody may act without web.auth.",
 )
 @config_option
 @log_level_option
@@ -57,7 +57,7 @@ def up(
     config_file: Path | None,
     log_level: str,
 ) -> None:
-    """Watch this machine: its GPUs, whose they are, and what is wrong with their jobs. Ctrl-C ends it.
+    """Monitor this machine: its GPUs, whose they are, and what is wrong with their jobs. Ctrl-C ends it.
 
     Where there is no NVIDIA driver, a bundled recording is played through the same exporter and alerter, over and over.
 
@@ -86,7 +86,7 @@ def up(
         click.echo(f"{mark}The page is at {server.url} (Ctrl-C ends everything).")
         lines = LiveLines(alerter.store, colour=sys.stdout.isatty())
         _watch(stop, lines, exporters, playing)
-    click.echo(f"{mark}Ended; the store is kept, and the next run goes on with it.")
+    click.echo(f"{mark}Ended; the store is kept, and the next run continues with it.")
 
 
 def _watch(stop: Stop, lines: LiveLines, exporters: Sequence[Exporter], playing: Replay | None) -> None:

@@ -15,7 +15,7 @@ from dutycycle_alerter.usage import LOW_UTILIZATION_PERCENT, UserUsage
 
 @click.command()
 @click.option("--since", callback=in_seconds, default="7d", show_default=True, help="How far to look back.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many users.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Most users to list.")
 @json_option
 @store_options
 @click.pass_context

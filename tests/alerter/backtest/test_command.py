@@ -87,7 +87,7 @@ def test_people_get_figures_rules_users_and_what_differs(strict: Path, week: Pat
         "14 Nov 2023, 22:13 to 14 Nov 2023, 23:13, judged every 5 min: 12 times",
         "2 of 2 jobs could be judged",
         "Incidents 1 2 +1",
-        "Mails to users 0 0 0",
+        "Emails to users 0 0 0",
         "Wasted GPU-hours 0.83 1.4 within incidents",
         "underused warning 0 1 0 0.60",
         "bob 0 1 0 0 0.60",

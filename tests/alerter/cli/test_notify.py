@@ -145,7 +145,7 @@ def test_a_receiver_that_takes_it(shell: Shell, config: Path) -> None:
     """Also where another receiver cannot be made at all."""
     with listening() as hook:
         config.write_text(config.read_text().replace("http://127.0.0.1:9/hook", hook.url))
-        assert shell("notify", "test", "hook", "--config", str(config)) == "hook: taken\n"
+        assert shell("notify", "test", "hook", "--config", str(config)) == "hook: accepted\n"
         (heard,) = hook.requests
     said = json.loads(heard.body)
     assert (said["kind"], said["to"]) == ("test", {"audience": "operators", "user": ""})
@@ -185,7 +185,7 @@ def test_a_mistake_is_an_error_of_usage(shell: Shell, config: Path, name: str, s
 
 
 def test_an_empty_outbox_says_so(shell: Shell) -> None:
-    assert shell("notify", "outbox") == "Nothing waits.\n"
+    assert shell("notify", "outbox") == "Nothing is pending.\n"
     assert shell.json("notify", "outbox") == {"receivers": []}
 
 

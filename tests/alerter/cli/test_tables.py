@@ -100,7 +100,7 @@ def test_filters(shell: Shell, arguments: tuple[str, ...], users: set[str]) -> N
 
 def test_a_filter_that_matches_nothing_says_so(shell: Shell) -> None:
     assert "No incident matches." in shell("incidents", "--user", "nobody")
-    assert "No incident." in shell("incidents", "--state", "snoozed")
+    assert "No incidents." in shell("incidents", "--state", "snoozed")
 
 
 def test_limit(shell: Shell) -> None:

@@ -56,7 +56,7 @@ def execute(url: str, *statements: str) -> None:
 def test_upgrade_makes_the_tables_says_so_and_does_nothing_twice(empty_url: str) -> None:
     first, second = run("upgrade", "--database", empty_url), run("upgrade", "--database", empty_url)
     assert (first.exit_code, second.exit_code) == (0, 0)
-    assert f"made, now at {head()}" in first.output
+    assert f"created, now at {head()}" in first.output
     assert "nothing to do" in second.output
 
 
