@@ -60,7 +60,7 @@ def over_time() -> tuple[Panel, ...]:
         ),
         timeseries(
             "Resolved, by how",
-            "`cleared`: the condition ended; `ended`: the job did; `operator`: a person closed it; `intended`, "
+            "`cleared`: the condition ended; `ended`: the job did; `operator`: somebody closed it; `intended`, "
             "`excluded`: it was meant to be so; `lost`: nothing was known of it for a day. Many `lost` mean that "
             "exporters do not answer.",
             Target(f"{grew(resolved, 'resolution', window)} > 0", "{{resolution}}", may_be_empty=_NEVER),
