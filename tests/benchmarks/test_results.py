@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from importlib.metadata import version
 from multiprocessing import get_context
@@ -208,3 +209,15 @@ def test_the_committed_page_takes_a_row_in_every_section(tmp_path: Path) -> None
     for section in ("Measured figures", "On real GPUs"):
         record([Row(f"probe of {section}", "1", "`p`")], section=section, file=file)
     assert [len(lines(file, f"probe of {section}")) for section in ("Measured figures", "On real GPUs")] == [1, 1]
+
+
+def test_every_figure_of_the_summary_is_one_of_a_row() -> None:
+    """Of the table that it names: a row that is measured again would otherwise leave an older figure above it."""
+    tables = dict(section.split("\n", 1) for section in results.FILE.read_text().split("\n## ")[1:])
+    number = re.compile(r"(?<![\w.,])[-+]?\d+(?:[.,]\d+)*")
+    asked = [line.split("|")[1:4] for line in tables["In short"].split("\n") if line.startswith("| ")][1:]
+    assert len(asked) > 5
+    for _, figure, table in asked:
+        rows = "\n".join(line for line in tables[table.strip()].split("\n") if line.startswith("|"))
+        absent = set(number.findall(figure)) - set(number.findall(rows))
+        assert not absent, f"{figure}: {', '.join(absent)} in no row of {table}"
