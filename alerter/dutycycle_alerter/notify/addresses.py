@@ -1,4 +1,4 @@
-"""From the user of a job to an e-mail address: by a map file of the site, else by a template."""
+"""From the user of a job to an email address: by a map file of the site, else by a template."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Addresses:
         if address is None:
             name = printable(user, NAME_LIMIT) or "nobody"
             remedy = "add them to notify.people.map_file, or set notify.people.address"
-            raise DeliveryError(f"no e-mail address of {name} is known: {remedy}", permanent=True)
+            raise DeliveryError(f"no email address of {name} is known: {remedy}", permanent=True)
         return address
 
     def _refresh(self) -> None:
@@ -109,7 +109,7 @@ def _entry(line: bytes) -> tuple[str, str | None]:
     if len(words) == 1:
         return words[0], None
     if not is_address(words[1]):
-        raise ValueError(f"not an e-mail address in ASCII: {printable(words[1], NAME_LIMIT)}")
+        raise ValueError(f"not an email address in ASCII: {printable(words[1], NAME_LIMIT)}")
     return words[0], words[1]
 
 

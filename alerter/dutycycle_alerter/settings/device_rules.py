@@ -45,7 +45,7 @@ class Throttled(Section):
     thermal: Ratio = 0.05
     """Share of time held down by heat or by the power brake."""
     power_cap: Ratio = 0.50
-    """Share of time at the power limit from which on it is told as information."""
+    """Share of time at the power limit from which on it is reported as information."""
     window: Window = 900
     """What the rule looks at."""
     clear_below: Ratio = 0.02

@@ -68,9 +68,9 @@ class Policy(RuleMatch):
     exclude: bool | None = None
     """Leave these jobs out; `false` keeps them in though a later policy leaves them out."""
     operator_severity: Attention | None = None
-    """The severity for operators, whatever the rule says; `none` is information of which nobody is told."""
+    """The severity for operators, whatever the rule says; `none` is information that is sent to nobody."""
     user_severity: Attention | None = None
-    """The severity for the job's user; information and `none` are never mailed."""
+    """The severity for the job's user; information and `none` are never sent."""
 
     @model_validator(mode="after")
     def _has_effect(self) -> Self:
@@ -98,7 +98,7 @@ class Expectations(Section):
     owners: bool = True
     """Whether users may say so of their own jobs; else operators alone."""
     of_users: bool = True
-    """Whether it may be said of all jobs of a user, not only of the one job."""
+    """Whether all jobs of a user may be marked as intended, not only the one job."""
 
 
 class Maintenance(Section):

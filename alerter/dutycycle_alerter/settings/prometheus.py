@@ -93,7 +93,7 @@ class Prometheus(Section):
     insecure_skip_verify: bool = False
     """Take any certificate for the server's: for trying things out."""
     timeout: RealDuration = 60
-    """How long one query may take, the whole answer included. The engine is told to give up a little earlier."""
+    """How long one query may take, the whole answer included. The engine is asked to give up a little earlier."""
     pass_timeout: RealDuration = 120
     """How long all queries of one pass may take together. What has no answer by then is unknown until the next pass."""
     max_bytes: Whole = Field(default=2**30, ge=2**16)

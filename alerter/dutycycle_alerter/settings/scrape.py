@@ -53,7 +53,7 @@ class ScrapeSource(Section):
 
     targets: tuple[Annotated[str, AfterValidator(_http_url)], ...] = ("http://127.0.0.1:9836/metrics",)
     """The exporters' pages. `dns+http://NAME:PORT/metrics` (also `dns+https`) stands for one at every address of the
-    name, which is resolved anew at each scrape.
+    name, which is resolved again at each scrape.
     """
     interval: Duration = 15
     """Time between two scrapes; the exporter's --series-hold is twice this."""

@@ -46,7 +46,7 @@ class Slurm(Section):
     url: Annotated[str, AfterValidator(_url)] | None = None
     """slurmrestd's address: http(s)://host:6820 or unix:///path. Without it Slurm's commands are run."""
     user: str = Field(default="", max_length=256, pattern=r"^[\x21-\x7e]*$")
-    """The user that the token is for, where slurmrestd wants to be told."""
+    """The user that the token is for, where slurmrestd asks for it."""
     token: Annotated[SecretStr, AfterValidator(_token)] | None = None
     """A JSON web token, as `scontrol token` makes them. Without token and token_file that of the environment variable
     SLURM_JWT is taken, if there is one.

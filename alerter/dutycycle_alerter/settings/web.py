@@ -100,13 +100,13 @@ class Token(Section):
     """One person or program that logs in by a token: at /login, or as `Authorization: Bearer` of the API."""
 
     name: _PersonName
-    """Who it is: the actor of what they do; with role `own`, the user as the scheduler calls them."""
+    """Who it is: shown as the actor of changes; with role `own`, the user as the scheduler calls them."""
     role: Literal["operator", "viewer", "own"] = "viewer"
     """operator: sees and does everything. viewer: sees everything. own: sees and does what is about their own jobs."""
     token: Annotated[SecretStr, AfterValidator(_secret_token)] | None = None
     """The token."""
     token_file: Path | None = None
-    """A file with it, read anew for each use."""
+    """A file with it, reread for each use."""
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -123,7 +123,7 @@ class Proxy(Section):
     groups_header: _Header | None = None
     """The header with the user's groups, separated by commas; the proxy must set or remove it in every request."""
     domain: str = Field(default="", max_length=200)
-    """A mail domain that is taken off names: with `example.org`, alice@example.org is alice."""
+    """An email domain that is removed from names: with `example.org`, alice@example.org is alice."""
     trusted: tuple[_Network, ...] = Field(min_length=1, max_length=50)
     """Addresses or networks of the proxy: the headers of whoever else connects are ignored."""
 
@@ -143,7 +143,7 @@ class Auth(Section):
     """
 
     tokens: tuple[Token, ...] = Field(default=(), max_length=200)
-    """Who logs in by a token."""
+    """Who logs in with a token."""
     proxy: Proxy | None = None
     operators: Members = Members()
     """Whom of the proxy's users are operators: they see and do everything."""
@@ -152,7 +152,7 @@ class Auth(Section):
     everyone: Literal["none", "own", "viewer"] = "own"
     """What all others of the proxy's users may: nothing, their own jobs, or see everything."""
     anonymous: Literal["none", "viewer", "operator"] = "none"
-    """What who is not logged in may."""
+    """The role of people who are not logged in."""
     session: RealDuration = 12 * 3600
     """How long a log-in at /login lasts."""
 

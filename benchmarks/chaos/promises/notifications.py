@@ -16,7 +16,7 @@ _NEWS = {"opened": "opened", "reopened": "reopened", "severity changed": "escala
 """What the routes of this site subscribe to, by the kind of the event: none of it is silent here."""
 _FOR_THOSE_WHO_KNOW = frozenset({"reopened", "escalated"})
 """Whoever did not hear of an incident before hears instead that it has opened."""
-_NOBODY = "no e-mail address of"
+_NOBODY = "no email address of"
 """Why a message is given up whose reader has no address that one could mail to: the incident says so."""
 
 

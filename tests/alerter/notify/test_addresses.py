@@ -36,7 +36,7 @@ def test_the_template_makes_addresses(user: str) -> None:
 def test_who_needs_an_address_is_told_what_to_do_where_there_is_none() -> None:
     assert addresses(template=TEMPLATE).needed("alice") == "alice@example.org"
     for user, name in (("bob\n", "bob"), ("", "nobody")):
-        with pytest.raises(DeliveryError, match=f"no e-mail address of {name}.* is known: add them to") as error:
+        with pytest.raises(DeliveryError, match=f"no email address of {name}.* is known: add them to") as error:
             addresses().needed(user)
         assert error.value.permanent
         assert str(error.value).isprintable()
@@ -100,11 +100,11 @@ def test_the_map_goes_before_the_template_and_a_user_without_address_has_none(tm
         ),
         ("a a@example.org\n\n\na other@example.org\n", "line 4: a is in line 1 already"),
         ("a a@example.org\na a@example.org\n", "line 2: a is in line 1 already"),
-        ("a nowhere\n", "line 1: not an e-mail address in ASCII: nowhere"),
-        ("a a@\n", "line 1: not an e-mail address"),
-        ("a jürgen@example.org\n", "line 1: not an e-mail address in ASCII"),
-        ("a <a@example.org>\n", "line 1: not an e-mail address"),
-        ("a a@example.org,b@example.org\n", "line 1: not an e-mail address"),
+        ("a nowhere\n", "line 1: not an email address in ASCII: nowhere"),
+        ("a a@\n", "line 1: not an email address"),
+        ("a jürgen@example.org\n", "line 1: not an email address in ASCII"),
+        ("a <a@example.org>\n", "line 1: not an email address"),
+        ("a a@example.org,b@example.org\n", "line 1: not an email address"),
         ("a@example.org\x00 a@example.org\n", "line 1: expected `user address`, found a@example.org␀"),
         ("a\u202e a@example.org\n", "line 1: expected `user address`"),
         (b"a a@example.org\nm\xfcller m@example.org\n", "line 2: not UTF-8"),
@@ -150,7 +150,7 @@ def test_a_map_that_changes_is_read_anew_and_a_broken_one_leaves_the_last(
         assert [people.of("a") for _ in range(5)] == ["first@example.org"] * 5
         assert [record.getMessage().split(";")[0] for record in caplog.records] == [
             f"{path}, line 2: a is in line 1 already: remove one",
-            f"{path}, line 1: not an e-mail address in ASCII: nonsense",
+            f"{path}, line 1: not an email address in ASCII: nonsense",
             f"{path}: notify.people.map_file cannot be read: [Errno 2] No such file or directory: '{path}'",
         ]
         caplog.clear()

@@ -61,7 +61,7 @@ def test_what_is_said_is_composed_anew_where_something_changed_and_else_now_and_
 
 
 def test_a_report_is_nothing_for_it(receivers: Receivers) -> None:
-    with pytest.raises(DeliveryError, match="takes alerts, no reports") as error:
+    with pytest.raises(DeliveryError, match="accepts alerts, not reports") as error:
         receivers("http://127.0.0.1:1").deliver(parcel(kind=ParcelKind.REPORT))
     assert error.value.permanent
 

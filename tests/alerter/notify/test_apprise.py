@@ -85,7 +85,7 @@ def test_a_service_that_did_not_take_it_is_tried_again_and_the_others_are_not(he
     with listening() as other:
         urls = (url_of(heard), url_of(other))
         other.status = 503
-        with pytest.raises(DeliveryError, match=r"^chat: Apprise: not taken by 2 json$") as error:
+        with pytest.raises(DeliveryError, match=r"^chat: Apprise: not accepted by 2 json$") as error:
             receiver(*urls).deliver(parcel())
         assert not error.value.permanent
         assert error.value.addresses == ("1 json",)
@@ -107,7 +107,7 @@ def test_what_fails_shows_no_secret(
     heard.status, heard.headers = status, {"Location": heard.url}
     with caplog.at_level(1, "apprise"):
         one = receiver(url_of(heard, "t0k3n"), "json://user:s3cr3t@127.0.0.1:1/s3cr3t")
-        with pytest.raises(DeliveryError, match="not taken by 1 json, 2 json") as error:
+        with pytest.raises(DeliveryError, match="not accepted by 1 json, 2 json") as error:
             one.deliver(parcel())
     assert len(heard.requests) == 1
     shown = str(error.value) + caplog.text + "".join(capfd.readouterr())
@@ -132,14 +132,14 @@ def test_urls_of_a_file_are_read_anew(heard: Listening, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "no URL in it"),
-        (b"# nothing\n", "no URL in it"),
+        (b"", "contains no URL"),
+        (b"# nothing\n", "contains no URL"),
         (b"json://h/t0ken\0\n", "a secret on each line"),
         (b"\xff", "not text"),
-        (b"t0ken", "service 1 is not an URL"),
-        (b"nonsense://t0ken@host", r"service 1 nonsense is not an URL"),
-        (b"json://127.0.0.1\nslack://t0ken/x", r"service 2 slack is not an URL"),
-        (b"json://" + b"a" * 9000, "service 1 json has 9007 characters: an URL has 8192 at most"),
+        (b"t0ken", "service 1 is not a URL"),
+        (b"nonsense://t0ken@host", r"service 1 nonsense is not a URL"),
+        (b"json://127.0.0.1\nslack://t0ken/x", r"service 2 slack is not a URL"),
+        (b"json://" + b"a" * 9000, "service 1 json has 9007 characters: a URL may have at most 8192"),
         (b"x" * 70_000, "larger than 64 KiB"),
     ],
 )

@@ -103,7 +103,7 @@ def test_those_who_took_it_are_not_mailed_again_while_others_are_waited_for(mail
     mail_server.refuse(third, "550 5.1.1 no such user")
     error = failure(mail_server, to=OPERATORS_AT)
     identity = mail_server.messages[0].message["Message-ID"]
-    assert str(error) == f"taken for {first}, not yet for {second}: 450 4.2.0 greylisted"
+    assert str(error) == f"accepted for {first}, not yet for {second}: 450 4.2.0 greylisted"
     assert not error.permanent
     assert (error.addresses, error.refused) == ((first,), {third: "550 5.1.1 no such user"})
     assert error.threads[12]["message_id"] == identity

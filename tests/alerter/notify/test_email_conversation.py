@@ -197,7 +197,7 @@ def test_a_conversation_that_breaks_is_held_again(
     assert "mail server 127.0.0.1:" in str(error)
     expected = {
         Fault.DROP: ("closed the connection", "reset"),
-        Fault.GARBAGE: ("not an answer of SMTP: ␀",),
+        Fault.GARBAGE: ("not an SMTP answer: ␀",),
         Fault.ENDLESS_LINE: ("does not end",),
         Fault.ENDLESS_LINES: ("does not end",),
     }

@@ -232,7 +232,7 @@ def test_an_owner_without_an_address_costs_no_call(site: Site) -> None:
     site.receiver = site.make(people=People())
     failure = site.fails(item(1, OPENED), to=OWNER)
     assert failure.permanent
-    assert "no e-mail address of alice is known: add them to notify.people.map_file" in str(failure)
+    assert "no email address of alice is known: add them to notify.people.map_file" in str(failure)
     assert site.slack.calls == []
 
 

@@ -84,7 +84,7 @@ def test_the_request_to_the_letter(hook: Hook) -> None:
         (400, "no_text", True, ""),
         (400, "invalid_token", False, "url_file"),
         (403, "action_prohibited", False, "setting of the workspace"),
-        (404, "no_service", False, "make a new one"),
+        (404, "no_service", False, "create a new one"),
         (404, "no_active_hooks", False, "enable it"),
         (404, "channel_not_found", False, "channel was deleted"),
         (410, "channel_is_archived", False, "archived"),
@@ -139,7 +139,7 @@ def test_a_yes_in_other_words_is_taken_and_said_once(
         for _ in range(2):
             hook.receiver.deliver(parcel(item(1, OPENED)))
     assert [record.message for record in caplog.records] == [
-        f"hook: the webhook says yes ({answer.status}), and not as Slack does: taken for one"
+        f"hook: the webhook accepts ({answer.status}), but not as Slack does: taken as accepted"
     ]
 
 
@@ -166,7 +166,7 @@ def test_where_slack_refuses_the_blocks_the_text_is_said(hook: Hook, caplog: pyt
     with caplog.at_level(logging.WARNING):
         hook.receiver.deliver(parcel(item(1, OPENED)))
     assert [message["text"] for message in hook.channel.heads] == ["incident 1 open"]
-    assert "mend the template" in caplog.text
+    assert "fix the template" in caplog.text
     assert "secretOf" not in caplog.text
 
 

@@ -95,7 +95,7 @@ def test_a_user_without_an_address_is_not_told_what_becomes_of_it(more: Callable
     left = tuple(one for one in record.notices if one.audience != "owner" or one is first)
     for failed, expected in ((1060.0, 0), (None, 2)):
         deliveries = tuple(
-            replace(one, failed_at=failed, error="no e-mail address of ada") if one.id == first.delivery else one
+            replace(one, failed_at=failed, error="no email address of ada") if one.id == first.delivery else one
             for one in record.deliveries
         )
         judged = check(replace(record, notices=left, deliveries=deliveries))[notifications.every_change_is_planned]
@@ -125,7 +125,7 @@ def test_what_nobody_was_told_may_be_told_again(vain: str) -> None:
         record = replace(record, notices=notices)
     else:
         failed = tuple(
-            replace(one, failed_at=1061.0, sent_at=None, error="no e-mail address of ada") if one.at == 1060.0 else one
+            replace(one, failed_at=1061.0, sent_at=None, error="no email address of ada") if one.at == 1060.0 else one
             for one in record.deliveries
         )
         record = replace(record, deliveries=failed)

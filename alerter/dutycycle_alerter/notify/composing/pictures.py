@@ -41,10 +41,10 @@ def picture(incident: Incident, series: Series, *, now: float, zone: tzinfo | No
         words = _words(curves)
     except Exception:
         # The store, matplotlib, a font, an odd curve: none of them is a reason to tell nobody.
-        _logger.exception("incident %s: its mail goes without a picture", incident.id)
+        _logger.exception("incident %s: its email goes without a picture", incident.id)
         return None
     if len(png) > LARGEST:
-        _logger.warning("incident %s: its mail goes without a picture, which has %s bytes", incident.id, len(png))
+        _logger.warning("incident %s: its email goes without a picture, which has %s bytes", incident.id, len(png))
         return None
     return Picture(name=f"incident-{incident.id}", png=png, alt=words)
 

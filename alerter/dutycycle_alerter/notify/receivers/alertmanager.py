@@ -93,7 +93,7 @@ class AlertmanagerReceiver:
             remedies={
                 401: "check username and password_file, or bearer_token_file",
                 403: "check username and password_file, or bearer_token_file",
-                404: "is the url right? It ends before /api/v2",
+                404: "is the url right? It must end before /api/v2",
             },
         )
         self._firing: dict[int, _Firing] = {}
@@ -105,7 +105,7 @@ class AlertmanagerReceiver:
         """
         now = self._clock()
         if parcel.kind is ParcelKind.REPORT:
-            raise DeliveryError(f"{self._shown}: takes alerts, no reports: choose another receiver", permanent=True)
+            raise DeliveryError(f"{self._shown}: accepts alerts, not reports: choose another receiver", permanent=True)
         if parcel.kind is ParcelKind.TEST:
             self._send([_Change(0, self._test(parcel, now), None)])
             return Receipt()
@@ -194,7 +194,7 @@ class AlertmanagerReceiver:
 
     def _check(self, answer: Answer) -> None:
         if answer.headers.get("content-type", "").lower().startswith("text/html"):
-            raise DeliveryError(f"{self._shown}: answered with a page, as no Alertmanager does: is the url right?")
+            raise DeliveryError(f"{self._shown}: answered with a web page, as no Alertmanager does: is the url right?")
 
     def _credentials(self) -> tuple[dict[str, str], tuple[str, ...]]:
         """The header, and what must not be shown. Files are read anew."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _TIMEOUT = 30.0
 """Seconds for one service."""
 _LONGEST = 8192
-"""Characters of an URL: Apprise takes time that grows with their square."""
+"""Characters of a URL: Apprise takes time that grows with their square."""
 _SCHEMA = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}):")
 
 
@@ -64,7 +64,7 @@ class AppriseReceiver:
             )
             (taken if said else failed).append(name)
         if failed:
-            raise DeliveryError(f"{self._shown}: not taken by {', '.join(failed)}", addresses=tuple(taken))
+            raise DeliveryError(f"{self._shown}: not accepted by {', '.join(failed)}", addresses=tuple(taken))
         return Receipt(addresses=tuple(taken))
 
     def close(self) -> None:
@@ -79,7 +79,7 @@ class AppriseReceiver:
             raise DeliveryError(f"{self._shown}: {error}") from error
         urls = tuple(dict.fromkeys((*(url.get_secret_value() for url in self._settings.urls), *more)))
         if not urls:
-            raise DeliveryError(f"{self._shown}: urls_file {path}: there is no URL in it")
+            raise DeliveryError(f"{self._shown}: urls_file {path}: it contains no URL")
         # Those that go on keep their service, which keeps a distance between two messages.
         self._services = {url: self._services.get(url) or self._service(n, url) for n, url in enumerate(urls, 1)}
         return urls
@@ -87,7 +87,7 @@ class AppriseReceiver:
     def _service(self, number: int, url: str) -> Apprise:
         if len(url) > _LONGEST:
             shown = f"{self._shown}: service {_named(number, url)}"
-            raise DeliveryError(f"{shown} has {len(url)} characters: an URL has {_LONGEST} at most")
+            raise DeliveryError(f"{shown} has {len(url)} characters: a URL may have at most {_LONGEST}")
         asset = self._apprise.AppriseAsset(
             app_id="Dutycycle",
             app_desc="Dutycycle",
@@ -106,7 +106,7 @@ class AppriseReceiver:
         except Exception:  # noqa: BLE001 - each service takes its URL apart by itself, some with errors of any kind
             known = False
         if not known:
-            raise DeliveryError(f"{self._shown}: service {_named(number, url)} is not an URL that Apprise knows")
+            raise DeliveryError(f"{self._shown}: service {_named(number, url)} is not a URL that Apprise knows")
         return one
 
     def _kind(self, parcel: Parcel) -> str:

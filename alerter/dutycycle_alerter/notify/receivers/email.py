@@ -1,4 +1,4 @@
-"""The e-mail receiver: one mail for each parcel, to the operators' addresses or to the user of a job."""
+"""The email receiver: one mail for each parcel, to the operators' addresses or to the user of a job."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class EmailReceiver:
             raise DeliveryError(_said("refused for", outcome.refused), permanent=True)
         kept = threads(parcel, mail, identity) if outcome.taken else {}
         if outcome.deferred:
-            has = f"taken for {', '.join(outcome.taken[:_SHOWN])}, " if outcome.taken else ""
+            has = f"accepted for {', '.join(outcome.taken[:_SHOWN])}, " if outcome.taken else ""
             raise DeliveryError(
                 _said(f"{has}not yet for", outcome.deferred),
                 addresses=outcome.taken,
@@ -70,7 +70,7 @@ class EmailReceiver:
         try:
             return self._composer.mail(parcel)
         except ConfigError as error:
-            # Somebody will mend the template.
+            # Somebody will fix the template.
             raise DeliveryError(str(error)) from error
 
     def _envelope(self, parcel: Parcel, recipients: Sequence[str]) -> Envelope:
@@ -94,7 +94,7 @@ class EmailReceiver:
     def _recipients(self, to: Recipient) -> tuple[str, ...]:
         if to.to is To.OPERATORS:
             if not self._settings.to:
-                raise DeliveryError(f"{self._name} has no addresses of operators: give some in `to`", permanent=True)
+                raise DeliveryError(f"{self._name} has no addresses of operators: add some in `to`", permanent=True)
             return tuple(dict.fromkeys(self._settings.to))
         return (self._people.needed(to.user),)
 

@@ -70,7 +70,7 @@ class SlackReceiver:
         else:
             address = channel = self._channel
             if not channel:
-                raise DeliveryError("slack.channel is not given, so operators cannot be told")
+                raise DeliveryError("slack.channel is not set, so operators cannot be notified")
             session = self._api.session()
         telling = _Delivery(session, channel, parcel, self._number if parcel.to.to is To.OPERATORS else channel)
         try:

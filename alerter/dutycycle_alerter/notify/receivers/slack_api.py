@@ -119,7 +119,7 @@ def _object(url: str, answer: Answer) -> str:
     except (ValueError, RecursionError):
         said = None
     if not isinstance(said, dict) or answer.status >= 500:
-        raise SourceError(f"{url}: answered {answer.status} and not as Slack does")
+        raise SourceError(f"{url}: answered {answer.status} but not as Slack does")
     return text
 
 

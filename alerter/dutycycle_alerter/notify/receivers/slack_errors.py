@@ -15,10 +15,10 @@ from dutycycle_alerter.printable import NAME_LIMIT, printable
 # long as the outbox does: what is wrong with a token or a channel an operator mends within the day.
 _PERMANENT = {
     "msg_too_long": "the message is too long: shorten the site's template",
-    "no_text": "the message is empty: mend the site's template",
-    "invalid_arguments": "mend the site's template",
-    "markdown_text_conflict": "mend the site's template",
-    "too_many_attachments": "mend the site's template",
+    "no_text": "the message is empty: fix the site's template",
+    "invalid_arguments": "fix the site's template",
+    "markdown_text_conflict": "fix the site's template",
+    "too_many_attachments": "fix the site's template",
     "user_disabled": "their account in Slack is deactivated",
     "user_not_found": "their account in Slack is gone",
     "user_not_visible": "the app may not see their account in Slack",
@@ -32,10 +32,10 @@ _REMEDIES = {
     "account_inactive": "the app was removed from the workspace: install it again and put its token into token_file",
     "not_allowed_token_type": "the token is not a bot's (xoxb-...): put that into token_file",
     "channel_not_found": "there is no such channel, or it is private and the bot is not in it: "
-    "mend slack.channel, or invite the bot to it",
+    "fix slack.channel, or invite the bot to it",
     "not_in_channel": "the bot is not in the channel: invite it (/invite @dutycycle)",
-    "is_archived": "the channel is archived: unarchive it, or give another in slack.channel",
-    "is_inactive": "the channel is archived: unarchive it, or give another in slack.channel",
+    "is_archived": "the channel is archived: unarchive it, or set another in slack.channel",
+    "is_inactive": "the channel is archived: unarchive it, or set another in slack.channel",
     "restricted_action": "a setting of the workspace does not let the bot post there",
     "org_login_required": "the workspace is being moved to an organization",
     "team_access_not_granted": "the app is not approved for the workspace: ask its administrators",

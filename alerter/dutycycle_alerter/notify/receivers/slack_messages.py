@@ -74,7 +74,7 @@ def _said(session: Session, method: str, arguments: Mapping[str, Any], message: 
     except SlackError as error:
         if error.code not in _BLOCKS_REFUSED:
             raise
-        log.warning("Slack takes the text of a message alone; mend the template: %s", error)
+        log.warning("Slack accepts only the text of a message; fix the template: %s", error)
     # Without `blocks`, a message that is changed would keep those it has.
     return session.write(method, {**arguments, "blocks": []})
 

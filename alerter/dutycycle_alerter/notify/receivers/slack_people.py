@@ -1,4 +1,4 @@
-"""From the user of a job to the direct messages with them in Slack: by their e-mail address."""
+"""From the user of a job to the direct messages with them in Slack: by their email address."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SlackPeople:
         self._known: dict[str, _Known] = {}
 
     def address(self, user: str) -> str:
-        """The e-mail address. Raises DeliveryError where there is none."""
+        """The email address. Raises DeliveryError where there is none."""
         return self._addresses.needed(user)
 
     def channel(self, address: str, session: Session) -> str:
@@ -64,13 +64,13 @@ class SlackPeople:
         except SlackError as error:
             if error.code == "users_not_found":
                 return self._nobody(
-                    f"nobody in Slack has the address {shown}: give the one they use there in notify.people.map_file"
+                    f"nobody in Slack has the address {shown}: put the one they use there into notify.people.map_file"
                 )
             if error.permanent:
                 return self._nobody(f"{shown}: {error}")
             raise
         except (KeyError, TypeError):
-            raise DeliveryError(f"{shown}: Slack's answer names no user and no channel") from None
+            raise DeliveryError(f"{shown}: Slack's answer names no user or channel") from None
 
     def _nobody(self, trouble: str) -> _Known:
         return _Known(self._clock() + _UNKNOWN_FOR, trouble=trouble)

@@ -27,13 +27,13 @@ _OK = b"ok"
 _BLOCKS_REFUSED = ("invalid_payload", "invalid_blocks", "msg_blocks_too_long")
 _REFUSED = (*_BLOCKS_REFUSED, "no_text", "too_many_attachments", "msg_too_long")
 _REMEDIES = {
-    "no_service": "the webhook was removed: make a new one and put its address into url_file",
-    "no_active_hooks": "the webhook is disabled: enable it, or put another's address into url_file",
-    "no_team": "the workspace is gone, or the address is mistyped: mend url_file",
-    "invalid_token": "the address is mistyped or no longer valid: mend url_file",
+    "no_service": "the webhook was removed: create a new one and put its address into url_file",
+    "no_active_hooks": "the webhook is disabled: enable it, or put the address of another into url_file",
+    "no_team": "the workspace is gone, or the address is mistyped: fix url_file",
+    "invalid_token": "the address is mistyped or no longer valid: fix url_file",
     "team_disabled": "the workspace is disabled",
-    "channel_not_found": "the webhook's channel was deleted: make a new one and put its address into url_file",
-    "channel_is_archived": "the webhook's channel is archived: unarchive it, or make a new webhook",
+    "channel_not_found": "the webhook's channel was deleted: create a new one and put its address into url_file",
+    "channel_is_archived": "the webhook's channel is archived: unarchive it, or create a new webhook",
     "action_prohibited": "a setting of the workspace does not let the webhook post there",
     "posting_to_general_channel_denied": "a setting of the workspace does not let the webhook post there",
 }
@@ -56,13 +56,13 @@ class SlackWebhookReceiver:
         payload = {"text": message.text, "unfurl_links": False, "unfurl_media": False}
         answer = self._send(url, payload | {"blocks": [dict(block) for block in message.blocks]})
         if answer.status == 400 and _said(answer, url) in _BLOCKS_REFUSED:
-            log.warning("Slack takes the text of a message alone; mend the template: %s", _said(answer, url))
+            log.warning("Slack accepts only the text of a message; fix the template: %s", _said(answer, url))
             answer = self._send(url, payload)
         _judge(answer, url)
         if answer.body.strip() != _OK and not self._said_of_answers:
             # Programs that take Slack's messages answer in words of their own; it would be posted again and again.
             self._said_of_answers = True
-            log.info("%s: the webhook says yes (%d), and not as Slack does: taken for one", self.name, answer.status)
+            log.info("%s: the webhook accepts (%d), but not as Slack does: taken as accepted", self.name, answer.status)
         return Receipt(addresses=(self.name,))  # its channel has no other name here, and people read it
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ def _judge(answer: Answer, url: str) -> None:
     if answer.status == 429:
         raise DeliveryError("too many messages for Slack", retry_after=retry_after(answer.headers, time.time()))
     if not 400 <= answer.status < 500:
-        raise DeliveryError(f"the webhook answered {answer.status} and not as Slack does")
+        raise DeliveryError(f"the webhook answered {answer.status} but not as Slack does")
     remedy = _REMEDIES.get(said, "")
     text = f"the webhook answered {answer.status} {said}" + (f": {remedy}" if remedy else "")
     raise DeliveryError(text, permanent=said in _REFUSED)

@@ -64,7 +64,7 @@ def send(settings: Email, recipients: Sequence[str], message: bytes) -> Outcome:
     except smtplib.SMTPResponseException as error:
         raise conversation.failure(error.smtp_code, error.smtp_error) from None
     except ssl.SSLCertVerificationError as error:
-        said = f"its certificate is not trusted: {error.verify_message}; ca_file names the authority that signed it"
+        said = f"its certificate is not trusted: {error.verify_message}; set ca_file to the authority that signed it"
         raise conversation.trouble(said) from None
     except ssl.SSLError as error:
         raise conversation.trouble(f"TLS failed: {error.reason}; check port and security") from None
@@ -141,7 +141,7 @@ class _Conversation:
             raise self.failure(code, said, "check username and password")
 
     def _hand_over(self, client: _Client, recipients: Sequence[str], message: bytes) -> Outcome:
-        self._step = "to take a mail from the sender"
+        self._step = "to accept an email from the sender"
         size = [f"SIZE={len(message)}"] if client.has_extn("size") else []
         code, said = client.mail(self._settings.sender, size)
         if not _yes(code):
@@ -150,7 +150,7 @@ class _Conversation:
         taken: list[str] = []
         refused: dict[str, str] = {}
         deferred: dict[str, str] = {}
-        self._step = "to take its recipients"
+        self._step = "to accept its recipients"
         for address in recipients:
             code, said = client.rcpt(address)
             if code == _CLOSING:
@@ -169,7 +169,7 @@ class _Conversation:
         return Outcome(tuple(taken), refused, deferred)
 
     def _send(self, client: _Client, message: bytes) -> None:
-        self._step = "to take the mail itself"
+        self._step = "to accept the email itself"
         try:
             code, said = client.data(message)
         except smtplib.SMTPDataError as error:
@@ -179,7 +179,7 @@ class _Conversation:
 
     def _words(self, code: int, said: object) -> str:
         text = " ".join(hidden(_bytes(said).decode("utf-8", "replace"), self._secrets).split())
-        return printable(f"{code} {text}" if code != _NO_ANSWER else f"not an answer of SMTP: {text}", _WORDS)
+        return printable(f"{code} {text}" if code != _NO_ANSWER else f"not an SMTP answer: {text}", _WORDS)
 
 
 class _Client(smtplib.SMTP):

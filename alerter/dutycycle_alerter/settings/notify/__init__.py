@@ -1,4 +1,4 @@
-"""Who is told of incidents, by what, how often and how."""
+"""Who is notified of incidents, through what, how often and how."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ __all__ = [
 
 
 class Notify(Section):
-    """Who is told of incidents, by what, how often and how. Without routes nobody is told."""
+    """Who is notified of incidents, through what, how often and how. Without routes nobody is notified."""
 
     timezone: Zone = "UTC"
-    """The zone of times of day here and in messages."""
+    """The time zone of times of day here and in messages."""
     templates: Path | None = None
-    """A directory with templates of the site: those in it replace the built-in ones of the same name."""
+    """A directory with the site's templates, which replace the built-in ones of the same name."""
     dashboard_url: str = Field(default="", max_length=500)
     """A dashboard's address for messages; {user}, {job}, {cluster}, {node}, {from} and {to} (ms) are replaced in it. A
     query parameter with {workloads} is repeated for each workload of the job.
@@ -59,9 +59,9 @@ class Notify(Section):
     weekly: tuple[Weekly, ...] = Field(default=(), max_length=20)
     """Who gets the weekly report."""
     interval: Duration = 10
-    """Time between two looks at what waits to be delivered."""
+    """Time between two checks for what is waiting to be delivered."""
     retry_longest: Duration = 900
-    """Back-off after failures doubles from 10 s up to this."""
+    """The back-off after failures doubles from 10 s up to this."""
     give_up_after: Duration = 7 * 86400
     """A message that could not be delivered for this long is given up, and its incidents say so."""
 

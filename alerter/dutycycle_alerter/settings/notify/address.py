@@ -1,4 +1,4 @@
-"""What an e-mail address may look like: plain ASCII, nothing that has to be quoted."""
+"""What an email address may look like: plain ASCII, nothing that has to be quoted."""
 
 from __future__ import annotations
 

@@ -19,22 +19,22 @@ def _template(text: str) -> str:
 
 
 class People(Section):
-    """How the user of a job is reached. Who has no address is told by nobody, and the incident says so."""
+    """How the user of a job is reached. Users without an address are not notified, and the incident says so."""
 
     address: Annotated[str, AfterValidator(_template)] = ""
-    """The e-mail address of a user: `{user}@example.org`."""
+    """The email address of a user: `{user}@example.org`."""
     map_file: Path | None = None
-    """A file with lines `user address`, read anew when it changes; it goes before the template. A user with no address
-    after it has none.
+    """A file with lines `user address`, reread when it changes; it takes precedence over the template. A user with
+    no address after the name has none.
     """
 
 
 class Owners(Section):
-    """When the user of a job hears of it. Operators hear of everything that their routes match."""
+    """When the user of a job is notified. Operators are notified of everything that their routes match."""
 
     wasted_gpu_hours: Number = Field(default=24, ge=0)
-    """Efficiency rules are told to users whose jobs wasted more than this, within incidents,"""
+    """Users are notified of efficiency rules once their jobs wasted more than this, within incidents,"""
     within: Duration = 7 * 86400
     """over this time."""
     at_once: RuleNames = ("idle", "hung")
-    """Rules that are told at critical whatever they cost."""
+    """Rules that users are notified of once they are critical, whatever was wasted."""

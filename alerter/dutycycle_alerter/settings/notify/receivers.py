@@ -1,4 +1,4 @@
-"""The receivers: what each way of telling people needs."""
+"""The receivers: what each way of notifying people needs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def keeps_secrets(url: str) -> bool:
 
 def _address(text: str) -> str:
     if not is_address(text):
-        raise ValueError("expected an e-mail address in ASCII, such as gpus@example.org")
+        raise ValueError("expected an email address in ASCII, such as gpus@example.org")
     return text
 
 
@@ -68,19 +68,19 @@ class _Secretive(Section):
 
 
 class Slack(_Secretive):
-    """Slack by a bot's token: a thread for each incident in a channel, direct messages to the owners of jobs."""
+    """Slack with a bot's token: a thread for each incident in a channel, direct messages to the owners of jobs."""
 
     token: Secret | None = None
     """The bot's token (xoxb-...), with the scopes chat:write, im:write, users:read and users:read.email."""
     token_file: Path | None = None
     """A file with it."""
     channel: str = Field(default="", max_length=80)
-    """Where operators are told: a channel's id or #name, of which the bot is a member."""
+    """Where operators are notified: the ID or #name of a channel that the bot is a member of."""
     url: Url = "https://slack.com/api/"
     """The Web API."""
     ca_file: Path | None = None
-    """The authority that signed the server's certificate, or that of a proxy that looks into what is encrypted, where
-    the system does not know it.
+    """The authority that signed the server's certificate, or that of a proxy that intercepts TLS, if the system does
+    not know it.
     """
     timeout: RealDuration = 15
     """How long one call may take."""
@@ -95,15 +95,15 @@ class Slack(_Secretive):
 
 
 class SlackWebhook(_Secretive):
-    """Slack by an incoming webhook: one channel, every message by itself."""
+    """Slack with an incoming webhook: one channel, no threads."""
 
     url: Secret | None = None
     """The webhook's address, which is a secret."""
     url_file: Path | None = None
     """A file with it."""
     ca_file: Path | None = None
-    """The authority that signed the server's certificate, or that of a proxy that looks into what is encrypted, where
-    the system does not know it.
+    """The authority that signed the server's certificate, or that of a proxy that intercepts TLS, if the system does
+    not know it.
     """
     timeout: RealDuration = 15
     """How long one call may take."""
@@ -118,34 +118,34 @@ class SlackWebhook(_Secretive):
 
 
 class Email(_Secretive):
-    """E-mail through a site's own mail server."""
+    """Email through a site's own mail server."""
 
     host: str = Field(default="localhost", min_length=1, max_length=255)
     """The mail server."""
     port: Annotated[Whole, Field(ge=1, le=65535)] | None = None
-    """Its port; 25, with starttls 587, with tls 465."""
+    """Its port; by default 25, with starttls 587, with tls 465."""
     security: Literal["none", "starttls", "tls"] = "starttls"
-    """Whether the connection is encrypted: after STARTTLS, which the server must offer, or from its beginning."""
+    """How the connection is encrypted: after STARTTLS, which the server must offer, or from the beginning (tls)."""
     ca_file: Path | None = None
-    """The authority that signed the server's certificate, where the system does not know it."""
+    """The authority that signed the server's certificate, if the system does not know it."""
     username: str = Field(default="", max_length=255)
-    """The account; empty: none. Never sent over a connection that is not encrypted."""
+    """The account; empty: none. Never sent over an unencrypted connection."""
     password: Secret | None = None
     """Its password."""
     password_file: Path | None = None
     """A file with it."""
     sender: Address = "dutycycle@localhost"
-    """Who the mails are from,"""
+    """The address that emails come from,"""
     sender_name: str = Field(default="Dutycycle", max_length=60, pattern=r"^[A-Za-z0-9][A-Za-z0-9 _-]*$")
-    """by this name."""
+    """under this name."""
     helo: str = Field(default="", max_length=255, pattern=r"^[A-Za-z0-9.:\[\]-]*$")
     """What the alerter's machine calls itself (EHLO); empty: the sender's domain."""
     reply_to: Address | None = None
-    """Where answers go: the support of the cluster."""
+    """Where replies go, such as the cluster's support."""
     to: tuple[Address, ...] = Field(default=(), max_length=50)
-    """Whom routes to operators are for; owners are mailed at their own addresses."""
+    """The recipients of routes to operators; owners get emails at their own addresses."""
     unsubscribe: bool = True
-    """Whether owners may unsubscribe, by a link (List-Unsubscribe), of mails that are not critical."""
+    """Whether owners may unsubscribe, with a link (List-Unsubscribe), from emails that are not critical."""
     timeout: RealDuration = 30
     """How long one answer of the server may take."""
 
@@ -162,11 +162,11 @@ class Alertmanager(_Secretive):
     """Alertmanager's v2 API: it gets every active incident again and again, so that silences and routes there count."""
 
     url: Annotated[str, AfterValidator(_alertmanager)]
-    """Its address, before /api/v2. Of several that are one cluster each is a receiver with a route of its own."""
+    """Its address, before /api/v2. Each member of a cluster needs a receiver and a route of its own."""
     refresh: Duration = 60
-    """Time between two refreshes; an alert that is not refreshed ends by itself after four of them."""
+    """Time between two refreshes; an alert that is no longer refreshed ends after four of them."""
     labels: dict[LabelName, str] = Field(default={}, max_length=50)
-    """Labels that every alert gets, such as `team: hpc`. They go before ours, and an empty one takes ours away."""
+    """Labels that every alert gets, such as `team: hpc`. They replace ours, and an empty one removes ours."""
     username: str = Field(default="", max_length=255)
     """Basic authentication."""
     password: Secret | None = None
@@ -178,7 +178,7 @@ class Alertmanager(_Secretive):
     bearer_token_file: Path | None = None
     """A file with it."""
     ca_file: Path | None = None
-    """The authority that signed the server's certificate, where the system does not know it."""
+    """The authority that signed the server's certificate, if the system does not know it."""
     timeout: RealDuration = 15
     """How long one request may take."""
 
@@ -202,13 +202,13 @@ class Webhook(_Secretive):
     """A POST of JSON to a program of the site, signed."""
 
     url: Url
-    """Where to."""
+    """The address to post to."""
     secret: Secret | None = None
     """Key of the signature (HMAC-SHA256); without it, messages are not signed."""
     secret_file: Path | None = None
     """A file with it."""
     ca_file: Path | None = None
-    """The authority that signed the server's certificate, where the system does not know it."""
+    """The authority that signed the server's certificate, if the system does not know it."""
     timeout: RealDuration = 15
     """How long one request may take."""
 
@@ -219,7 +219,7 @@ class Apprise(_Secretive):
     urls: tuple[Secret, ...] = Field(default=(), max_length=20)
     """Apprise's URLs, which are secrets."""
     urls_file: Path | None = None
-    """A file with them, one a line."""
+    """A file with them, one per line."""
 
     @model_validator(mode="after")
     def _has_urls(self) -> Self:
@@ -234,7 +234,7 @@ _DAILY_LIMITS_OF_USERS = {**_DAILY_LIMITS, "email": 5}
 
 
 class ReceiverSettings(Section):
-    """One way of telling people: its name, one of the kinds, and how much of it is enough."""
+    """One way of notifying people: its name, one of the kinds, and its limits."""
 
     name: ReceiverName
     """What routes, logs and metrics call it."""
@@ -245,12 +245,12 @@ class ReceiverSettings(Section):
     webhook: Webhook | None = None
     apprise: Apprise | None = None
     limit: Annotated[Whole, Field(ge=1)] | None = None
-    """Messages a day to one recipient, a fifth of them (one at least) kept for what is critical; what is more waits and
-    comes as one digest. By default operators get 20 mails and users 5, anybody 200 messages of Slack, 100 of its
-    webhook, 50 of Apprise, and programs everything.
+    """Messages per day to one recipient, a fifth of them (at least one) reserved for critical incidents; further news
+    waits and comes as one digest. By default operators get 20 emails and users 5, anybody 200 messages in Slack, 100
+    through its webhook and 50 through Apprise, and programs everything.
     """
     digest_above: Annotated[Whole, Field(ge=1, le=100)] = 10
-    """More incidents than this that wait for one recipient come as one digest."""
+    """If more incidents than this are waiting for one recipient, they come as one digest."""
 
     @property
     def kind(self) -> str:

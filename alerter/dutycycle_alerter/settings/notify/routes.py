@@ -1,4 +1,4 @@
-"""The routes: which incidents each receiver is told of, about whom, and in which portions."""
+"""The routes: which incidents each receiver is notified of, about whom, and in which portions."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ class Digest(StrEnum):
 
 
 class Route(Section):
-    """Incidents of which every field matches are told to a receiver. Of the routes to one receiver and audience, the
-    first that matches counts.
+    """A receiver is notified of incidents with which every field matches. Among the routes to one receiver and
+    audience, the first that matches counts.
     """
 
     receiver: ReceiverName
     """The receiver's name."""
     audience: Literal["operators", "owner"] = "operators"
-    """Who is told: the receiver's own address, or the user of the job, as `notify.owners` has it."""
+    """Who is notified: the receiver's own address, or the user of the job, as set in `notify.owners`."""
     rules: Patterns = ANY
     """Pattern of the primary rule."""
     severity: Literal["info", "warning", "critical"] = "warning"
-    """The lowest severity that is told."""
+    """The lowest severity that is sent."""
     scheduler: Patterns = ANY
     """Pattern of the scheduler: `slurm`, `k8s`, `local`; empty for GPUs and nodes."""
     cluster: Patterns = ANY
@@ -56,9 +56,9 @@ class Route(Section):
     user: Patterns = ANY
     """Pattern of the user."""
     node: Patterns = ANY
-    """Pattern of some node."""
+    """Pattern of any of its nodes."""
     news: tuple[News, ...] | None = Field(default=None, min_length=1)
-    """What is told. By default everything to Slack, Alertmanager and webhooks, and to others what opened or became
+    """What is sent. By default everything to Slack, Alertmanager and webhooks, and to others what opened or became
     worse: for users that is what became critical for them.
     """
     group_by: tuple[
@@ -66,11 +66,11 @@ class Route(Section):
     ] = ()
     """Incidents that agree in these come in one message; by default everything for one recipient."""
     group_wait: Duration = 60
-    """How long a message waits for more of its kind."""
+    """How long a message waits for more news of its group."""
     group_interval: Duration = 900
-    """Time between two messages of one group at least."""
+    """Minimum time between two messages of one group."""
     digest: Digest | None = None
-    """Not at once, but in a daily or weekly digest,"""
+    """Send it in a daily or weekly digest instead of at once,"""
     digest_at: Clock = "08:00"
     """at this time of day in `notify.timezone`,"""
     digest_day: Day = Day.MON
@@ -78,10 +78,10 @@ class Route(Section):
 
 
 class Weekly(Section):
-    """The operator's weekly mail: who used how much and how well, what was wasted, which rules were wrong."""
+    """The operators' weekly email: who used how much and how well, what was wasted, which rules were wrong."""
 
     receiver: ReceiverName
-    """The receiver's name: e-mail, Slack or a webhook."""
+    """The receiver's name: email, Slack or a webhook."""
     day: Day = Day.MON
     """When it is sent, in `notify.timezone`."""
     at: Clock = "08:00"
