@@ -169,7 +169,7 @@ _ENDS = {Kind.USERS: _PEOPLE, Kind.ACCOUNTS: _PEOPLE, Kind.MODELS: _FLEET}
 _RULES = [
     _field("rule", "Rule", Unit.TEXT, lambda row: rule_name(row.name)),
     _field("opened", "Opened", Unit.COUNT),
-    _field("told", "Told", Unit.COUNT),
+    _field("told", "Reported", Unit.COUNT),
     _field("acknowledged", "Acknowledged", Unit.COUNT),
     _field("to_acknowledge", "after", Unit.SPAN, wide=True),
     _field("snoozed", "Snoozed", Unit.COUNT, wide=True),
@@ -234,7 +234,7 @@ WHERE = {
     "busy": "Busy",
     "idle": "Allocated and idle",
     "low": "Allocated and not busy, on GPUs that worked",
-    "untold": "Allocated and not busy, idle or not is not known",
+    "untold": "Allocated and not busy; whether idle is not known",
     "unmeasured": "Allocated, not measured",
     "waited": "Free while jobs waited for GPUs",
     "free": "Free otherwise",

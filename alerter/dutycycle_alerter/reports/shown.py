@@ -43,7 +43,7 @@ def ledger_begins(ledger_from: float | None, since: float, zone: tzinfo | None) 
     """That the ledger begins only after a range does; empty where it covers it, or is empty itself."""
     if ledger_from is None or ledger_from <= since:
         return ""
-    return f"The ledger begins at {figures.local(ledger_from, zone):%Y-%m-%d %H:%M}: what was before is not known."
+    return f"The ledger begins at {figures.local(ledger_from, zone):%Y-%m-%d %H:%M}: nothing earlier is known."
 
 
 def empty(report: Report, zone: tzinfo | None) -> str:
@@ -67,14 +67,14 @@ def notes(report: Report, zone: tzinfo | None) -> tuple[str, ...]:
 def _meanings(report: Report) -> tuple[str, ...]:
     if isinstance(report, RulesReport):
         return (
-            "Of the incidents opened in this time. Wrong is the share of those told of which somebody said: intended.",
+            "Incidents that opened in this time. Wrong: the share of reported ones that somebody marked as intended.",
         )
     if not isinstance(report, UsageReport):
-        said = ["The first table adds up to all GPU-hours that are known; the others look at parts of them again."]
+        said = ["The first table adds up to all known GPU-hours; the others break down parts of it."]
         if report.hours.waited is not None:
-            said.append("Waiting jobs name no model: what was free for them may have been of another kind.")
+            said.append("Waiting jobs name no model: the free GPUs may have been of another kind.")
         if report.rules:
-            said.append("Incidents count with all that they wasted, if they were opened in this time.")
+            said.append("Incidents that opened in this time count with everything that they wasted.")
         return tuple(said)
     said = ["Wasted is what was measured and not busy; idle is the part of it on GPUs that did nothing."]
     if report.asked.kind is Kind.USERS:

@@ -140,7 +140,7 @@ def test_the_where_of_waste_adds_up_in_every_form() -> None:
 @pytest.mark.parametrize("form", ["txt", "html"])
 @pytest.mark.parametrize("kind", list(Kind))
 def test_a_range_that_begins_before_the_ledger_is_noted(kind: Kind, form: str) -> None:
-    said = "The ledger begins at 2025-06-08 15:06: what was before is not known."
+    said = "The ledger begins at 2025-06-08 15:06: nothing earlier is known."
     for begins, noted in ((None, False), (SINCE - 1, False), (SINCE, False), (SINCE + 1, True)):
         text = written(replace(report(kind), ledger_from=begins), form)
         assert (said in " ".join((parse(text).words if form == "html" else text).split())) is noted

@@ -32,7 +32,7 @@ def told(
     if weekly.empty:
         return Report(title, (_nobody(weekly),), (), "", "")
     tables = (
-        _table(voice, "Beside the time before", ("", "Now", "Before"), weekly.figures()),
+        _table(voice, "Compared with the time before", ("", "Now", "Before"), weekly.figures()),
         _table(
             voice,
             "Who wasted most",
@@ -42,7 +42,7 @@ def told(
         _table(
             voice,
             "How often rules were wrong",
-            ("Rule", "Incidents", "Told", "Intended of these"),
+            ("Rule", "Incidents", "Reported", "Of these intended"),
             (
                 (rule_name(rule.name), f"{rule.opened:,}", f"{rule.told:,}", figures.percent(rule.wrong_share))
                 for rule in weekly.rules
@@ -74,7 +74,7 @@ def histogram(weekly: WeeklyReport) -> Picture | None:
 
 def _nobody(weekly: WeeklyReport) -> str:
     said = "Nobody held a GPU in these days"
-    return f"{said}; of those before nothing is known." if weekly.before is None else f"{said}, nor in as many before."
+    return f"{said}; nothing earlier is known." if weekly.before is None else f"{said}, nor in as many before."
 
 
 def _table(voice: Voice, title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
