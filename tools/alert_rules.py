@@ -105,7 +105,7 @@ GROUPS = (
                 wait="15m",
                 expr=_down("DutycycleExporterDown", EXPORTERS, "dutycycle_exporter_build_info"),
                 summary=f"The exporter at {_WHERE} does not answer.",
-                description="Prometheus has not been able to scrape it for 15 minutes, or it ends again and again. "
+                description="Prometheus has not been able to scrape it for 15 minutes, or it keeps restarting. "
                 "What the GPUs of its node do is not known; no incident of them opens or resolves.",
             ),
             Alert(
@@ -136,7 +136,7 @@ GROUPS = (
                 'or dutycycle_exporter_collector_age_seconds{collector=~"nvml|attribution"} > 300',
                 summary=f"Collector {{{{ $labels.collector }}}} fails at {_WHERE}.",
                 description="It has not succeeded for 15 minutes. nvml: the GPUs of this node cannot be read. "
-                "attribution: whose they are cannot be said.",
+                "attribution: whose they are is not known.",
             ),
             Alert(
                 name="DutycycleNvmlRestarting",
@@ -145,7 +145,7 @@ GROUPS = (
                 wait="20m",
                 expr=f"{_RESTARTS} > 3 and on (cluster, job, instance) "
                 'max_over_time(dutycycle_exporter_collector_success{collector="nvml"}[15m]) == 1',
-                summary=f"NVML is started again and again at {_WHERE}.",
+                summary=f"NVML keeps being restarted at {_WHERE}.",
                 description="The process that reads NVML was replaced {{ $value | humanize }} times in 15 minutes, "
                 "and works in between. A GPU or the driver is about to fail; measured time has holes.",
             ),
@@ -158,9 +158,9 @@ GROUPS = (
                 expr=f"{_FAILURES} > 60 or {_FAILURES} > 0 and on (cluster, job, instance, source) label_replace("
                 'dutycycle_exporter_collector_success{collector!~"nvml|attribution"} == 0, '
                 '"source", "$1", "collector", "(.+)")',
-                summary=f"Whose GPUs are whose cannot be read from {{{{ $labels.source }}}} at {_WHERE}.",
+                summary=f"Who holds which GPUs cannot be read from {{{{ $labels.source }}}} at {_WHERE}.",
                 description="Files, processes or answers of this source have been unusable for 15 minutes. GPUs may "
-                "seem to be nobody's, or go on being counted to a job that is over.",
+                "seem to belong to nobody, or still be attributed to a job that is over.",
             ),
             Alert(
                 name="DutycycleReloadFailed",
@@ -168,7 +168,7 @@ GROUPS = (
                 wait="5m",
                 expr="dutycycle_exporter_config_last_reload_successful == 0",
                 summary=f"The exporter at {_WHERE} refused its configuration.",
-                description="It goes on with the former one, and would not start with this one.",
+                description="It continues with the previous one, and would not start with this one.",
             ),
         ),
     ),
@@ -181,7 +181,7 @@ GROUPS = (
                 wait="15m",
                 expr=_down("DutycycleAlerterDown", ALERTERS, "dutycycle_alerter_build_info"),
                 summary="The alerter at {{ $labels.instance }} does not answer.",
-                description="Prometheus has not been able to scrape it for 15 minutes, or it ends again and again. "
+                description="Prometheus has not been able to scrape it for 15 minutes, or it keeps restarting. "
                 "Where another evaluates there is nobody left to take over; where none does, DutycycleNotEvaluating "
                 "says so.",
             ),
@@ -198,7 +198,7 @@ GROUPS = (
                 "unless max by (cluster) (dutycycle_alerter_last_pass_timestamp_seconds)",
                 summary="No alerter evaluates.",
                 description="No alerter answers, none has the lease, or the last pass is more than 10 minutes ago. "
-                "Nothing opens, resolves or is told.",
+                "Nothing opens, resolves or is sent.",
             ),
             Alert(
                 name="DutycycleStoreFailing",
@@ -206,8 +206,8 @@ GROUPS = (
                 wait="5m",
                 expr="dutycycle_alerter_store_up == 0",
                 summary="The database does not answer the alerter at {{ $labels.instance }}.",
-                description="An alerter without its database judges nothing, tells nothing and shows nothing. What it "
-                "has told it keeps.",
+                description="An alerter without its database judges nothing, sends nothing and shows nothing. What "
+                "it has stored is kept.",
             ),
             Alert(
                 name="DutycycleSourceSilent",
@@ -215,7 +215,7 @@ GROUPS = (
                 wait="15m",
                 expr="max by (cluster, source) (dutycycle_alerter_source_up) == 0",
                 summary="{{ $labels.source }} does not answer the alerter.",
-                description="It has not for 15 minutes. What only this source tells is not known, and opens and "
+                description="It has not for 15 minutes. What only this source knows is missing, and opens and "
                 "resolves nothing.",
             ),
             Alert(
@@ -225,9 +225,9 @@ GROUPS = (
                 # Who has had as many messages as the receiver's limit allows in a day gets the rest on the next.
                 expr="max by (cluster, receiver) (dutycycle_receiver_failing_seconds) > 0 "
                 "or max by (cluster, receiver) (dutycycle_outbox_oldest_seconds) > 30 * 3600",
-                summary="Nobody hears what the alerter sends by {{ $labels.receiver }}.",
-                description="Every attempt of the last 15 minutes has failed, or news have been due for over a day. "
-                "They are kept and tried again.",
+                summary="Nothing that the alerter sends by {{ $labels.receiver }} arrives.",
+                description="Every attempt of the last 15 minutes has failed, or news has been due for over a day. "
+                "It is kept and tried again.",
             ),
             Alert(
                 name="DutycycleLeaseUnstable",
@@ -235,7 +235,7 @@ GROUPS = (
                 wait="",
                 expr="sum by (cluster) (increase(dutycycle_alerter_leases_lost_total[1h])) > 5",
                 summary="Alerters lost the lease {{ $value | humanize }} times in an hour.",
-                description="The database answers too late, or an alerter is held up. Each time, judging starts anew.",
+                description="The database answers too late, or an alerter is held up. Each time, judging starts again.",
             ),
             Alert(
                 name="DutycycleTaskFailing",
@@ -272,7 +272,7 @@ GROUPS = (
                 expr="max by (cluster) (gpu_visible offset 30m) and max by (cluster) (gpu_visible) "
                 "unless on (cluster) count_over_time(fleet:gpu_visible_seconds:increase5m[30m]) >= 5 "
                 'unless on () count_over_time(fleet:gpu_visible_seconds:increase5m{cluster=""}[30m]) >= 5',
-                summary="The recording rules are not there, or too slow.",
+                summary="The recording rules are missing or too slow.",
                 description="Prometheus does not record every 5 minutes what it should. Dashboards lack what is "
                 "counted by user, and with prometheus.recorded the alerter lacks windows of two hours and more.",
             ),
@@ -288,9 +288,9 @@ GROUPS = (
                 "or max by (cluster, namespace, daemonset) (kube_daemonset_status_desired_number_scheduled"
                 '{daemonset="dutycycle-exporter"} - kube_daemonset_status_current_number_scheduled) > 0',
                 summary="{{ with $labels.pod }}Pod {{ . }} has not started{{ else }}{{ $value }} pod(s) of the "
-                "exporter are not made{{ end }}.",
-                description="Kubernetes has been about to start it for 30 minutes. Of a node without its exporter "
-                "nothing is known, and no other alert tells.",
+                "exporter are not created{{ end }}.",
+                description="Kubernetes has been about to start it for 30 minutes. Nothing is known about a node "
+                "without its exporter, and no other alert says so.",
             ),
             Alert(
                 name="DutycycleDiscoveryStale",
@@ -299,8 +299,8 @@ GROUPS = (
                 # It is written every 5 minutes, also when nothing changed. Told by a Prometheus that scrapes itself.
                 expr=f'time() - prometheus_sd_file_mtime_seconds{{filename=~".*/({TARGETS})[.]json"}} > 3600',
                 summary="Slurm's nodes have not been found for {{ $value | humanizeDuration }}.",
-                description="{{ $labels.filename }} at {{ $labels.instance }} is not written any more. Nodes that are "
-                "new are not scraped, and no other alert tells of them; those that are gone go on being scraped.",
+                description="{{ $labels.filename }} at {{ $labels.instance }} is no longer written. New nodes are "
+                "not scraped, and no other alert reports them; those that are gone are still scraped.",
             ),
             Alert(
                 name="DutycycleWatchdog",
@@ -309,7 +309,7 @@ GROUPS = (
                 expr="vector(1)",
                 summary="Alerts of Dutycycle are evaluated and sent.",
                 description="This alert always fires. It is a dead man's switch: route it to something that raises "
-                "the alarm when it no longer hears it.",
+                "the alarm when it stops arriving.",
             ),
         ),
     ),

@@ -116,7 +116,7 @@ def _reports(judging: Judging) -> dict[str, Text]:
             fires=f"""no GPU ever had {_pct(small.peak_below)} of its memory in use, and U <
                 {_pct(small.utilization_below)}""",
             window=once,
-            severity="information: it is listed, and mailed to nobody",
+            severity="information: it is listed, and sent only by routes with `severity: info`",
             clears="",
             needs="GPU memory",
         ),
@@ -153,7 +153,7 @@ def _devices(judging: Judging) -> dict[str, Text]:
             severity="warning; critical while a job holds the GPU, or runs on the node",
             clears=f"""no such XID for {_time(fault.quiet)}, and the driver takes back what it asked for; on a node,
                 NVML shows as many GPUs as the bus showed when the incident opened""",
-            needs="driver events and, for recovery actions and remapped rows, a driver and GPU that tell them",
+            needs="driver events and, for recovery actions and remapped rows, a driver and GPU that report them",
         ),
         "leaked_memory": Text(
             fires=f"""always >= {leak.above_bytes / 2**20:g} MiB of GPU memory above what a free GPU of the model has in
@@ -227,8 +227,8 @@ BEFORE: tuple[Callable[[Judging], str], ...] = (
         Every number here is a default of [`judging`](configuration.md#judging) and can be set; a window is one of the
         few for which evidence is kept. While a job runs it has at most one incident of these rules. The first rule that
         fires, in the order below, is the incident's; others that fire are listed with it. A condition that comes back
-        within {_time(judging.reopen_within)} reopens its incident; one of which nothing was known for
-        {_time(judging.lost_after)} resolves as `lost`. Who is told of what is in [notifications](notifications.md);
+        within {_time(judging.reopen_within)} reopens its incident; one about which nothing was known for
+        {_time(judging.lost_after)} resolves as `lost`. Who is notified of what is in [notifications](notifications.md);
         exceptions are [policies](policies.md).
     """
     ),
@@ -239,7 +239,7 @@ AFTER: tuple[Callable[[Judging], str], ...] = (
     lambda _: (
         """
         More on [GPUs and nodes](devices.md): XIDs, lost GPUs, baselines, throttling, and the hours of the fleet. What
-        the rules would have said of the past, with other numbers: [`dutycycle backtest`](backtest.md).
+        the rules would have reported about the past, with other numbers: [`dutycycle backtest`](backtest.md).
     """
     ),
 )

@@ -184,7 +184,7 @@ def test_numbers_of_faults(broken: Asked) -> None:
     found = {title: broken(OPERATIONS, title)[()] for title in FAULTS}
     assert found == dict(zip(FAULTS, (1, 2, 2, 0, 1), strict=True))
     assert broken(OPERATIONS, "Alerters that lead") == {(): 0}
-    assert broken(OPERATIONS, "Nodes heard") == {(): 3}
+    assert broken(OPERATIONS, "Nodes answering") == {(): 3}
 
 
 @pytest.mark.parametrize("title", ["Critical", "Faults", "Warnings", "Nobody's yet", "Waste"])

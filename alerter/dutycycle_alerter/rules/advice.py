@@ -20,7 +20,7 @@ _RANKS = (
 _COLLECTIVES = (
     "Set a collective time-out (init_process_group timeout=) so that a hang ends the job.",
     (
-        "For the next time let PyTorch's flight recorder write a file for each rank when a collective times out: "
+        "For the next time, let PyTorch's flight recorder write a file for each rank when a collective times out: "
         "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/shared/rank_ "
         "(PyTorch 2.5 and later; newer ones call the first TORCH_FR_BUFFER_SIZE, the last TORCH_FR_DUMP_TEMP_FILE)."
     ),
@@ -42,7 +42,7 @@ ADVICE: dict[Cause, tuple[str, ...]] = {
             "Save your work and end the process: an open notebook holds its GPUs until its kernel stops, "
             "a batch job until what its script started has ended."
         ),
-        "For exploration ask for a MIG slice or a smaller GPU with a time limit; keep whole GPUs for batch runs.",
+        "For exploration, ask for a MIG slice or a smaller GPU with a time limit; keep whole GPUs for batch runs.",
         "Let the server cull idle kernels (Jupyter: MappingKernelManager.cull_idle_timeout).",
     ),
     Cause.CPU_ONLY: (
@@ -89,7 +89,7 @@ ADVICE: dict[Cause, tuple[str, ...]] = {
         "Evaluate less often, on a sample, or in a job of its own.",
     ),
     Cause.HANG: (
-        "Dump the stacks before you cancel; of several ranks look at the one that differs from the others.",
+        "Dump the stacks before you cancel; with several ranks, look at the one that differs from the others.",
         *_COLLECTIVES,
         _CANCEL,
     ),
@@ -119,8 +119,8 @@ SIGNS: dict[Cause, str] = {
     Cause.OVER_REQUEST: "over-request: the idle GPUs have no process, or one that never launches a kernel",
     Cause.MEMORY_BOUND: "memory-bound: in a kernel profile memory throughput is high and tensor cores wait for it",
     Cause.HANG: (
-        "hang: the log stands still in the middle of its work, two stack dumps a minute apart are the same, "
-        "and of several ranks the stack of one differs from all others"
+        "hang: the log stops in the middle of its work, two stack dumps a minute apart are the same, "
+        "and with several ranks, the stack of one differs from all others"
     ),
     Cause.THROTTLING: "throttling: nvidia-smi -q -d PERFORMANCE names heat or a brake as the reason for its clocks",
     Cause.FAULT: "fault: the kernel log of the node has an XID for the GPU",

@@ -70,7 +70,7 @@ def diagnose_node(
         advice=(
             "Keep new work off the node; what ran on the lost GPU has failed, what runs on the others may go on.",
             "Look for the XID that says why: most often the GPU has fallen off the bus (79).",
-            "Reboot the node, with its power cut where a plain reboot does not bring the GPU back.",
+            "Reboot the node; if that does not bring the GPU back, power-cycle it.",
             "If it is lost again: check power cables, riser and slot, and have the GPU replaced.",
         ),
         commands=(
@@ -115,20 +115,20 @@ def _fault(verdict: Verdict, gpu: Gpu, jobs: Sequence[str], schedulers: Collecti
 
 
 def _fault_advice(verdict: Verdict, xid: int) -> list[str]:
-    advice = ["Keep new work off the node until the GPU was looked at."]
+    advice = ["Keep new work off the node until the GPU has been inspected."]
     if verdict.figures.get("recovery_action") == 2 or xid == 79:
-        advice.append("Reboot the node; where the GPU does not come back, cut its power.")
+        advice.append("Reboot the node; if the GPU does not come back, power-cycle the node.")
     else:
-        advice.append("Reset the GPU once no process is on it; where that fails, reboot the node.")
+        advice.append("Reset the GPU once no process is on it; if that fails, reboot the node.")
     if verdict.figures.get("remap_failed"):
         advice.append("Have the GPU replaced: it has no spare rows of memory left.")
     elif xid in _MEMORY:
-        advice.append("After the reset look whether the failing row was replaced; if errors return, replace the GPU.")
+        advice.append("After the reset, check whether the failing row was replaced; if errors return, replace the GPU.")
     elif xid == 74:
-        advice.append("Look at the link's error counters, at its peer and at the fabric manager; reseat or replace.")
+        advice.append("Check the link's error counters, its peer and the fabric manager; reseat or replace.")
     elif xid in _FIRMWARE:
-        advice.append("If it comes again, on several nodes: bring driver and firmware up to date.")
-    advice.append("Resolve this incident when the GPU is well again; a new error opens another.")
+        advice.append("If it comes back on several nodes, update driver and firmware.")
+    advice.append("Resolve this incident when the GPU is healthy again; a new error opens another.")
     return advice
 
 
@@ -138,12 +138,12 @@ def _leaked(verdict: Verdict, gpu: Gpu, schedulers: Collection[str], span: str) 
         causes=(Cause.FAULT,),
         evidence=(
             f"at least {gibibytes(used)} in use over {span}, where a free GPU of the model shows {gibibytes(baseline)}",
-            "no process lives on it, and no job has it allocated",
+            "no process is on it, and no job has it allocated",
         ),
         advice=(
-            "Look who still has the device open: a process that died, or sleeps in the kernel, may hold the memory.",
+            "Find what still has the device open: a process that died, or sleeps in the kernel, may hold the memory.",
             "Keep new work off the node: a job that gets this GPU runs out of memory.",
-            "Reset the GPU once nothing has it open; where that does not free the memory, reboot the node.",
+            "Reset the GPU once nothing has it open; if that does not free the memory, reboot the node.",
         ),
         commands=(
             *commands.who_uses(gpu),
@@ -161,8 +161,8 @@ def _throttled(verdict: Verdict, gpu: Gpu, jobs: Sequence[str], span: str) -> Di
     if capped is not None:
         evidence.append(f"at the power limit for {percent(capped)} of {span}")
     cooling = (
-        "Look at inlet temperature, fans and cooling loop, and at the GPUs beside it: one alone has its own fault.",
-        "A power brake comes from the server: look at its power supplies and at limits set in the management board.",
+        "Check inlet temperature, fans and cooling loop, and the GPUs beside it: if only one is hot, it is at fault.",
+        "A power brake comes from the server: check its power supplies and the limits set in the management board.",
     )
     limit = ("Running at the power limit is normal for heavy work; compare with the limit that the model should have.",)
     return Diagnosis(

@@ -36,6 +36,6 @@ def judge_throttled(evidence: GpuEvidence, settings: Judging, opened_on: Mapping
     if capped is not None and capped >= rules.power_cap:
         return Verdict(RULE, Outcome.FIRING, length, Severity.INFO, (evidence.gpu,), figures)
     if heat is None or (capped is None and "power_cap" in opened_on):
-        return Verdict(RULE, Outcome.UNKNOWN, length, reason="its throttling is not told", figures=figures)
+        return Verdict(RULE, Outcome.UNKNOWN, length, reason="its throttling is not reported", figures=figures)
     over = heat < rules.clear_below and (capped is None or capped < rules.clear_power_cap)
     return Verdict(RULE, Outcome.CLEAR if over else Outcome.HOLDING, length, figures=figures)

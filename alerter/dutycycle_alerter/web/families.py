@@ -55,10 +55,10 @@ class Section:
 SECTIONS = (
     Section(
         "Incidents that are not resolved",
-        "Read from the store at each scrape, at most once in a second. With `web.auth`, incidents have series of their "
-        "own for who logs in as `viewer` or `operator` only, else `dutycycle_incidents_not_shown` counts them all "
-        "([access.md](access.md)). Where several alerters share a database, each of them publishes all of "
-        "these: aggregate them without `instance` by `max` before they are added up.",
+        "Read from the store at each scrape, at most once per second. With `web.auth`, incidents have series of their "
+        "own only for clients that log in as `viewer` or `operator`; else `dutycycle_incidents_not_shown` counts them "
+        "all ([access.md](access.md)). Where several alerters share a database, each of them publishes all of "
+        "these: aggregate them with `max` without `instance` before you add them up.",
         (
             Family(
                 "dutycycle_incidents",
@@ -85,8 +85,8 @@ SECTIONS = (
                 "dutycycle_incidents_not_shown",
                 "gauge",
                 (),
-                "Incidents that are not resolved and have no series of their own, since there are more than 5,000, or "
-                "since who asks may not see them.",
+                "Incidents that are not resolved and have no series of their own, because there are more than 5,000 "
+                "or because the client may not see them.",
             ),
             Family(
                 "dutycycle_gpu_hour_cost",
@@ -103,8 +103,8 @@ SECTIONS = (
         "is there at 0 from the start and stays so for two minutes, so that `increase` misses nothing. Not counted is "
         "what happens while no alerter evaluates, or after the last pass or scrape before another takes over. Of an "
         "incident that was resolved before the alerter took over and reopens, what it wasted until its reopening is "
-        "counted is left out: it may be in already. `other` are rules that this release does not have. Reports of "
-        "jobs that ended are no incidents that were ever open, and are left out.",
+        "counted is left out: it may be in already. `other` stands for rules that this release does not have. Reports "
+        "on ended jobs are no incidents that were ever open, and are left out.",
         (
             Family(
                 "dutycycle_incidents_opened_total",
@@ -122,7 +122,7 @@ SECTIONS = (
                 "dutycycle_incidents_reopened_total",
                 "counter",
                 ("rule",),
-                "Incidents that opened again since their condition came back.",
+                "Incidents that opened again because their condition came back.",
             ),
             Family(
                 "dutycycle_incident_resolution_seconds",
@@ -140,31 +140,31 @@ SECTIONS = (
     ),
     Section(
         "Messages",
-        "What waits to be told, and what became of it.",
+        "Pending notifications, and what became of messages.",
         (
             Family(
                 "dutycycle_deliveries_total",
                 "counter",
                 ("receiver", "result"),
-                "Attempts at messages: sent, to be retried, or failed for good.",
+                "Attempts to deliver messages: sent, to be retried, or failed for good.",
             ),
             Family(
                 "dutycycle_receiver_failing_seconds",
                 "gauge",
                 ("receiver",),
-                "Since the receiver last took something, where its last attempt failed; else 0.",
+                "Seconds since the receiver last accepted something, if its last attempt failed; else 0.",
             ),
             Family(
                 "dutycycle_outbox_notices",
                 "gauge",
                 ("receiver",),
-                "Pieces of news that wait to be told.",
+                "Pieces of news that are pending.",
             ),
             Family(
                 "dutycycle_outbox_oldest_seconds",
                 "gauge",
                 ("receiver",),
-                "For how long the first of them has been due; 0 where none is.",
+                "For how long the oldest of them has been due, in seconds; 0 if none is.",
             ),
         ),
     ),
@@ -211,31 +211,31 @@ SECTIONS = (
                 "log has it.",
             ),
             Family("dutycycle_alerter_leader", "gauge", (), "Whether this alerter evaluates."),
-            Family("dutycycle_alerter_lease_epoch", "gauge", (), "Of the lease, as this alerter last saw it."),
+            Family("dutycycle_alerter_lease_epoch", "gauge", (), "Epoch of the lease, as this alerter last saw it."),
             Family(
                 "dutycycle_alerter_lease_age_seconds",
                 "gauge",
                 (),
-                "Since this alerter last renewed the lease; absent without it.",
+                "Seconds since this alerter last renewed the lease; absent without it.",
             ),
             Family(
                 "dutycycle_alerter_leases_lost_total",
                 "counter",
                 (),
-                "Terms of this alerter that ended without its wish.",
+                "Terms as leader that this alerter lost.",
             ),
         ),
     ),
     Section(
-        "What it hears of schedulers",
-        "Of the watches of Kubernetes' API servers, by source.",
+        "What schedulers report",
+        "About the watches of Kubernetes' API servers, by source.",
         (
-            Family("dutycycle_alerter_watch_events_total", "counter", ("source",), "Changes that a scheduler told."),
+            Family("dutycycle_alerter_watch_events_total", "counter", ("source",), "Changes that schedulers sent."),
             Family(
                 "dutycycle_alerter_watch_relists_total",
                 "counter",
                 ("source",),
-                "Complete lists that were read anew.",
+                "Complete lists that were read again.",
             ),
             Family(
                 "dutycycle_alerter_watch_malformed_objects_total",
@@ -253,13 +253,13 @@ SECTIONS = (
                 "dutycycle_alerter_watch_silent_seconds",
                 "gauge",
                 ("source",),
-                "Since the scheduler was last heard; absent before it was.",
+                "Seconds since the scheduler last sent something; absent before it did.",
             ),
             Family(
                 "dutycycle_alerter_watch_unowned_workloads",
                 "gauge",
                 ("source",),
-                "Workloads whose owner is looked for.",
+                "Workloads whose owner is being looked up.",
             ),
         ),
     ),

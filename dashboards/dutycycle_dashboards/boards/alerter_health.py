@@ -48,7 +48,7 @@ def alerter() -> tuple[Panel, ...]:
         timeseries(
             "Age of the last pass, and of the lease",
             "How long ago everything was judged, and the leader renewed its lease. Saw-teeth under a minute or two "
-            "are well; a line that rises is an alerter that does not come through.",
+            "are normal; a rising line is an alerter that makes no progress.",
             Target("time() - max(dutycycle_alerter_last_pass_timestamp_seconds)", "last pass", may_be_empty=STORED),
             Target(
                 "min(dutycycle_alerter_lease_age_seconds)", "lease", may_be_empty="one alerter alone needs no lease"
@@ -125,8 +125,8 @@ def tasks() -> tuple[Panel, ...]:
             no_data="No Kubernetes cluster is watched, or no alerter answers",
         ),
         timeseries(
-            "Changes heard, and failures",
-            "Changes that watches told, complete lists that were read anew, objects that could not be read, and "
+            "Changes received, and failures",
+            "Changes that watches reported, complete lists that were read again, objects that could not be read, and "
             "requests that failed, in each step.",
             *(
                 Target(

@@ -38,8 +38,8 @@ def broken() -> Panel:
     return table(
         "Broken now",
         "Everything of Dutycycle that is broken now: what, where, and for how long. Begin with what is broken "
-        "longest; a silent node or a late pass explains what is below it. Empty is well, as long as Nodes heard and "
-        "Last pass above have numbers.",
+        "longest; a silent node or a late pass explains what is below it. Empty is good, as long as Nodes answering "
+        "and Last pass above have numbers.",
         (Target(" or ".join(_faults()), may_be_empty="nothing is broken"),),
         (
             Column("What", label="fault", width=220, texts=FAULTS),

@@ -15,7 +15,7 @@ def exporters() -> tuple[Panel, ...]:
     """Whether exporters answer and can read what they should."""
     return (
         timeseries(
-            "Nodes heard over time",
+            "Nodes answering over time",
             "Nodes whose exporter answers. Each step down is a node that went silent, or many at once: "
             "then look at the network and at Prometheus.",
             Target("count(count by (node) (gpu_expected))", "nodes"),

@@ -194,7 +194,7 @@ def _counts() -> tuple[Panel, ...]:
             Target(lost),
             unit=GPUS,
             thresholds=ANY_IS_BAD,
-            no_data="No exporter tells of its GPUs now: are they scraped?",
+            no_data="No exporter reports its GPUs now: are they scraped?",
             width=6,
         ),
         stat(
@@ -203,7 +203,7 @@ def _counts() -> tuple[Panel, ...]:
             Target(faulty),
             unit=GPUS,
             thresholds=ANY_IS_BAD,
-            no_data="No exporter tells of its GPUs now: are they scraped?",
+            no_data="No exporter reports its GPUs now: are they scraped?",
             width=6,
         ),
         stat(

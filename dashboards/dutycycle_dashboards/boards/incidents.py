@@ -81,7 +81,7 @@ def incidents() -> Board:
     return Board(
         uid=INCIDENTS,
         title="Dutycycle / Incidents",
-        description="What is wrong now, since when and whose it is; how incidents come and go; who was told.",
+        description="What is wrong now, since when and whose it is; how incidents come and go; who was notified.",
         variables=(
             variables.datasource(),
             variables.resolution(),

@@ -111,7 +111,7 @@ def _cpu() -> Panel:
         Target(f"100 * {used} / ({limit} > 0)", "{{node}}", may_be_empty=NO_CGROUP),
         unit=PERCENT,
         soft_most=100,
-        no_data="The node's cgroups do not tell CPU time and limit",
+        no_data="The node's cgroups do not report CPU time and limit",
     )
 
 
@@ -152,7 +152,7 @@ def _throttle() -> Panel:
             "power_cap": "blue",
         },
         interval=THROTTLE_STEP,
-        no_data="The driver does not tell reasons of throttling",
+        no_data="The driver does not report reasons for throttling",
     )
 
 

@@ -91,7 +91,7 @@ def _numbers() -> tuple[Panel, ...]:
             Target(f"max({here('gpu_recovery_action')})", may_be_empty="the driver does not tell it"),
             thresholds=ANY_IS_BAD,
             texts={"0": "none", "1": "reset GPU", "2": "reboot node", "3": "drain P2P", "4": "drain and reset"},
-            no_data="The driver does not tell it",
+            no_data="The driver does not report it",
         ),
         stat(
             "Critical XIDs",

@@ -155,7 +155,7 @@ def throttle() -> Panel:
             "power_cap": "blue",
         },
         interval=THROTTLE_STEP,
-        no_data="The driver does not tell reasons of throttling",
+        no_data="The driver does not report reasons for throttling",
     )
 
 

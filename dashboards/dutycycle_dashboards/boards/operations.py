@@ -67,7 +67,7 @@ def operations() -> Board:
 def _now() -> tuple[Panel, ...]:
     return (
         stat(
-            "Nodes heard",
+            "Nodes answering",
             "Nodes whose exporter answers. A node that never answered is not known here: compare with Prometheus' "
             "page of targets.",
             Target("count(count by (node) (gpu_expected))"),
@@ -117,7 +117,7 @@ def _now() -> tuple[Panel, ...]:
         ),
         stat(
             "Stores down",
-            "Alerters whose database does not answer. Nothing is judged or told meanwhile; nothing is lost.",
+            "Alerters whose database does not answer. Nothing is judged or sent meanwhile; nothing is lost.",
             Target(f"count(dutycycle_alerter_store_up == 0) or {_ANSWERS}", may_be_empty="no alerter answers"),
             thresholds=ANY_IS_BAD,
             no_data=NO_ALERTER,

@@ -75,7 +75,7 @@ def outbox() -> Panel:
     """What waits, and for how long."""
     return timeseries(
         "Outbox",
-        "Pieces of news that wait to be told, by receiver. Some always wait for a digest; a line that only rises "
+        "Pieces of news that are pending, by receiver. Some always wait for a digest; a line that only rises "
         "does not get rid of them.",
         Target("max by (receiver) (dutycycle_outbox_notices)", "{{receiver}}", may_be_empty=NO_RECEIVER),
         no_data=_NO_DATA,
