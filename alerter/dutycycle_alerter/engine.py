@@ -215,7 +215,7 @@ def _refuse_other_passes(connection: sa.Connection, accounted_from: float | None
     if None not in (kept, accounted_from) and kept != accounted_from:
         raise LeaseLostError(
             "the store is not as the last pass left it, because a commit's answer or a commit itself was lost: "
-            "evaluation begins anew from what is there"
+            "evaluation starts again from what is there"
         )
 
 

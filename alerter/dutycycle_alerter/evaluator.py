@@ -139,7 +139,7 @@ class Evaluator:
         try:
             self._source.close()
         except LeaseLostError:
-            log.info("what was scraped last is left to whoever evaluates now")
+            log.info("what was scraped last is left to the alerter that evaluates now")
         except AlerterError as failure:
             log.error("the last counters were not saved: %s", failure)  # noqa: TRY400 - a message for people
         self._engine.close()

@@ -67,7 +67,7 @@ def test_an_open_incident_of_the_former_run_is_closed_and_the_new_run_gets_its_o
         assert former.resolved_at == before.known_at, "when it was last known: nobody says when it ended"
         assert former.wasted == before.wasted, "what the new run wastes is not the former one's"
         last = rig.reader.events(former.id)[-1]
-        assert (last.kind, last.text) == (EventKind.RESOLVED, "the job began anew: its former run is over")
+        assert (last.kind, last.text) == (EventKind.RESOLVED, "the job started again: its previous run is over")
         work(rig, 20)
         former, new = incidents(rig)
         assert former.state is State.RESOLVED

@@ -102,7 +102,7 @@ def _refuse_missing(url: str) -> None:
     engine, name = connect(url)
     file = engine.url.database
     if engine.dialect.name == "sqlite" and not Path(str(file)).exists():
-        raise ConfigError(f"database {name}: there is no such file: make it with `dutycycle db upgrade`")
+        raise ConfigError(f"database {name}: there is no such file: create it with `dutycycle db upgrade`")
 
 
 def _line(item: Check) -> str:

@@ -34,7 +34,7 @@ def of_incident(reader: Reader, incident_id: int, *, to: To | None, news: News |
         raise IncidentNotFoundError(incident_id)
     owned = incident.about == "job" and incident.user != ""
     if to is To.OWNER and not owned:
-        raise ConfigError(f"incident {incident_id} has no owner to tell: its user is not known, or it is no job's")
+        raise ConfigError(f"incident {incident_id} has no owner to notify: unknown user, or not about a job")
     recipient = Recipient(To.OWNER, incident.user) if owned and to is not To.OPERATORS else OPERATORS
     told = _telling(incident, reader.events(incident_id), news)
     return Parcel(KEY, ParcelKind.INCIDENTS, recipient, (Item(incident, (told,)),), now)

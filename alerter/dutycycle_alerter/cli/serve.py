@@ -135,7 +135,7 @@ def _say_who_may_act(web: Web, default: Auth, address: ListenAddress) -> None:
         return
     if web.auth is None:
         log.warning(
-            "the page at %s may be looked at by whoever reaches it, and nobody may act: configure web.auth", address
+            "whoever reaches the page at %s may look at it, and nobody may act: configure web.auth", address
         )
     elif web.auth.anonymous == "operator":
         log.warning("whoever reaches the page at %s may act on incidents (web.auth.anonymous: operator)", address)

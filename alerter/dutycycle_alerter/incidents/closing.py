@@ -46,7 +46,7 @@ def close_former_run(incident: Incident, job: Job, end: End | None, *, now: floa
     last = max(incident.opened_at, incident.known_at)
     end = replace(end, at=min(end.at, job.start)) if end is not None else End(last, "")
     step = close(incident, end, now=now, time_scale=time_scale)
-    resolved = replace(step.events[0], text="the job began anew: its former run is over")
+    resolved = replace(step.events[0], text="the job started again: its previous run is over")
     return Step(step.incident, (resolved, *step.events[1:]))
 
 

@@ -232,7 +232,7 @@ _MEANING = {
     403: (Failure.FORBIDDEN, "grant get, list and watch to the alerter's service account or user"),
     404: (Failure.NOT_FOUND, ""),
     406: (Failure.NOT_ACCEPTABLE, ""),
-    410: (Failure.EXPIRED, "all is listed anew"),
+    410: (Failure.EXPIRED, "everything is listed again"),
     429: (Failure.THROTTLED, "it is asked again later"),
     503: (Failure.SERVER, "it is asked again later"),
 }

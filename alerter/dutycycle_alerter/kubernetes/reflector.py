@@ -119,7 +119,7 @@ class Reflector:
             return f"{self._client.shown}: {self._what}: no longer watched"
         now = time.monotonic()
         if now - self._heard > self._pace.silence:
-            return f"{self._client.shown}: {self._what}: silent for {now - self._heard:.0f} s; it is asked anew"
+            return f"{self._client.shown}: {self._what}: silent for {now - self._heard:.0f} s; it is asked again"
         if not self._open and now - self._closed > _GRACE:
             return f"{self._client.shown}: {self._what}: the watch ended, and the next has not begun yet"
         if now < self._settled:
@@ -189,7 +189,7 @@ class Reflector:
             if not page.metadata.more:
                 break
             if page.metadata.more == query.get("continue"):
-                self._garbage("the list does not go on: its next page is this one")
+                self._garbage("the list does not continue: its next page is this one")
             query["continue"] = page.metadata.more
         else:
             self._garbage(f"a list of more than {_PAGES} pages")

@@ -70,7 +70,7 @@ class Addresses:
             self._map = read_map(self._path)
         except ConfigError as error:
             if str(error) != self._complaint:
-                log.warning("%s; going on with what was read before", error)
+                log.warning("%s; continuing with what was read before", error)
             self._complaint = str(error)
             return
         self._version, self._complaint = now, ""

@@ -86,7 +86,7 @@ def _ends(policies: PoliciesInForce) -> Iterable[Notice]:
             continue
         until = policy.expires.isoformat()
         if at <= policies.now:
-            yield Notice(NoticeKind.EXPIRED, f"policy {policy.name} expired ({until}) and does nothing any more")
+            yield Notice(NoticeKind.EXPIRED, f"policy {policy.name} expired ({until}) and has no effect any more")
         elif at - policies.now <= EXPIRES_SOON:
             yield Notice(NoticeKind.EXPIRING, f"policy {policy.name} expires soon ({until})")
 

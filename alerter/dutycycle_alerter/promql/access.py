@@ -49,4 +49,4 @@ def tls_context(settings: Prometheus) -> ssl.SSLContext | None:
 
 
 def _no_password() -> str:
-    raise ValueError("its key is encrypted, and nobody is there to be asked for the password")
+    raise ValueError("its key is encrypted, and there is nobody to ask for the password")

@@ -66,7 +66,7 @@ class WeeklyReport:
         )
 
     def lines(self, zone: tzinfo | None) -> tuple[str, ...]:
-        """Sentences for a mail's body, with times of `zone`; no text from outside is in them."""
+        """Sentences for an email's body, with times of `zone`; no text from outside is in them."""
         where, low = self.where, f"{LOW_UTILIZATION_PERCENT:.0f} %"
         spread = None if where.spread is None or not where.placed else where.spread / where.placed
         return (

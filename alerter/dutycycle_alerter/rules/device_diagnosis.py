@@ -68,7 +68,7 @@ def diagnose_node(
         causes=(Cause.FAULT,),
         evidence=(*evidence, *_held(jobs, "the node")),
         advice=(
-            "Keep new work off the node; what ran on the lost GPU has failed, what runs on the others may go on.",
+            "Keep new work off the node; what ran on the lost GPU has failed, what runs on the others may continue.",
             "Look for the XID that says why: most often the GPU has fallen off the bus (79).",
             "Reboot the node; if that does not bring the GPU back, power-cycle it.",
             "If it is lost again: check power cables, riser and slot, and have the GPU replaced.",

@@ -40,7 +40,7 @@ def judge_gpu_fault(evidence: GpuEvidence, settings: Judging, opened_on: Mapping
     if undecided := unseen(RULE, evidence):
         return undecided
     if untold:
-        reason = f"the driver no longer tells its {' and '.join(untold).replace('_', ' ')}"
+        reason = f"the driver no longer reports its {' and '.join(untold).replace('_', ' ')}"
         return Verdict(RULE, Outcome.UNKNOWN, reason=reason)
     return Verdict(RULE, Outcome.CLEAR)
 

@@ -65,7 +65,7 @@ def _of_a_part(verdict: Verdict, case: Case) -> Verdict:
         )
     if not unknown:
         return verdict
-    return Verdict(verdict.rule, Outcome.UNKNOWN, verdict.window, reason="some of its GPUs joined it only just now")
+    return Verdict(verdict.rule, Outcome.UNKNOWN, verdict.window, reason="some of its GPUs have only just joined it")
 
 
 def _disabled(rule: str) -> Verdict:

@@ -85,7 +85,7 @@ class _Life:
         if self.job.kind is not JobKind.BATCH:
             return Verdict(rule, Outcome.NOT_APPLICABLE)
         if self.run < self.case.settings.rules.overallocated.shortest:
-            return Verdict(rule, Outcome.NOT_APPLICABLE, reason="it ran too short to be reported")
+            return Verdict(rule, Outcome.NOT_APPLICABLE, reason="its run was too short to be reported")
         if not self.length:
             # Its advice needs what its GPUs did, over some window.
             return self.not_evaluable(rule, "no window of its life is known")

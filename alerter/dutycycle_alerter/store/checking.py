@@ -56,7 +56,7 @@ def check_store(url: str, settings: Settings | None, *, now: float) -> tuple[str
                 checks.append(check)
     except StoreError as error:
         checks.append(
-            Check("reached", str(error), Standing.FAILED, "see that the server runs and that the URL is right")
+            Check("reached", str(error), Standing.FAILED, "check that the server runs and that the URL is right")
         )
     finally:
         engine.dispose()
@@ -104,7 +104,7 @@ def _encoding(connection: sa.Connection, *, server: bool) -> Check:
     found = connection.exec_driver_sql("SHOW server_encoding" if server else "PRAGMA encoding").scalar_one()
     if not server or found == "UTF8":
         return Check("encoding", found)
-    remedy = "make another database with ENCODING 'UTF8' TEMPLATE template0"
+    remedy = "create another database with ENCODING 'UTF8' TEMPLATE template0"
     return Check("encoding", found, Standing.FAILED, remedy)
 
 
@@ -132,7 +132,7 @@ def _tables(connection: sa.Connection) -> Check:
     if revision is None:
         return Check("tables", "none", Standing.FAILED, "dutycycle db upgrade")
     if revision not in revisions():
-        remedy = "run the version that made it, or a newer one"
+        remedy = "run the version that created it, or a newer one"
         return Check("tables", f"revision {revision}, of a newer version of Dutycycle", Standing.FAILED, remedy)
     return Check("tables", f"revision {revision}, {head()} is the newest", Standing.FAILED, "dutycycle db upgrade")
 
@@ -159,11 +159,11 @@ def _rights(connection: sa.Connection) -> Check:
     if not connection.exec_driver_sql(may_create).scalar():
         return Check(
             "rights",
-            "every one but to make tables",
+            "all except creating tables",
             Standing.WARNING,
             "upgrades need an owner's `dutycycle db upgrade`",
         )
-    return Check("rights", "every one")
+    return Check("rights", "all")
 
 
 def _index(connection: sa.Connection, *, server: bool) -> Check:

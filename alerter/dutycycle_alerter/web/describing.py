@@ -16,12 +16,12 @@ def _errors(**described: str) -> dict[int | str, dict[str, Any]]:
     return {int(code[1:]): {"model": ErrorAnswer, "description": text} for code, text in described.items()}
 
 
-NOT_FOUND = _errors(_404="There is none with that number, or it is another's.")
-CONFLICT = _errors(_409="It is not in a state in which that could be done.")
+NOT_FOUND = _errors(_404="There is none with that number, or it belongs to somebody else.")
+CONFLICT = _errors(_409="Its state does not allow that.")
 READING = _errors(
     _400="The body is not JSON.",
-    _401="Log in first, or the token is nobody's.",
-    _403="Who asks is known and may not, or a browser asks on behalf of another site.",
+    _401="Not logged in, or the token is unknown.",
+    _403="The client is known but may not do that, or a browser asks on behalf of another site.",
     _411="A body needs a Content-Length.",
     _413="The body is too large.",
     _421="This server does not answer to that name.",

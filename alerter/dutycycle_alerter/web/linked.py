@@ -163,7 +163,7 @@ def _covers(one: Expectation, incident: Incident) -> bool:
 def _refused(site: Site, link: ActionLink) -> str:
     """Why the link does nothing at this site; empty where it does."""
     owners = link.action is not Action.INTENDED or link.recipient.to is not To.OWNER or site.limits.owners
-    return "" if owners else "at this site operators say what was intended: ask one"
+    return "" if owners else "at this site, only operators mark incidents as intended: ask one"
 
 
 def _knows(request: Request, site: Site, link: ActionLink) -> str:

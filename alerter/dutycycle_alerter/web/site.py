@@ -99,7 +99,7 @@ class Site:
         """As `acting`, to say that it was intended."""
         actions = self.acting(incident_id)
         if not self.intends:
-            raise ForbiddenError("at this site operators say what was intended: ask one")
+            raise ForbiddenError("at this site, only operators mark incidents as intended: ask one")
         return actions
 
     def typed(self, name: str, how: str = "not logged in") -> str:

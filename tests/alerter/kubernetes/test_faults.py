@@ -40,7 +40,7 @@ CASES = {
     "half a line": Case("half-line", "cut", "", {"after": 0}, again=False),
     "garbage in a watch": Case("garbage-line", "garbage", "not a watch event", again=False),
     "a line of 64 MiB": Case("long-line", "garbage", "longer than 8 MiB", again=False),
-    "expires": Case("expire", "expired", "all is listed anew", again=False),
+    "expires": Case("expire", "expired", "everything is listed again", again=False),
     "says nothing more": Case("silent", "silent", "silent for", again=False, noticed=False, silent=True),
     "ends every watch at once": Case("end", "cut", "ends as soon as it has begun", again=False, noticed=False),
     "500": Case("error", "server_error", "the server says 500", {"code": 500}),

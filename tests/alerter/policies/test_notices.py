@@ -55,7 +55,7 @@ def test_what_lasts_is_logged_once_and_again_when_it_comes_back(caplog: pytest.L
     log.tell(given)
     log.tell(given)
     assert [record.getMessage() for record in caplog.records] == [
-        "policy old␛[2J expired (2026-11-24) and does nothing any more"
+        "policy old␛[2J expired (2026-11-24) and has no effect any more"
     ]
     log.tell(())
     log.tell(given)

@@ -65,7 +65,7 @@ def test_an_open_incident_resolves_when_its_job_is_excluded_and_opens_again_when
     _, again = incidents(rig)
     assert (again.state, again.rule) == (State.OPEN, "idle")
     assert rig.reader.status().notices == (
-        "policy course expired (2025-06-15T16:30:00+00:00) and does nothing any more",
+        "policy course expired (2025-06-15T16:30:00+00:00) and has no effect any more",
     )
 
 

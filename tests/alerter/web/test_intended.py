@@ -92,7 +92,7 @@ def test_where_only_operators_say_what_was_intended(live_site: Site) -> None:
     assert browser.post(f"/incidents/{number}/intended", reason="a benchmark").status == 403
     address = of_alice(live, Action.INTENDED)
     page = parse(browser.get(address).data.decode())
-    assert "operators say what was intended" in page.words
+    assert "only operators mark incidents as intended" in page.words
     assert page.all("main")[0].all("form") == []
     assert browser.post(address, reason="a benchmark").status == 403
     browser = logged_in(live.client, "olga")

@@ -68,7 +68,7 @@ class Gate:
             return found
         if not found.name:
             raise NotLoggedInError("log in first")
-        raise ForbiddenError(f"{found.name} is known, and may see nothing here: ask whoever runs it for a role")
+        raise ForbiddenError(f"{found.name} is known, but may see nothing here: ask the operators for a role")
 
     def role(self, request: HTTPConnection) -> Role:
         """What who asks may see of what is open to everybody. Raises NotLoggedInError for what is said and not true."""
