@@ -34,6 +34,7 @@ THROUGH = {
     "dutycycle_alerter.recordings.lines": "alerter/test_recordings.py",
     "dutycycle_alerter.settings.prometheus": "alerter/test_configuration.py",
     "dutycycle_alerter.settings.scrape": "alerter/test_configuration.py",
+    "dutycycle_exporter.attribution.strict_json": "exporter/test_kubelet.py",
     "dutycycle_exporter.nvml.fields": "exporter/test_nvml.py",
     "dutycycle_exporter.nvml.gpm": "exporter/test_nvml.py",
     "dutycycle_exporter.nvml.processes": "exporter/test_nvml.py",

@@ -6,7 +6,9 @@ import http.client
 import json
 import math
 import socket
+import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from h2.config import H2Configuration
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 from dutycycle_exporter.attribution.errors import UnusableError
 from dutycycle_exporter.attribution.kubernetes.api_server import ApiServer
 from dutycycle_exporter.attribution.kubernetes.call import _Exchange
+from dutycycle_exporter.attribution.kubernetes.container_logs import ContainerLogs
 from dutycycle_exporter.attribution.kubernetes.devices import DeviceTable, Selection
 from dutycycle_exporter.attribution.kubernetes.messages import ClaimResource, decode_pods
 from dutycycle_exporter.attribution.kubernetes.records import Naming, is_pod_name, parse_pods, parse_slices
@@ -245,6 +248,29 @@ def test_a_list_of_pod_objects_is_records_or_refused(body: bytes) -> None:
         assert is_name(record.user)
         assert record.start is None or (math.isfinite(record.start) and record.start > 0)
         assert all(is_name(name) and is_name(value) for name, value in record.labels)
+
+
+TARGETS = (
+    "/var/log/pods/physics_train-0_7d1bfc74-4f2f-5b3a-9a2b-0c1ac5be1e3d/main/0.log",
+    "../pods/physics_train-0_0c1ac5be1e3d/main/12.log",
+)
+
+
+@fuzz(
+    targets=st.lists(texts(TARGETS, tokens=["/", "_", "__", "..", "0.log", "/var/log/pods/", "\n", "\x7f"]), max_size=3)
+)
+@example(targets=["_" * 200 + "/main/0.log"])
+def test_any_links_beside_logs_are_uids_of_pods_or_nothing(targets: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for number, target in enumerate(targets):
+            # What no link can lead to, the system refuses to make.
+            with suppress(OSError, ValueError):
+                (Path(folder) / str(number)).symlink_to(target)
+        found = ContainerLogs(Path(folder)).uids()
+    assert found is not None
+    assert sum(map(len, found.values())) <= len(targets)
+    for (namespace, name), uids in found.items():
+        assert all(map(is_pod_name, (namespace, name, *uids)))
 
 
 DEVICE = {"name": "gpu-0", "attributes": {"uuid": {"string": GPU}, "index": {"int": 0}}}
