@@ -134,8 +134,6 @@ def _say_who_may_act(web: Web, default: Auth, address: ListenAddress) -> None:
     if default.anonymous == "operator":
         return
     if web.auth is None:
-        log.warning(
-            "whoever reaches the page at %s may look at it, and nobody may act: configure web.auth", address
-        )
+        log.warning("whoever reaches the page at %s may look at it, and nobody may act: configure web.auth", address)
     elif web.auth.anonymous == "operator":
         log.warning("whoever reaches the page at %s may act on incidents (web.auth.anonymous: operator)", address)
