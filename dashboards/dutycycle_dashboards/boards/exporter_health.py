@@ -100,7 +100,7 @@ def losses() -> tuple[Panel, ...]:
         ),
         timeseries(
             "Attribution failures",
-            "What could not be used to say whose a GPU is, by source and reason: files of jobs, processes, answers of "
+            "What could not be used to tell whose a GPU is, by source and reason: files of jobs, processes, answers of "
             "the kubelet and the API server. Look at the prolog's files, or the kubelet's socket.",
             Target(
                 grown("dutycycle_exporter_attribution_failures_total", "source, reason"),

@@ -56,7 +56,7 @@ def _totals() -> tuple[Panel, ...]:
         stat(
             "Mean utilization",
             "Of all allocated GPUs for as long as they were measured: busy by observed GPU-hours. Under 15 % is red, "
-            "from 50 % on green. GPUs on which utilization cannot be measured are not in it, and are not zeros.",
+            "from 50 % on green. GPUs whose utilization cannot be measured are left out; they do not count as 0.",
             Target(promql.utilization()),
             unit=PERCENT,
             decimals=1,
@@ -66,7 +66,7 @@ def _totals() -> tuple[Panel, ...]:
         ),
         stat(
             "Allocated",
-            "GPU-hours that jobs held GPUs, used or not; a shared GPU and a MIG instance count by their share.",
+            "GPU-hours for which jobs held GPUs, used or not; a shared GPU and a MIG instance count by their share.",
             Target(used["allocated"]),
             unit=GPU_HOURS,
             no_data=NOTHING,
@@ -88,7 +88,7 @@ def _totals() -> tuple[Panel, ...]:
         ),
         stat(
             "Wasted",
-            "GPU-hours observed and not busy. What was not measured is not in it.",
+            "GPU-hours observed and not busy. What was not measured is left out.",
             Target(promql.wasted_hours()),
             unit=GPU_HOURS,
             thresholds=_ALWAYS_BAD,
@@ -96,8 +96,8 @@ def _totals() -> tuple[Panel, ...]:
         ),
         stat(
             "Unallocated",
-            "GPU-hours that GPUs stood there and nobody held them: of the whole fleet, whatever the filters, because "
-            "what nobody holds is nobody's. GPUs that NVML does not show are not in it.",
+            "GPU-hours for which GPUs were there and nobody held them, of the whole fleet: filters do not apply, as "
+            "what nobody holds has no owner. GPUs that NVML does not show are left out.",
             Target(
                 f"clamp_min({capacity} - {everybody}, 0) / 3600",
                 may_be_empty="nobody held a GPU, or increments are missing",
@@ -116,7 +116,7 @@ def _totals() -> tuple[Panel, ...]:
         ),
         stat(
             "Energy",
-            "Of the allocated GPUs alone, by their energy counters; neither hosts nor cooling.",
+            "Allocated GPUs only, by their energy counters; without hosts and cooling.",
             Target(promql.hours("energy"), may_be_empty="GPUs without energy counter"),
             unit=KWH,
             no_data="No energy was recorded: these GPUs may have no energy counter",
@@ -208,7 +208,7 @@ def _counts() -> tuple[Panel, ...]:
         ),
         stat(
             "Open incidents",
-            "What the alerter found and nobody has resolved.",
+            "What the alerter found and is not resolved.",
             Target(listed.incidents_count(), may_be_empty="no alerter is scraped"),
             thresholds=ANY_IS_BAD,
             no_data="No alerter is scraped",
@@ -230,7 +230,7 @@ def _looks_busy() -> Panel:
         "Allocated GPUs whose utilization was over 50 % in the last 15 minutes while less than 20 % of their "
         "multiprocessors were active: a kernel runs all the time, and is small. The 100 with the least activity. "
         "Larger batches, fewer and larger kernels, or a smaller GPU. Only GPUs with GPM (Hopper and later) can be "
-        "told.",
+        "judged.",
         (
             Target(f"100 * {promql.of_devices(f'({chosen})')}", may_be_empty="no GPU looks busy and is not"),
             Target(
@@ -373,8 +373,8 @@ def _nodes() -> Panel:
     return heatmap(
         "Nodes over time",
         "Mean utilization of the allocated GPUs of each node: red is allocated and idle, a gap is nothing allocated or "
-        "nothing measured. Of many nodes the 60 that wasted most in the range; filters narrow them. A red line that "
-        "goes on is a job to talk about, a red column something that hit all, such as a file system.",
+        "nothing measured. Of many nodes the 60 that wasted most in the range; filters narrow them. A long red "
+        "line is a job to talk about, a red column something that hit all, such as a file system.",
         Target(f"{mean} and on (node) {worst}", "{{node}}"),
         least=0,
         most=100,

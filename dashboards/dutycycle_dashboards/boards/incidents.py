@@ -115,7 +115,7 @@ def _now() -> tuple[Panel, ...]:
         stat(
             "Faults",
             "Incidents of GPUs and nodes that are not resolved: XIDs, lost GPUs, leaked memory, throttling. They are "
-            "the operators', and do not end with a job.",
+            "for operators, and do not end with a job.",
             _count('kind!="job"'),
             thresholds=ANY_IS_BAD,
             no_data=_NO_ALERTER,
@@ -131,7 +131,7 @@ def _now() -> tuple[Panel, ...]:
         ),
         stat(
             "Nobody's yet",
-            "Incidents that are open: nobody has acknowledged or snoozed them.",
+            "Open incidents, which nobody has acknowledged or snoozed.",
             _count('state="open"'),
             thresholds=(Threshold(None, GOOD), Threshold(1, FAIR)),
             no_data=_NO_ALERTER,
@@ -140,7 +140,7 @@ def _now() -> tuple[Panel, ...]:
         stat(
             "Oldest",
             "How long ago the oldest incident that is not resolved was opened. Days mean that nobody looks after it: "
-            "acknowledge it, or say that it is intended.",
+            "acknowledge it, or mark it as intended.",
             Target(f"time() - min({opened()})", may_be_empty=_OPEN_BUT_NONE),
             unit=SECONDS,
             thresholds=(Threshold(None, GOOD), Threshold(86400, FAIR), Threshold(604800, BAD)),

@@ -95,7 +95,7 @@ def _numbers() -> tuple[Panel, ...]:
         ),
         stat(
             "Critical XIDs",
-            "XIDs of the critical class in the range, of all GPUs: the GPU or its node must be looked after.",
+            "XIDs of the critical class in the range, of all GPUs: the GPU or its node needs attention.",
             Target(
                 f"sum(increase({critical}{RANGE})) or 0 * sum({here('gpu_visible')})",
                 may_be_empty=UNREAD,

@@ -56,7 +56,7 @@ def _errors() -> Panel:
     no_remap = "rows are remapped on Ampere and later"
     return table(
         "Memory and link errors",
-        "ECC errors since the driver was loaded, rows of memory that were replaced ever, whether a replacement waits "
+        "ECC errors since the driver was loaded, rows of memory replaced so far, whether a replacement waits "
         "for a reset (pending) or failed (replace the GPU), pages retired (before Ampere), and PCIe packets sent "
         "again in the range. Corrected errors are harmless while they are few; any uncorrected one has cost a job.",
         (
@@ -91,8 +91,8 @@ def _errors() -> Panel:
 def _lost() -> Panel:
     return timeseries(
         "Expected and visible GPUs",
-        "GPUs that PCI shows and that NVML shows. A gap between the lines is lost GPUs; visible that ends while "
-        "expected goes on is NVML that cannot be read; both ending is a node or an exporter that is away.",
+        "GPUs that PCI shows and that NVML shows. A gap between the lines is lost GPUs. If visible ends while "
+        "expected continues, NVML cannot be read; if both end, a node or an exporter is away.",
         Target(f"max({here('gpu_expected')})", "expected"),
         Target(f"max({here('gpu_visible')})", "visible", may_be_empty=UNREAD),
         unit=GPUS,
@@ -139,7 +139,7 @@ def throttle() -> Panel:
     return timeseries(
         "Throttling by reason",
         "Share of time in which clocks were held down, mean over the GPUs; reasons overlap. power_cap is usual for "
-        "heavy work. thermal, hw_thermal, sw_thermal and power_brake mean that cooling or power does not suffice.",
+        "heavy work. thermal, hw_thermal, sw_thermal and power_brake mean that cooling or power is insufficient.",
         Target(
             f"clamp_max(100 * {held_down} / on () group_left () (max({here('gpu_visible')}) > 0), 100)",
             "{{reason}}",

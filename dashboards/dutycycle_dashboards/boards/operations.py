@@ -50,7 +50,7 @@ def operations() -> Board:
     return Board(
         uid=OPERATIONS,
         title="Dutycycle / Operations",
-        description="Whether Dutycycle itself is well: exporters, alerter, and rules that cannot be judged.",
+        description="Whether Dutycycle itself works: exporters, alerter, and rules that cannot be judged.",
         variables=(variables.datasource(), variables.alerter()),
         span="24h",
         sections=(

@@ -76,7 +76,7 @@ def outbox() -> Panel:
     return timeseries(
         "Outbox",
         "Pieces of news that are pending, by receiver. Some always wait for a digest; a line that only rises "
-        "does not get rid of them.",
+        "means that they are not sent.",
         Target("max by (receiver) (dutycycle_outbox_notices)", "{{receiver}}", may_be_empty=NO_RECEIVER),
         no_data=_NO_DATA,
     )

@@ -89,7 +89,7 @@ def _numbers() -> tuple[Panel, ...]:
         ),
         stat(
             "Allocated",
-            "GPU-hours that this user's jobs held GPUs, used or not; shared GPUs and MIG instances by their share.",
+            "GPU-hours for which their jobs held GPUs, used or not; shared GPUs and MIG instances by their share.",
             Target(hours["allocated"]),
             unit=GPU_HOURS,
             no_data="No GPU held in the range",
@@ -135,7 +135,7 @@ def _jobs() -> Panel:
     not_measured = "a user on MIG without utilization"
     return table(
         "Jobs",
-        "Jobs that held GPUs in the range, the wasteful first. GPUs is how many different ones a job held, MIG "
+        "Jobs that held GPUs in the range, most wasted first. GPUs is how many different ones a job held, MIG "
         "instances one by one, and Now how many it holds now (in parts where they are shared). A pod is a job of its "
         "own here. Hours are of one sample a minute: of a job that ended they are up to half a minute for each GPU too "
         "many.",

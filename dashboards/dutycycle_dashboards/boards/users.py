@@ -21,7 +21,7 @@ _COVERED = (Threshold(None, "red"), Threshold(50, "yellow"), Threshold(90, "gree
 _COUNTED = (
     "A user's mean is busy by observed GPU-hours, of all their GPUs over the range: an hour of eight GPUs weighs eight "
     "times an hour of one. Users of whom nothing was measured, such as those on MIG without utilization alone, are in "
-    "no bin; of those who also held other GPUs only these count. What nobody knows the user of is no user's."
+    "no bin; of those who also held other GPUs only these count. GPU time whose user is not known is no user's."
 )
 _BIAS = (
     "Jobs under half an hour count as they are, to half a percent: increments are what the counters grew by, and no "
@@ -128,9 +128,9 @@ def _histograms() -> tuple[Panel, ...]:
 def _table() -> Panel:
     return _usage(
         "Users",
-        "Each user's GPU-hours in the range, the wasteful first. Wasted is measured and not busy; coverage is how much "
+        "Each user's GPU-hours in the range, most wasted first. Wasted is measured and not busy; coverage is how much "
         "of what they held was measured, and a mean of little coverage says little; incidents are those open now. "
-        f"Users of whom nothing was measured have no mean. What nobody knows the user of is one row. {_BIAS}",
+        f"Users without measurements have no mean. GPU time whose user is not known is one row. {_BIAS}",
         "user",
         Column("User", label="user", link=listed.TO_USER, missing="unknown user"),
         listed.incidents_opened(listed.OF_INCIDENTS, promql.KNOWN),
