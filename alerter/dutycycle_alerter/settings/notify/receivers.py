@@ -166,7 +166,7 @@ class Alertmanager(_Secretive):
     refresh: Duration = 60
     """Time between two refreshes; an alert that is no longer refreshed ends after four of them."""
     labels: dict[LabelName, str] = Field(default={}, max_length=50)
-    """Labels that every alert gets, such as `team: hpc`. They replace ours, and an empty one removes ours."""
+    """Labels that every alert gets, such as `team: hpc`. They go before ours, and an empty one removes ours."""
     username: str = Field(default="", max_length=255)
     """Basic authentication."""
     password: Secret | None = None

@@ -78,7 +78,7 @@ class Route(Section):
 
 
 class Weekly(Section):
-    """The operators' weekly email: who used how much and how well, what was wasted, which rules were wrong."""
+    """The operators' weekly report: who used how much and how well, what was wasted, which rules were wrong."""
 
     receiver: ReceiverName
     """The receiver's name: email, Slack or a webhook."""
