@@ -99,7 +99,7 @@ _JSON = b"Content-Type: application/json\r\n"
         ),
         (raw_http.whole(b"no", "401 Unauthorized"), r"401 \(check username and password_file", False, None),
         (raw_http.whole(b"no", "403 Forbidden"), "bearer_token_file", False, None),
-        (raw_http.whole(b"<html>", "404 Not Found"), r"It ends before /api/v2", False, None),
+        (raw_http.whole(b"<html>", "404 Not Found"), r"It must end before /api/v2", False, None),
         (raw_http.whole(b"", "413 Too Large"), "smaller requests", False, None),
         (
             raw_http.whole(b"", "302 Found", b"Location: https://sso.example.org/in?t=1\r\n"),

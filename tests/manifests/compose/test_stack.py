@@ -121,7 +121,7 @@ def test_a_recordings_incident_becomes_an_alert_and_dashboards_have_answers(stac
     assert got(page)["incident"]["subject"] == labels["subject"]
 
     wanted: dict[str, Callable[[float], bool]] = {
-        "Nodes heard": lambda value: value == 2,
+        "Nodes answering": lambda value: value == 2,
         "Alerters that lead": lambda value: value == 1,
         "Sources down": lambda value: value == 0,
         "Last pass": lambda value: 0 <= value < 60,
