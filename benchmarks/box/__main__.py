@@ -6,8 +6,8 @@ Slack; everything runs `--time-scale` times as fast as it is told. Each seed's o
 so that a long run can be stopped, goes on where it was, and can be scored again. Those behind RESULTS.md's figures
 of parameters.toml are in benchmarks/evidence/box.
 
-Needs gcc, Prometheus and PostgreSQL (`make` installs the latter two), and for 256 GPUs at 40 times two cores of which
-nobody else wants anything; a quick machine keeps pace at 60 times. A run for which passes, scrapes or readings
+Needs gcc, Prometheus and PostgreSQL (`make` installs the latter two), and for 256 GPUs at 50 times two cores of which
+nobody else wants anything; a slower machine keeps pace at 40 times. A run for which passes, scrapes or readings
 came late says so, is kept as late, and counts only with `--late`; one in which the harness itself failed never does.
 The same command plays both again.
 
@@ -15,7 +15,7 @@ Exits with 1 where an aim was missed, with 77 where it cannot run here, with 3 w
 
 Examples:
   python -m benchmarks.box --quick
-  python -m benchmarks.box --resume runs                              # 20 seeds, each ten minutes and a start
+  python -m benchmarks.box --resume runs                              # 20 seeds, each eight minutes and a start
   python -m benchmarks.box --seeds 3,7 --time-scale 20 --processes 4
   python -m benchmarks.box --parameters theirs.toml --resume theirs
   python -m benchmarks.box --resume runs --score                      # what there is, without playing

@@ -41,7 +41,7 @@ Progress = Callable[[float, str], None]
 class BoxSettings:
     """How a scenario is played; durations are those of the full-length run."""
 
-    time_scale: float = 40.0
+    time_scale: float = 50.0
     processes: int = 1
     """So many of the first nodes are on the NVML double, with an exporter's process each."""
     interval: float = 30.0
@@ -51,7 +51,7 @@ class BoxSettings:
     sample_period: float = NodeSettings.sample_period
     """Of NVML's own samples."""
     pass_interval: float = 120.0
-    """Between two passes of the alerter: one every three seconds of the wall at 40 times. Twice as many are more than
+    """Between two passes of the alerter: one each 2.4 seconds of the wall at 50 times. Twice as many are more than
     two cores make beside all else.
     """
     owner_hours: float = 0.0

@@ -22,6 +22,8 @@ from .nodes.settings import NodeSettings
 from .sinks import Sinks
 
 REPLICAS = ("a", "b")
+_FEWER_COLLECTIONS = {"GOGC": "400"}
+"""Of Prometheus' garbage: half a gigabyte more, and a fifth less of the processors, of which the box wants all."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -92,7 +94,9 @@ def running(
         database = postgres.url(postgres.create())
         interval = f"{round(1000 * nodes.interval / nodes.time_scale)}ms"
         prometheus = stack.enter_context(
-            PrometheusServer(directory / "prometheus", targets=targets.values(), interval=interval)
+            PrometheusServer(
+                directory / "prometheus", targets=targets.values(), interval=interval, environment=_FEWER_COLLECTIONS
+            )
         )
         settings = {
             "time_scale": nodes.time_scale,

@@ -17,7 +17,7 @@ import time
 import urllib.error
 import urllib.request
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -39,10 +39,12 @@ class Server(ABC):
 
     url: str
 
-    def __init__(self, directory: Path, name: str) -> None:
+    def __init__(self, directory: Path, name: str, environment: Mapping[str, str] | None = None) -> None:
+        """`environment` is added to ours."""
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self._name = name
+        self._environment = {**os.environ, **(environment or {})}
         self._log = directory / f"{name}.log"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -100,7 +102,9 @@ class Server(ABC):
     def _launch(self, *arguments: str) -> None:
         path = program(self._name)
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen([path, *arguments], cwd=self.directory, stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                [path, *arguments], cwd=self.directory, env=self._environment, stdout=log, stderr=log
+            )
 
     def _until(self, condition: Callable[[], object], what: str) -> None:
         deadline = time.monotonic() + PATIENCE
@@ -137,8 +141,9 @@ class PrometheusServer(Server):
         scheme: str = "http",
         flags: Sequence[str] = (),
         retention: str = "100y",
+        environment: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(directory, "prometheus")
+        super().__init__(directory, "prometheus", environment)
         self._rules = tuple(rules)
         self._interval = interval
         self._scrape = scrape
