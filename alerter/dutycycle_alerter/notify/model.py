@@ -88,6 +88,13 @@ class Parcel:
     left_out: int = 0
     settled: frozenset[str] = frozenset()
 
+    @property
+    def as_of(self) -> float:
+        """The moment of which it speaks: later than `at` where incidents went on before an attempt succeeded, since
+        they are told as they are then.
+        """
+        return max((self.at, *(item.incident.known_at for item in self.items if item.incident.state.active)))
+
 
 @dataclass(frozen=True, slots=True)
 class Receipt:

@@ -72,7 +72,7 @@ class Composition:
         users = None if weekly is None else histogram(weekly)
         pictures = self._pictures(parcel)
         report = None if weekly is None else told(weekly, PLAIN, self._zone, self._settings.time_scale, users)
-        values = _values(self._saying(parcel.to, parcel.at, PLAIN).message(parcel, pictures=pictures, report=report))
+        values = _values(self._saying(parcel.to, parcel.as_of, PLAIN).message(parcel, pictures=pictures, report=report))
         return Mail(
             subject=_line(self._templates.render("mail.subject.j2", values), _SUBJECT),
             text=_tidy(self._templates.render("mail.text.j2", values)) + "\n",
@@ -156,7 +156,7 @@ class Composition:
     def _message(self, parcel: Parcel, voice: Voice, weekly: WeeklyReport | None, *, threaded: bool = False) -> Message:
         """Without pictures."""
         report = None if weekly is None else told(weekly, voice, self._zone, self._settings.time_scale)
-        return self._saying(parcel.to, parcel.at, voice).message(parcel, report=report, threaded=threaded)
+        return self._saying(parcel.to, parcel.as_of, voice).message(parcel, report=report, threaded=threaded)
 
     def _title(self, message: Message) -> str:
         """What stands above a message without saying whose it is."""
@@ -175,7 +175,7 @@ class Composition:
         found = {}
         for item in parcel.items:
             if item.incident.about == "job":
-                drawn = picture(item.incident, self._series, now=parcel.at, zone=self._zone)
+                drawn = picture(item.incident, self._series, now=parcel.as_of, zone=self._zone)
                 if drawn is not None:
                     found[item.incident.id] = drawn
         return found
@@ -188,7 +188,7 @@ class Composition:
                 parcel = sample.parcel
                 if name in OF_ONE and len(parcel.items) != 1:
                     continue
-                saying = self._saying(parcel.to, parcel.at, voice)
+                saying = self._saying(parcel.to, parcel.as_of, voice)
                 message = saying.message(parcel, pictures=sample.pictures, report=sample.report)
                 self._templates.check(name, _values(message))
 

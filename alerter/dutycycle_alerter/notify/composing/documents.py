@@ -108,7 +108,7 @@ def document(
 
 def _item(item: Item, parcel: Parcel, offer: Offer, time_scale: float) -> ItemShape:
     incident, links = item.incident, offer.links
-    acting = {action.value: offer.link(incident, action, parcel.to, now=parcel.at) for action in Action}
+    acting = {action.value: offer.link(incident, action, parcel.to, now=parcel.as_of) for action in Action}
     return ItemShape(
         tellings=[
             TellingShape(news=told.news, at=_moment(told.at), text=told.text, actor=told.actor)
@@ -117,7 +117,7 @@ def _item(item: Item, parcel: Parcel, offer: Offer, time_scale: float) -> ItemSh
         incident=incident_shape(incident, time_scale=time_scale),
         links=LinksShape(
             incident=links.incident(incident.id) if incident.id > 0 else "",
-            dashboard=links.dashboard(incident, now=parcel.at),
+            dashboard=links.dashboard(incident, now=parcel.as_of),
             **acting,
         ),
     )

@@ -56,8 +56,8 @@ class Saying:
             report=report,
             replay=self.replay,
             threaded=threaded,
-            now=self.teller.moment(parcel.at),
-            zone=figures.local(parcel.at, self.teller.zone).tzname() or "UTC",
+            now=self.teller.moment(self.teller.now),
+            zone=figures.local(self.teller.now, self.teller.zone).tzname() or "UTC",
         )
 
     def one(self, item: Item) -> Message:

@@ -320,6 +320,17 @@ def test_the_same_parcel_is_the_same_message_at_every_attempt() -> None:
     assert json.dumps(COMPOSER.document(IDLE)) == json.dumps(COMPOSER.document(later))
 
 
+def test_what_is_delivered_hours_later_speaks_of_then() -> None:
+    """While a mail server is away the GPUs go on doing nothing; per day that is as much as before."""
+    (item,) = IDLE.items
+    incident = replace(item.incident, known_at=NOW + 6 * 3600, wasted=item.incident.wasted + 8 * 6 * 3600)
+    late = replace(IDLE, items=(replace(item, incident=incident),), attempt=9)
+    text = COMPOSER.mail(late).text
+    assert "(6 h 40 min)" in text
+    assert "53.3 GPU-hours" in text
+    assert "192 GPU-hours (480.00 EUR) a day" in text
+
+
 def test_a_report_without_one_who_makes_it_is_an_error() -> None:
     with pytest.raises(ConfigError, match="no weekly report"):
         composition().mail(parcels()["weekly"])
