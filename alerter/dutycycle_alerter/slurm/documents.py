@@ -30,9 +30,12 @@ class Table:
 
 
 def parse(content: bytes, where: str) -> dict[str, object]:
-    """The JSON object in an answer. Raises SourceError, which names `where` it came from."""
+    """The JSON object in an answer. Raises SourceError, which names `where` it came from.
+
+    Slurm copies what users call their jobs as it is: bytes that are no UTF-8 are shown as such, and hide no job.
+    """
     try:
-        document = json.loads(content)
+        document = json.loads(content.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise SourceError(f"{where}: the answer is not JSON: {printable(reason, _SHOWN)}") from error

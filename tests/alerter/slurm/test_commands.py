@@ -114,7 +114,7 @@ def test_the_environment_is_ours(install: Install, tmp_path: Path, monkeypatch: 
         ("kill -9 $$", "ended with -9"),
         ("true", "not JSON"),
         ("echo '{\"jobs\": ['", "not JSON"),
-        ('printf \'{"jobs": "\\377\\376"}\'', "not JSON"),
+        ('printf \'{"jobs": "\\377\\376"}\'', "no list of jobs"),
         ("echo '{\"jobs\": 5}'", "no list of jobs"),
         ("echo '[]'", "not a JSON object"),
         ("head -c 100000 /dev/urandom", "not JSON"),

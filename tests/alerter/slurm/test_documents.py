@@ -50,7 +50,6 @@ def test_an_answer_in_which_nothing_can_be_read_is_none() -> None:
         (b"<html>", "not JSON"),
         (b"[]", "not a JSON object"),
         (b"null", "not a JSON object"),
-        (b'{"jobs": "\xff"}', "not JSON"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"jobs": 1' + b"0" * 5000 + b"}", "not JSON"),
         (b"\x00" * 100, "not JSON"),
@@ -60,6 +59,15 @@ def test_what_is_no_answer(content: bytes, why: str) -> None:
     with pytest.raises(SourceError, match=why) as error:
         documents.parse(content, "squeue --json")
     assert str(error.value).startswith("squeue --json: ")
+
+
+def test_a_name_that_is_no_utf_8_hides_no_job() -> None:
+    """sbatch takes any bytes as a name, and Slurm writes them into its JSON as they are."""
+    listed = [job(OBJECTS, job_id=5, name="NAME"), job(OBJECTS, job_id=6)]
+    content = json.dumps(answer(OBJECTS, "jobs", listed)).encode().replace(b"NAME", b"caf\xe9\xff")
+    jobs = documents.read_jobs(documents.parse(content, "squeue --json"), "here", Nonsense()).jobs
+    assert sorted(jobs) == [5, 6]
+    assert jobs[5].name == "caf\ufffd\ufffd"
 
 
 @pytest.mark.parametrize("document", [{}, {"jobs": None}, {"jobs": {}}, {"jobs": "x"}, {"nodes": []}])

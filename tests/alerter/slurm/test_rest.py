@@ -170,7 +170,6 @@ def test_a_token_file_that_is_not_there(double: Restd, tmp_path: Path) -> None:
         (200, [], "not a JSON object"),
         (200, b"", "not JSON"),
         (200, b'{"jobs": [{"job_id": 1', "not JSON"),
-        (200, b'{"jobs": [{"name": "\xff\xfe"}]}', "not JSON"),
         (200, b'{"jobs": ' + b"[" * 50000, "nested too deeply"),
     ],
 )
