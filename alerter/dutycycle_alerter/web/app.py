@@ -139,8 +139,8 @@ class _Static(StaticFiles):
         return response
 
 
-def _healthy() -> PlainTextResponse:
-    """The process answers."""
+async def _healthy() -> PlainTextResponse:
+    """The process answers, also while every thread for pages is taken: it would be restarted for being asked much."""
     return PlainTextResponse("healthy\n")
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import urllib3
+from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from dutycycle_alerter.errors import ConfigError
@@ -15,6 +17,9 @@ from dutycycle_alerter.web.app import create_app
 from dutycycle_alerter.web.listen import ListenAddress
 from dutycycle_alerter.web.server import Server
 from tests.alerter.web.doubles import FixedReader
+
+THREADS = 40
+"""As many as pages have, if anyio is not told otherwise."""
 
 
 def app() -> object:
@@ -87,6 +92,27 @@ def test_answers_as_soon_as_it_has_started_and_not_after_it_has_stopped() -> Non
         with pytest.raises(urllib3.exceptions.HTTPError):
             pool.request("GET", server.url + "-/healthy")
     assert "web" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_who_asks_whether_it_lives_waits_for_no_page() -> None:
+    """Liveness would restart an alerter whose readers are many, or whose database is slow."""
+    served, asked, go = FastAPI(), threading.Semaphore(0), threading.Event()
+
+    @served.get("/slow")
+    def slow() -> None:
+        asked.release()
+        go.wait(60)
+
+    served.mount("/", app())  # type: ignore[arg-type]
+    with Server(served, ListenAddress("127.0.0.1", 0)) as server, ThreadPoolExecutor(THREADS) as readers:
+        for _ in range(THREADS):
+            readers.submit(urllib3.request, "GET", server.url + "slow", timeout=60)
+        for _ in range(THREADS):
+            assert asked.acquire(timeout=60)
+        try:
+            assert urllib3.request("GET", server.url + "-/healthy", timeout=10, retries=False).status == 200
+        finally:
+            go.set()
 
 
 def test_starts_and_stops_again_and_again_on_one_port() -> None:
