@@ -40,6 +40,11 @@ _UNKNOWN_TO_EXCHANGE = (b"4", b"1")  # Exchange Online's "Recipient address reje
 _ABOUT_US = re.compile(rb"sender|relay|helo|authenticat|rcpthosts|#5\.[^12]", re.IGNORECASE)
 _MENDABLE = "check sender, helo, and whether the server wants a username"
 
+# Others say it only after the last byte: who may not send as whom, that a day's emails were sent, that a disk is full.
+_OF_CONTENT, _MESSAGE_TOO_BIG = (*_OF_RECIPIENT, b"6", b"7"), (b"3", b"4")
+_NOT_AS_SENDER = (b"2", b"252")  # Exchange Online's SendAsDenied
+_ABOUT_SENDING = re.compile(rb"sender|relay|helo|authenticat|quota|limit exceeded", re.IGNORECASE)
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -175,7 +180,9 @@ class _Conversation:
         except smtplib.SMTPDataError as error:
             code, said = error.smtp_code, _bytes(error.smtp_error)
         if not _yes(code):
-            raise self.failure(code, said, permanent=_permanent(code))
+            permanent = _permanent(code) and _of_email(code, _bytes(said))
+            mendable = _permanent(code) and not permanent
+            raise self.failure(code, said, _MENDABLE if mendable else "", permanent=permanent)
 
     def _words(self, code: int, said: object) -> str:
         text = " ".join(hidden(_bytes(said).decode("utf-8", "replace"), self._secrets).split())
@@ -289,6 +296,19 @@ def _of_recipient(code: int, said: bytes) -> bool:
         return code in _MAILBOX
     detail = enhanced.groups()
     return detail == _UNKNOWN_TO_EXCHANGE or (enhanced[1] in _OF_RECIPIENT and detail not in _OF_SENDER)
+
+
+def _of_email(code: int, said: bytes) -> bool:
+    """Whether a refusal after DATA is of this email, and not of the sender, a quota, or how the server is today."""
+    if code == _TOO_LARGE:
+        return True
+    if _ABOUT_SENDING.search(said):
+        return False
+    enhanced = _ENHANCED.match(said)
+    if enhanced is None:
+        return True
+    detail = enhanced.groups()
+    return detail == _MESSAGE_TOO_BIG or (enhanced[1] in _OF_CONTENT and detail not in (*_OF_SENDER, _NOT_AS_SENDER))
 
 
 def _bytes(said: object) -> bytes:
