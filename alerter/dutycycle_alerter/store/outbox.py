@@ -102,15 +102,25 @@ def told(connection: sa.Connection, incident_ids: Collection[int]) -> dict[int, 
 
 
 def unaware(connection: sa.Connection, receiver: str) -> list[Unaware]:
-    """Incidents of jobs that are not over, of which the receiver was not to tell the user yet. Those that a person
-    takes care of are among them, those that are snoozed are not.
+    """Incidents of jobs that are not over, of which the receiver was not to tell the user yet; or could not, and they
+    became worse since. Those that a person takes care of are among them, those that are snoozed are not.
     """
-    knows = sa.select(notice.c.id).where(
-        notice.c.incident_id == incident.c.id,
-        notice.c.receiver == receiver,
-        notice.c.audience == To.OWNER.value,
-        notice.c.news.in_(_LOUD),
-        notice.c.dropped.is_(None),
+    worse = sa.select(event.c.id).where(
+        event.c.incident_id == notice.c.incident_id,
+        event.c.kind == EventKind.SEVERITY_CHANGED.value,
+        event.c.at > delivery.c.failed_at,
+    )
+    knows = (
+        sa.select(notice.c.id)
+        .outerjoin(delivery, delivery.c.id == notice.c.delivery_id)
+        .where(
+            notice.c.incident_id == incident.c.id,
+            notice.c.receiver == receiver,
+            notice.c.audience == To.OWNER.value,
+            notice.c.news.in_(_LOUD),
+            notice.c.dropped.is_(None),
+            sa.or_(delivery.c.failed_at.is_(None), ~worse.exists()),
+        )
     )
     query = (
         sa.select(incident.c.id, incident.c.user, incident.c.rules)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dutycycle_alerter.errors import DeliveryError
 from dutycycle_alerter.incidents.model import EventKind, Severity, State
 from dutycycle_alerter.settings.notify import News
 from dutycycle_alerter.store.database import Database
@@ -59,3 +60,30 @@ def test_who_was_told_of_a_warning_that_cleared_hears_that_it_is_back_as_a_hang(
     to_alice = [mail.news for mail in at.got("email") if mail.parcel.to.user]
     to_operators = [mail.news for mail in at.got("email") if not mail.parcel.to.user]
     assert to_alice == to_operators == [[[News.OPENED]], [[News.ESCALATED]]]
+
+
+def test_who_could_not_be_told_of_a_warning_is_told_once_more_when_it_is_critical(database: Database) -> None:
+    at = office(database, route("email", "owner"))
+    at.inboxes["email"].fails = lambda _: DeliveryError("552 5.2.2 mailbox full", permanent=True)
+    (item,) = at.open(idle(1, wasted=25 * HOUR))
+    at.go(HOUR, step=MINUTE)
+    assert len(at.inboxes["email"].asked) == 1, "and not at every pass"
+    worse = idle(severity=Severity.CRITICAL).rules
+    at.change(item, EventKind.SEVERITY_CHANGED, severity=Severity.CRITICAL, rules=worse)
+    at.go(HOUR, step=MINUTE)
+    assert len(at.inboxes["email"].asked) == 2, "it may be full still"
+    at.inboxes["email"].up()
+    at.go(HOUR, step=MINUTE)
+    assert at.got("email") == []
+
+
+def test_it_reaches_who_could_not_be_told_before(database: Database) -> None:
+    at = office(database, route("email", "owner"))
+    at.inboxes["email"].fails = lambda _: DeliveryError("552 5.2.2 mailbox full", permanent=True)
+    (item,) = at.open(idle(1, wasted=25 * HOUR))
+    at.go(HOUR, step=MINUTE)
+    at.inboxes["email"].up()
+    worse = idle(severity=Severity.CRITICAL).rules
+    at.change(item, EventKind.SEVERITY_CHANGED, severity=Severity.CRITICAL, rules=worse)
+    at.go(HOUR, step=MINUTE)
+    assert [mail.news for mail in at.got("email")] == [[[News.OPENED]]]
