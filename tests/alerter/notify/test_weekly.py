@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -97,3 +98,15 @@ def test_two_for_one_receiver_are_refused() -> None:
     entry = {"receiver": "email"}
     with pytest.raises(ValidationError, match="two weekly reports go to 'email'"):
         configured(receivers=[receiver("email")], weekly=[entry, entry | {"day": "tue"}])
+
+
+@pytest.mark.parametrize("at", ["08:00", "08:30"])
+def test_reports_leave_no_hour_out_and_have_none_twice(database: Database, at: str) -> None:
+    """Also where clocks are set back within a week, as on 26 October, or the last hour of the ledger is half full."""
+    place = Office(database, settings(at=at), clock=FakeClock(SATURDAY - 7 * DAY))
+    place.go(24 * DAY, step=6 * HOUR)
+    ranges = [got.parcel.report for got in place.got("email") if got.parcel.report is not None]
+    assert len(ranges) == 4
+    assert all(before[1] == after[0] for before, after in itertools.pairwise(ranges))
+    assert all(end % HOUR == 0 for each in ranges for end in each)
+    assert {round((until - since) / HOUR) for since, until in ranges} == {168, 169}
