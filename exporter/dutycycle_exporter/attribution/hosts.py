@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from dutycycle_exporter.model import HostReading, Workload
@@ -31,11 +32,19 @@ class CgroupFiles:
     def read(self, workload: Workload, group: Group) -> HostReading | None:
         """The reading of a job's or pod's group; None where the group tells nothing, as after its end."""
         paths = dict(group.paths or ())
+        v2 = v1 = None
         if "" in paths and _is_directory(self._unified() / paths[""][1:]):
-            return self._read_v2(workload, self._unified(), paths[""])
+            v2 = self._read_v2(workload, self._unified(), paths[""])
         if any(self._v1(controller, paths[controller]) for controller in _V1_MOUNTS if controller in paths):
-            return self._read_v1(workload, paths)
-        return None
+            v1 = self._read_v1(workload, paths)
+        if v1 is None or v2 is None:
+            return v2 or v1
+        # systemd mirrors a pod's groups into a v2 beside v1, but the controllers that limit it are in v1.
+        return replace(
+            v2,
+            cpu_seconds=v1.cpu_seconds if v2.cpu_seconds is None else v2.cpu_seconds,
+            cpu_limit=v1.cpu_limit if v2.cpu_limit is None else v2.cpu_limit,
+        )
 
     def find_slurm(self, names: Iterable[str], uid: int | None, scopes: Iterable[str]) -> Group | None:
         """The group of a Slurm job of which no process is known: `names` are what its directory may be called.
@@ -70,11 +79,11 @@ class CgroupFiles:
                 f"/{slices}/{prefix}-pod{uid.replace('-', '_')}.slice",
                 str(PurePosixPath("/kubepods", quality, f"pod{uid}")),
             ):
+                found = [(controller, path) for controller in _V1_MOUNTS if self._v1(controller, path) is not None]
                 if _is_directory(self._unified() / path[1:]):
-                    return Group("k8s", uid, (("", path),))
-                found = tuple((controller, path) for controller in _V1_MOUNTS if self._v1(controller, path) is not None)
+                    found.append(("", path))
                 if found:
-                    return Group("k8s", uid, found)
+                    return Group("k8s", uid, tuple(found))
         return None
 
     def has_pod(self, uid: str) -> bool | None:

@@ -153,8 +153,10 @@ class Attribution:
             # What a process does on a GPU that is somebody else's takes nothing of it away from who was given it.
             if gpu not in allocated or (gpu, owner.id) in claims or self._nested.claims(gpu, process):
                 _claim_by_process(claims, gpu, owner, process)
-            if process.group is not None and process.group.scheduler == owner.scheduler and self._with_hosts:
-                self._groups[owner.id] = process.group
+            group = process.group
+            if self._with_hosts and group is not None and group.scheduler == owner.scheduler and group.paths:
+                # From a container's cgroup namespace its path is not seen: then it is looked for in the usual places.
+                self._groups[owner.id] = group
         allocations, displaced = self._nested.displace(self._allocations.settle(claims.values()))
         return Ownership(
             allocations=allocations,

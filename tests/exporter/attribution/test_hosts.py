@@ -105,6 +105,18 @@ def test_where_v2_is_beside_v1_each_group_is_read_in_its_own(tmp_path):
     assert files.read(JOB, parse(V1)).cpu_seconds == 4.0
 
 
+def test_what_a_mirror_in_v2_lacks_is_in_v1(tmp_path):
+    """systemd makes a pod's slice in a v2 beside v1, too; the kubelet's limits are where the controllers are."""
+    pod = "/kubepods.slice/kubepods-pod1b_2c.slice"
+    write(tmp_path, "unified", cgroup__controllers="\n")
+    write(tmp_path, "unified" + pod, cpu__stat="usage_usec 3000000\n", io__pressure=PRESSURE.format(5000000))
+    write(tmp_path, "cpu,cpuacct" + pod, cpu__cfs_quota_us="400000\n", cpu__cfs_period_us="100000\n")
+    files, workload = CgroupFiles(tmp_path), Workload("k8s/a/b/1b-2c", "k8s")
+    lines = f"4:cpu,cpuacct:{pod}/cri-containerd-x.scope\n0::{pod}/cri-containerd-x.scope\n"
+    for group in (parse(lines), files.find_pod("1b-2c")):
+        assert files.read(workload, group) == HostReading(workload, 3.0, 4.0, io_pressure=5.0)
+
+
 def test_a_job_without_processes_is_found_where_jobs_are(root):
     files = CgroupFiles(root)
     assert files.find_slurm(["job_7"], 1000, ()) is None

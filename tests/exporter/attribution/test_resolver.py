@@ -278,6 +278,17 @@ def test_where_the_hosts_processes_cannot_be_seen_those_on_a_gpu_stay_unresolved
         assert (ownership.pids, ownership.unresolved) == ({}, {50})
 
 
+def test_a_pod_that_is_seen_from_another_cgroup_namespace_has_a_group(box, tmp_path):
+    """As from a container in cgroup v2: the path says whose a process is, and not where its group is."""
+    container = pod_container("1b-2c", "x")
+    group = tmp_path / "cgroup" / container.rpartition("/")[0].strip("/")
+    group.mkdir(parents=True)
+    (group / "cpu.stat").write_text("usage_usec 5000000\n")
+    box.run(50, f"/../../..{container}")
+    [host] = box.resolve(a=[50]).hosts
+    assert (host.workload.id, host.cpu_seconds) == ("k8s///1b-2c", 5.0)
+
+
 def test_bad_files_are_counted_beside_good_ones(box):
     box.prolog.start(7, [A])
     box.prolog.write(f"{B}.json", b'{"job_id": 8')
