@@ -47,12 +47,13 @@ def work_of(
     owners = {ownership.pids.get(process.pid, NOBODY) for process in processes or ()}
     if len(owners) == 1 and NOBODY not in owners:
         return {owner if owner in holders else OTHERS: 1.0 for owner in owners}
-    # A server of MPS is nobody's, and may work for its clients.
+    # A server of MPS is nobody's, or of the pod that NVIDIA's device plugin runs it in, and may work for its clients.
     served = any(process.mps_client for process in processes or ())
     work: defaultdict[str, float] = defaultdict(float)
     for process in processes or ():
         owner = ownership.pids.get(process.pid, NOBODY)
-        doubtful = owner == NOBODY and (served or process.pid in ownership.unresolved)
+        stranger = owner == NOBODY or (owner not in holders and not process.mps_client)
+        doubtful = (served and stranger) or (owner == NOBODY and process.pid in ownership.unresolved)
         if process.utilization is None or (process.utilization > 0 and doubtful):
             return None
         work[owner if owner in holders or owner == NOBODY else OTHERS] += process.utilization

@@ -60,6 +60,12 @@ def test_while_one_joins_and_another_leaves_each_has_its_share_of_each_moment():
         pytest.param((Process(10, 0, 0.4), Process(30, 0, 0.2)), {10: A.id}, (4, 0), id="one is nobody's, and works"),
         pytest.param((Process(10, 0, 0.4), Process(30, 0, 0.2)), {10: A.id, 30: C.id}, (4, 0), id="C works without it"),
         pytest.param((Process(10, 0, 0.0), Process(30, 0, 0.2)), {10: A.id}, (0, 0), id="only nobody's works"),
+        pytest.param(
+            (Process(10, 0, 0.0, mps_client=True), Process(20, 0, 0.0, mps_client=True), Process(40, 0, 0.8)),
+            {10: A.id, 20: B.id, 40: C.id},
+            (3, 3),
+            id="their server is in a pod of its own",
+        ),
         pytest.param((Process(30, 0, 0.2), Process(31, 0, 0.2)), {}, (0, 0), id="only nobody's are there"),
         pytest.param((Process(10, 0, 0.4), Process(30, 0, 0.0)), {10: A.id}, (6, 0), id="nobody's, and does nothing"),
         pytest.param((Process(10, 0, 0.0), Process(20, 0, 0.0)), {10: A.id, 20: B.id}, (3, 3), id="none worked"),
@@ -86,6 +92,8 @@ def test_work_on_a_shared_gpu_is_split_by_processes_where_all_is_known_of_them_a
         pytest.param((Process(10, 0, 0.4), Process(40, 0, 0.2)), 4, id="another workload works, too"),
         pytest.param((Process(30, 0, 0.1), Process(40, 0, 0.2)), 2, id="one of another workload, one of nobody"),
         pytest.param((Process(10, 0, 0.0, mps_client=True), Process(30, 0, 0.2)), 6, id="it works through a server"),
+        pytest.param((Process(10, 0, 0.0, mps_client=True), Process(40, 0, 0.2)), 6, id="the server is in a pod"),
+        pytest.param((Process(10, 0, 0.2, mps_client=True), Process(40, 0, 0.2, mps_client=True)), 3, id="clients"),
     ],
 )
 def test_what_a_strangers_process_does_on_a_gpu_is_not_the_only_holders_work(processes, busy):

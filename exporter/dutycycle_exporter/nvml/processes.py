@@ -96,8 +96,10 @@ def running(unsupported: set[object], calls: Calls, handle: Any) -> tuple[Proces
     if not found:
         return None if found is None else ()
     clients = calls.ask(unsupported, pynvml.nvmlDeviceGetMPSComputeRunningProcesses, handle)
+    if pynvml.nvmlDeviceGetMPSComputeRunningProcesses in unsupported:
+        clients = calls.ask(unsupported, pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v2, handle)
     if clients is None:
-        if pynvml.nvmlDeviceGetMPSComputeRunningProcesses not in unsupported:
+        if pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v2 not in unsupported:
             # Without its clients an MPS server passes for a process that does their work.
             return None
         clients = ()

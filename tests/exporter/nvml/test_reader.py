@@ -8,7 +8,7 @@ import pytest
 from dutycycle_exporter.errors import NvmlUnavailableError
 from dutycycle_exporter.nvml import NvmlReader
 from tests.fakes.nvml import RTX_3080_TI, GpuProcess, Level, Load
-from tests.fakes.nvml.layout import FUNCTIONS
+from tests.fakes.nvml.layout import FUNCTIONS, MPS
 
 SILENCED = {
     "nvmlSystemGetDriverVersion": (),
@@ -176,15 +176,16 @@ def test_a_library_without_the_newer_functions_is_read_by_the_older_ones(make_ri
     real = pynvml._nvmlGetFunctionPointer
 
     def older(name):
-        if name in {"nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetComputeRunningProcesses_v3"}:
+        if name == "nvmlDeviceGetMemoryInfo_v2" or name.endswith("ComputeRunningProcesses_v3"):
             raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
         return real(name)
 
     monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer", older)
     rig = make_rig(gpus=1)
-    rig.node.driver.run("one", {0: Load(Level(0.5), [GpuProcess(10, 2**30)])})
+    processes = [GpuProcess(10, 2**30), GpuProcess(20, 2**20, MPS)]
+    rig.node.driver.run("one", {0: Load(Level(0.5), processes)})
     rig.turn(2)
-    assert rig.value("gpu_processes") == 1
+    assert rig.value("gpu_processes") == 2
     assert rig.value("gpu_memory_used_bytes") >= 2**30
     assert rig.value("gpu_memory_reserved_bytes") is None
 
