@@ -159,6 +159,7 @@ place_link() {
     remember link - "$target"
     [[ $(readlink -- "$root$target" || true) != "$to" ]] || return 0
     step links "$target"
+    restart=yes # what runs is of another environment than the one that the link leads to now
     [[ -n $dry ]] || write_link "$to" "$target"
 }
 

@@ -25,7 +25,8 @@ check_discovery() {
     command -v sinfo >/dev/null || found=no
     [[ -n $root || -z $found ]] ||
         to_do "There is no sinfo in $PATH: install Slurm's commands, or put its directory into /etc/dutycycle/slurm-sd.env (PATH=...)."
-    [[ -x /usr/bin/python3 || -n $root ]] || problem '/usr/bin/python3 is needed (3.9 or newer)'
+    [[ -n $root ]] || /usr/bin/python3 -I -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null ||
+        problem '/usr/bin/python3 is needed (3.9 or newer)'
 }
 
 plan_node() {

@@ -191,6 +191,27 @@ def test_a_version_that_does_not_accept_the_configuration_never_runs(machine: Ma
     assert machine.run("readlink", "/opt/dutycycle/bin/dutycycle") != program
 
 
+def test_the_way_back_to_the_program_before_restarts_what_runs(machine: Machine, wheels: Path) -> None:
+    """Nothing is built then, as it is still there; else the newer one would run on."""
+    install(machine, wheels, "alerter")
+    first, program = (wheels / "alerter.txt").read_text(), machine.run("readlink", "/opt/dutycycle/bin/dutycycle")
+    make_wheels(wheels, "2.0")
+    install(machine, wheels, "alerter")
+    (wheels / "alerter.txt").write_text(first)
+    machine.asked_of_systemd()
+    install(machine, wheels, "alerter")
+    assert machine.run("readlink", "/opt/dutycycle/bin/dutycycle") == program
+    assert "try-restart dutycycle-alerter.service" in machine.asked_of_systemd()
+
+
+@pytest.mark.skipif(not Path("/usr/bin/python3").is_file(), reason="the machine has no /usr/bin/python3")
+def test_discovery_is_not_installed_where_its_python_is_too_old(machine: Machine, wheels: Path) -> None:
+    """As on RHEL 8, whose /usr/bin/python3 is 3.6."""
+    machine.write("/usr/local/bin/python3.6", "#!/bin/sh\nexit 1\n", 0o755)
+    machine.run("mount", "--bind", "/usr/local/bin/python3.6", "/usr/bin/python3")
+    assert "/usr/bin/python3 is needed (3.9 or newer)" in install(machine, wheels, "discovery", code=3)
+
+
 def test_what_runs_no_more_after_its_upgrade_is_told(machine: Machine, wheels: Path) -> None:
     install(machine, wheels, "node")
     make_wheels(wheels, "2.0")
