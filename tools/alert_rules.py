@@ -152,14 +152,16 @@ GROUPS = (
             Alert(
                 name="DutycycleAttributionFailing",
                 severity="warning",
-                wait="15m",
-                # Files and processes are looked at with each sample, 180 times in 15 minutes; the kubelet and the API
-                # server are asked less often when they fail, and tell whether they answered.
-                expr=f"{_FAILURES} > 60 or {_FAILURES} > 0 and on (cluster, job, instance, source) label_replace("
+                # However much a few minutes count, they have left this condition after 20.
+                wait="20m",
+                # Files and processes are looked at with each sample: by default 180 times in 15 minutes, and 45 times
+                # with --sample-interval=20s. That one of them is gone meanwhile happens once a minute at most. The
+                # kubelet and the API server are asked less often when they fail, and tell whether they answered.
+                expr=f"{_FAILURES} > 20 or {_FAILURES} > 0 and on (cluster, job, instance, source) label_replace("
                 'dutycycle_exporter_collector_success{collector!~"nvml|attribution"} == 0, '
                 '"source", "$1", "collector", "(.+)")',
                 summary=f"Who holds which GPUs cannot be read from {{{{ $labels.source }}}} at {_WHERE}.",
-                description="Files, processes or answers of this source have been unusable for 15 minutes. GPUs may "
+                description="Files, processes or answers of this source have been unusable for 20 minutes. GPUs may "
                 "seem to belong to nobody, or still be attributed to a job that is over.",
             ),
             Alert(

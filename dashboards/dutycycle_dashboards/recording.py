@@ -186,7 +186,8 @@ def _samples() -> Rule:
 
 
 def _capacity() -> Rule:
-    expr = f"sum(max by (node) (avg_over_time({VISIBLE}[{INTERVAL}]))) * 300"
+    # A site's label: where several clusters are in one engine, each may have a node of the same name.
+    expr = f"sum(max by (cluster, node) (avg_over_time({VISIBLE}[{INTERVAL}]))) * 300"
     return Rule(
         capacity("5m"), expr, (), "s", "GPU-seconds that GPUs which NVML shows stood there, in the last 5 minutes."
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dutycycle_dashboards.building.links import INCIDENTS, OPERATIONS
+from dutycycle_dashboards.building.links import FLEET, INCIDENTS, OPERATIONS
 from dutycycle_dashboards.building.promql import FILTERS
 from dutycycle_dashboards.render import dashboards
 from tests.prometheus.server import PrometheusServer
@@ -43,8 +43,10 @@ class Told:
         return "\n".join([*(line for name in sorted(self._samples) for line in self._samples[name]), "# EOF", ""])
 
 
-def exporter(told: Told, node: str, *, until: int = NOW, failing: bool = False, never: bool = False) -> None:
-    at = {"instance": f"{node}:9836", "job": "exporters"}
+def exporter(
+    told: Told, node: str, *, until: int = NOW, failing: bool = False, never: bool = False, cluster: str = ""
+) -> None:
+    at = {"instance": f"{node}{cluster}:9836", "job": "exporters", **({"cluster": cluster} if cluster else {})}
     told.say("gpu_expected", 8, until=until, node=node, **at)
     told.say("dutycycle_exporter_build_info", 1, until=until, version="1.2", **at)
     told.say("dutycycle_exporter_start_timestamp_seconds", BEGIN, until=until, **at)
@@ -145,6 +147,21 @@ def well(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
 
 
 @pytest.fixture(scope="module")
+def namesakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    """A node of the same name in each of three clusters, which their targets name."""
+    told = Told()
+    exporter(told, "n1", cluster="a", failing=True)
+    exporter(told, "n1", cluster="b", until=NOW - 30 * MINUTE)
+    exporter(told, "n1", cluster="c", failing=True)
+    for cluster, visible in (("a", 7), ("c", 8)):
+        at = {"instance": f"n1{cluster}:9836", "job": "exporters", "cluster": cluster, "node": "n1"}
+        told.say("gpu_visible", visible, **at)
+        told.say("gpu_row_remap_failed", 1, gpu="0", gpu_uuid=f"GPU-{cluster}", **at)
+    with PrometheusServer(tmp_path_factory.mktemp("namesakes"), openmetrics=told.openmetrics()) as server:
+        yield Asked(server)
+
+
+@pytest.fixture(scope="module")
 def nothing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     with PrometheusServer(tmp_path_factory.mktemp("nothing")) as server:
         yield Asked(server)
@@ -185,6 +202,25 @@ def test_numbers_of_faults(broken: Asked) -> None:
     assert found == dict(zip(FAULTS, (1, 2, 2, 0, 1), strict=True))
     assert broken(OPERATIONS, "Alerters that lead") == {(): 0}
     assert broken(OPERATIONS, "Nodes answering") == {(): 3}
+
+
+def test_nodes_of_the_same_name_are_told_apart_by_their_clusters(namesakes: Asked) -> None:
+    assert namesakes(OPERATIONS, "Nodes answering") == {(): 2}
+    assert namesakes(OPERATIONS, "Nodes silent") == {(): 1}
+    assert namesakes(OPERATIONS, "Broken now", "fault", "cluster", "node", "where") == {
+        ("silent", "b", "n1", ""): 1800,
+        ("collector", "a", "n1", "nvml"): 3000,
+        ("collector", "c", "n1", "nvml"): 3000,
+        ("reload", "a", "n1", "n1a:9836"): 5000,
+        ("reload", "c", "n1", "n1c:9836"): 5000,
+        ("alerter", "", "", ""): -1,
+    }
+    assert namesakes(FLEET, "Lost GPUs") == {(): 1}
+    assert namesakes(FLEET, "GPUs with faults") == {(): 2}
+    assert namesakes(FLEET, "Faults", "cluster", "node", "gpu", kind="table") == {
+        ("a", "n1", "0"): 1,
+        ("c", "n1", "0"): 1,
+    }
 
 
 @pytest.mark.parametrize("title", ["Critical", "Faults", "Warnings", "Nobody's yet", "Waste"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,7 +61,18 @@ def test_a_gpu_is_idle(case: str, tmp_path: Path) -> None:
     values, expected = CASES[case]
     device = 'node="n", gpu="0", gpu_uuid="G"'
     rows = [{"labels": f'{{{device}, workload="{name}", user="u"}}', "value": seconds} for name, seconds in expected]
-    asked = {"expr": owned.idle_for(()), "eval_time": f"{NOW}s", "exp_samples": rows}
+    told(tmp_path, values, owned.idle_for(()), rows)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_idle_gpu_counts_once_whoever_shares_it(case: str, tmp_path: Path) -> None:
+    values, expected = CASES[case]
+    number = [{"labels": "{}", "value": 1 if expected else 0}] if "start" in values else []
+    told(tmp_path, values, owned.idle_devices(()), number)
+
+
+def told(tmp_path: Path, values: dict[str, str], expr: str, rows: list[dict[str, Any]]) -> None:
+    asked = {"expr": expr, "eval_time": f"{NOW}s", "exp_samples": rows}
     group = {"interval": "100s", "input_series": given(values), "promql_expr_test": [asked]}
     path = tmp_path / "idle.json"
     path.write_text(json.dumps({"evaluation_interval": "100s", "tests": [group]}))

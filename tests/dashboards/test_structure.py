@@ -253,6 +253,16 @@ def test_every_dashboard_leads_to_the_others(uid: str) -> None:
     assert all(link["keepTime"] and link["includeVars"] for link in links)
 
 
+def test_variables_of_a_name_take_the_same_on_every_dashboard() -> None:
+    """The link to the others passes them on: of several values, or of `All`, one that takes a single value has none."""
+    kinds: dict[str, set[tuple[bool, bool]]] = {}
+    for model in MODELS.values():
+        for variable in model["templating"]["list"]:
+            kind = (bool(variable.get("multi")), bool(variable.get("includeAll")))
+            kinds.setdefault(variable["name"], set()).add(kind)
+    assert [name for name, found in kinds.items() if len(found) > 1] == []
+
+
 @BOARDS
 def test_what_a_number_says_without_data_can_be_read(uid: str) -> None:
     """It is one line, made as small as it takes."""

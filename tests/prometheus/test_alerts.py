@@ -247,13 +247,29 @@ CASES: dict[str, tuple[Series, Fired]] = {
         },
         {70: NOTHING, 95: {"AttributionFailing"}, 119: {"AttributionFailing"}, 140: NOTHING},
     ),
+    "a prolog's directory cannot be read, with a sample each 20 s": (
+        well()
+        | {
+            f'dutycycle_exporter_attribution_failures_total{{job="{EXPORTER}",instance="n1:9836",source="slurm",'
+            'reason="directory_unreadable"}': "_x60 0+3x60 180x60"
+        },
+        {80: NOTHING, 95: {"AttributionFailing"}, 119: {"AttributionFailing"}, 140: NOTHING},
+    ),
+    "none of eight files can be read for four minutes": (
+        well()
+        | {
+            f'dutycycle_exporter_attribution_failures_total{{job="{EXPORTER}",instance="n1:9836",source="slurm",'
+            'reason="unreadable"}': "0x60 96 192 288 384x120"
+        },
+        dict.fromkeys((61, 65, 70, 75, 77, 78, 79, 80, 90), NOTHING),
+    ),
     "the API server does not answer the exporter": (
         otherwise(well(), {'dutycycle_exporter_collector_success kubernetes_api instance="n1:9836"': "1x59 0x60 1x60"})
         | {
             f'dutycycle_exporter_attribution_failures_total{{job="{EXPORTER}",instance="n1:9836",'
             'source="kubernetes_api",reason="unreachable"}': "_x60 1+1x60 61x60"
         },
-        {70: NOTHING, 80: {"AttributionFailing"}, 118: {"AttributionFailing"}, 125: NOTHING},
+        {75: NOTHING, 85: {"AttributionFailing"}, 118: {"AttributionFailing"}, 125: NOTHING},
     ),
     "it failed once, and there was nothing to ask it after that": (
         otherwise(well(), {'dutycycle_exporter_collector_success kubernetes_api instance="n1:9836"': "1x59 0x120"})

@@ -23,7 +23,7 @@ STEPS = {
 """What to try first, by cause; the alerter's page has all of it, with the commands."""
 
 
-_PAGE = "[the alerter's page](${alerter:raw}/?user=${user:percentencode})"
+_PAGE = "[the alerter's page](${alerter:raw}/?user=${person:percentencode})"
 
 
 def advice() -> Panel:

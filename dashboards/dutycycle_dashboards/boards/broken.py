@@ -29,8 +29,8 @@ def silent_nodes() -> str:
     """Nodes that an exporter told of in the range and that none tells of now, with seconds since they were last heard
     (to 5 minutes).
     """
-    heard = "max by (node) (max_over_time(timestamp(gpu_expected)[$__range:5m]))"
-    return f"time() - ({heard} unless max by (node) (gpu_expected))"
+    heard = "max by (cluster, node) (max_over_time(timestamp(gpu_expected)[$__range:5m]))"
+    return f"time() - ({heard} unless max by (cluster, node) (gpu_expected))"
 
 
 def broken() -> Panel:
@@ -49,6 +49,7 @@ def broken() -> Panel:
                 width=220,
                 link=Link("Show this node", NODE, {"node": "Node"}, keep=("datasource", "alerter")),
             ),
+            Column("Cluster", label="cluster", width=100),
             Column("Where", label="where"),
             Column(
                 "For",
@@ -96,17 +97,19 @@ def _faults() -> tuple[str, ...]:
 
 
 def _as(fault: str, expr: str, where: str = "") -> str:
-    """Series by `fault`, `node` and `where` alone, so that those of different faults fit into one table."""
+    """Series by `fault`, `cluster` and `node`, and `where` alone, so that those of different faults fit into one
+    table.
+    """
     named = f'label_replace({expr}, "fault", "{fault}", "", "")'
     if where:
         named = f'label_replace({named}, "where", "$1", "{where}", "(.*)")'
-    return f"max by (fault, node, where) ({named})"
+    return f"max by (fault, cluster, node, where) ({named})"
 
 
 def _of_node(expr: str) -> str:
     """Series of an exporter, which know only its address, with the node that it is on; else with the address for it."""
-    nodes = "group by (instance, node) (gpu_expected)"
+    nodes = "group by (instance, cluster, node) (gpu_expected)"
     # Where several nodes have one address, it is not known which of them it is.
     nodes = f"({nodes} and on (instance) count by (instance) ({nodes}) == 1)"
-    known = f"({expr}) * on (instance) group_left (node) {nodes}"
+    known = f"({expr}) * on (instance) group_left (cluster, node) {nodes}"
     return f'({known} or label_replace(({expr}) unless on (instance) {nodes}, "node", "$1", "instance", "(.*)"))'

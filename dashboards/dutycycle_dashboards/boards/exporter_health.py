@@ -18,7 +18,7 @@ def exporters() -> tuple[Panel, ...]:
             "Nodes answering over time",
             "Nodes whose exporter answers. Each step down is a node that went silent, or many at once: "
             "then look at the network and at Prometheus.",
-            Target("count(count by (node) (gpu_expected))", "nodes"),
+            Target("count(count by (cluster, node) (gpu_expected))", "nodes"),
             legend=False,
             no_data=NO_EXPORTER,
         ),

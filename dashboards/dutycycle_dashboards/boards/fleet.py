@@ -173,15 +173,14 @@ def _quantiles() -> Panel:
 
 
 def _counts() -> tuple[Panel, ...]:
-    faulty = f"count(count by (node, gpu) ({' or '.join(_fault_series())})) or 0 * count(gpu_visible)"
-    lost = "sum(clamp_min(max by (node) (gpu_expected) - max by (node) (gpu_visible), 0))"
+    faulty = f"count(count by (cluster, node, gpu) ({' or '.join(_fault_series())})) or 0 * count(gpu_visible)"
+    lost = "sum(clamp_min(max by (cluster, node) (gpu_expected) - max by (cluster, node) (gpu_visible), 0))"
     return (
         stat(
             "Idle GPUs",
-            "Allocated GPUs without a busy sample for 10 minutes and more. They are listed below.",
-            Target(
-                f"count({owned.idle_for()}) or 0 * count({promql.allocations()})", may_be_empty="nothing is allocated"
-            ),
+            "Allocated GPUs without a busy sample for 10 minutes and more, each once however many jobs share it. They "
+            "are listed below.",
+            Target(owned.idle_devices(), may_be_empty="nothing is allocated"),
             unit=GPUS,
             thresholds=ANY_IS_BAD,
             no_data="No GPU is allocated now",
@@ -257,10 +256,10 @@ def _looks_busy() -> Panel:
 
 def _fault_series() -> tuple[str, ...]:
     """GPUs with each kind of fault. Numbers of one kind say nothing beside those of another."""
-    by = "max by (node, gpu, fault)"
+    by = "max by (cluster, node, gpu, fault)"
     kinds = (
         (
-            'sum by (node, gpu, xid) (increase(gpu_xid_errors_total{class!="application"}[$__range])) > 0',
+            'sum by (cluster, node, gpu, xid) (increase(gpu_xid_errors_total{class!="application"}[$__range])) > 0',
             "XID $1",
             "xid",
         ),
@@ -289,6 +288,7 @@ def _faults() -> Panel:
             Column("Node", label="node", width=150, link=TO_NODE),
             Column("GPU", label="gpu", width=70),
             Column("Fault", label="fault"),
+            Column("Cluster", label="cluster", width=100),
             Column("Count", value=0, decimals=0, width=100),
         ),
         sort="Fault",
@@ -300,7 +300,7 @@ def _faults() -> Panel:
 
 
 def _throttled() -> Panel:
-    rate = 'max by (node, gpu, reason) (rate(gpu_throttle_seconds_total{reason!="power_cap"}[15m]))'
+    rate = 'max by (cluster, node, gpu, reason) (rate(gpu_throttle_seconds_total{reason!="power_cap"}[15m]))'
     return table(
         "Throttled now",
         "GPUs whose clocks were held down for more than 5 % of the last 15 minutes, by reason: heat and power brakes "
@@ -311,6 +311,7 @@ def _throttled() -> Panel:
             Column("Node", label="node", link=TO_NODE),
             Column("GPU", label="gpu", width=70),
             Column("Reason", label="reason"),
+            Column("Cluster", label="cluster", width=100),
             Column("Of the time", value=0, unit=PERCENT, decimals=0, width=135, thresholds=_HELD),
         ),
         sort="Of the time",
@@ -368,14 +369,15 @@ def _jobs(title: str, description: str, chosen: str, column: Column) -> Panel:
 
 
 def _nodes() -> Panel:
-    worst = f"topk(60, {owned.wasted(['node'], at='end()', coarse=True)})"
-    mean = owned.mean(["node"], over=_WINDOW, coarse=True)
+    by = ("cluster", "node")
+    worst = f"topk(60, {owned.wasted(by, at='end()', coarse=True)})"
+    mean = owned.mean(by, over=_WINDOW, coarse=True)
     return heatmap(
         "Nodes over time",
         "Mean utilization of the allocated GPUs of each node: red is allocated and idle, a gap is nothing allocated or "
         "nothing measured. Of many nodes the 60 that wasted most in the range; filters narrow them. A long red "
         "line is a job to talk about, a red column something that hit all, such as a file system.",
-        Target(f"{mean} and on (node) {worst}", "{{node}}"),
+        Target(f"{mean} and on ({', '.join(by)}) {worst}", "{{node}} {{cluster}}"),
         least=0,
         most=100,
         interval=owned.COARSE,

@@ -51,7 +51,7 @@ STATES = {"open": "Open", "acknowledged": "Acknowledged", "snoozed": "Snoozed"}
 _KEPT = ("datasource", "alerter")
 _TO_PAGE = Link("Evidence and advice", path="/incidents/{Incident}")
 _TO_NODE = Link("Show this node", NODE, {"node": "Node"}, keep=_KEPT)
-_TO_USER = Link("Show this user", USER, {"user": "User"}, keep=_KEPT)
+_TO_USER = Link("Show this user", USER, {"person": "User"}, keep=_KEPT)
 # A Slurm job is its workload. One of Kubernetes is known by its owner, and its pods are told by their names alone.
 _TO_JOB = Link("Show this job (Slurm)", JOB, {"workload": "Subject", "cluster": "Cluster"}, keep=_KEPT)
 _TO_PODS = Link("Choose among the user's jobs or pods", JOB, {"user": "User", "cluster": "Cluster"}, keep=_KEPT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dutycycle_dashboards.boards import job_device, job_glance, job_queries
 from dutycycle_dashboards.boards.incidents import CAUSES, SEVERITY_COLORS, STATES
 from dutycycle_dashboards.boards.job_queries import GPU, MEASURED, RANGE, RATE
-from dutycycle_dashboards.building import variables
+from dutycycle_dashboards.building import promql, variables
 from dutycycle_dashboards.building.annotations import built_in, tagged
 from dutycycle_dashboards.building.board import Board, Section
 from dutycycle_dashboards.building.graphs import barchart, heatmap, timeseries
@@ -194,14 +194,17 @@ def _rows() -> Panel:
 def _incidents() -> Panel:
     mine = "cluster, user"
     opened = "dutycycle_incident_opened_timestamp_seconds"
-    owners = f"group by ({mine}) (last_over_time({job_queries.held()}{RANGE}))"
+    # Incidents of GPUs have no user, either: one who is not known would have those of the whole fleet.
+    known = job_queries.owned("gpu_allocation", promql.KNOWN)
+    owners = f"group by ({mine}) (last_over_time({known}{RANGE}))"
     keep = "incident, rule, severity, state, cause, subject, node"
     faults = job_queries.on_nodes(opened, 'kind!="job"')
     found = f"{opened} and on ({mine}) {owners} or {faults}"
     return table(
         "Open incidents of its user and nodes",
         "What Dutycycle says about this user's jobs and about the GPUs and nodes that the job is on, and what it takes "
-        "for the cause. The number leads to the evidence and the advice. Empty is good.",
+        "for the cause. Of a job whose user is not known only those of the GPUs and nodes. The number leads to the "
+        "evidence and the advice. Empty is good.",
         (Target(f"1000 * max by ({keep}) ({found})", may_be_empty="nothing is wrong, or no alerter is scraped"),),
         (
             Column(

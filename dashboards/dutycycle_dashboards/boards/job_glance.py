@@ -20,17 +20,18 @@ _KNOWN = (Threshold(None, BAD), Threshold(80, GOOD))
 def jobs() -> Panel:
     """Who, what, and since when: one row per job."""
     by = f"by ({', '.join(OWNERS)})"
-    ever = job_queries.ever_held()
+    holding = job_queries.holding()
     started = f"last_over_time({job_queries.owned('gpu_allocation_start_timestamp_seconds')}{RANGE})"
     return table(
         "Jobs",
-        "Whose it is, what it holds, and since when. Last busy is when any of its GPUs last had a kernel for more "
-        "than 5 % of a sample, while it runs. Last over 15 % is when five minutes' mean was last over it, in the "
-        "range: with Started it tells since when the job does little. A GPU of which a job has a part counts as that "
-        "part.",
+        "Whose it is, what it holds (of a job that has ended: what it held in its last minutes, and not what it held "
+        "before it was requeued), and since when. Last busy is when any of its GPUs last had a kernel for more than "
+        "5 % of a sample, while it runs and holds them. Last over 15 % is when five minutes' mean was last over it, in "
+        "the range: with Started it tells since when the job does little. A GPU of which a job has a part counts as "
+        "that part.",
         (
-            Target(f"sum {by} ({ever})"),
-            Target(f"count {by} (count by ({', '.join(OWNERS)}, node) ({ever}))"),
+            Target(f"sum {by} ({holding})"),
+            Target(f"count {by} (count by ({', '.join(OWNERS)}, node) ({holding}))"),
             Target(job_queries.running()),
             Target(f"1000 * min {by} ({started})", may_be_empty="its start is not known"),
             Target(job_queries.last_busy(), may_be_empty="the job has ended, or its GPUs have not been busy"),
@@ -38,7 +39,7 @@ def jobs() -> Panel:
         ),
         (
             Column("Job", label="workload", width=200),
-            Column("User", label="user", link=Link("Show this user", USER, {"user": "User"})),
+            Column("User", label="user", link=Link("Show this user", USER, {"person": "User"})),
             Column("Account", label="account"),
             Column("Partition", label="partition"),
             Column("Namespace", label="namespace"),

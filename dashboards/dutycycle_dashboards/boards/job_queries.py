@@ -22,6 +22,9 @@ NO_GPM = "no GPM on these GPUs: Hopper and later"
 NO_CGROUP = "the node's cgroups do not give it"
 NO_SAMPLES = "no samples of utilization: MIG, or counters of another exporter"
 
+_LAST = 600
+"""Seconds, two looks apart: what a job still held so long before its end it held together."""
+
 
 def owned(metric: str, *more: str) -> str:
     """An ownership series of the chosen jobs."""
@@ -51,6 +54,17 @@ def of_gpus(metric: str) -> str:
 def ever_held() -> str:
     """The jobs' GPUs in the range, with the share that was theirs last: there is one also when the job has ended."""
     return f"last_over_time({held()}{RANGE})"
+
+
+def holding() -> str:
+    """The jobs' GPUs as they hold them now; those of a job that holds none any more as it held them at last: what it
+    held before it was requeued is not added to what it held after that.
+    """
+    by, now, ever = ", ".join(OWNERS), held(), ever_held()
+    seen = f"max_over_time(timestamp({now})[$__range:5m])"
+    last = f"{ever} and {seen} > on ({by}) group_left () (max by ({by}) ({seen}) - {_LAST})"
+    # What was there for some minutes only may have been there at no look.
+    return f"({now} or ({last} or {ever} unless on ({by}) {seen}) unless on ({by}) {now})"
 
 
 def total(metric: str, window: str, by: tuple[str, ...] = (), *more: str, function: str = "rate") -> str:
@@ -116,9 +130,12 @@ def last_over(percent: int) -> str:
 
 
 def last_busy() -> str:
-    """When (in ms since 1970) any GPU of a job that still runs last had a sample over 5 %."""
+    """When (in ms since 1970) any GPU of a job that still runs last had a sample over 5 %, since the job holds it: what
+    was before that was another's.
+    """
     busy = promql.of_devices(on_nodes("gpu_last_busy_timestamp_seconds"), held())
-    return f"1000 * max by ({', '.join(OWNERS)}) {busy}"
+    started = owned("gpu_allocation_start_timestamp_seconds")
+    return f"1000 * max by ({', '.join(OWNERS)}) ({busy} >= {started} or {busy} unless {started})"
 
 
 def running() -> str:

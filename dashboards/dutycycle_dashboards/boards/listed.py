@@ -21,7 +21,7 @@ NO_SAMPLES = "Nothing was measured in the range: widen it, or look whether the e
 TO_USER = Link(
     "Show this user",
     USER,
-    {"user": "User"},
+    {"person": "User"},
     keep=("datasource", *(name for name in FILTERS if name != "user"), "alerter"),
 )
 # Each cluster has a job 4711: the rows of a table with such a link say which.

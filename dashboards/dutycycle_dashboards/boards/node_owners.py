@@ -12,7 +12,7 @@ from dutycycle_dashboards.building.units import BAD, BYTES, CELSIUS, FAIR, GOOD,
 from dutycycle_dashboards.building.variables import Model
 
 _TO_JOB = Link("Show this job", JOB, {"workload": "Job", "cluster": "Cluster"}, keep=("datasource", "alerter"))
-_TO_USER = Link("Show this user", USER, {"user": "User"})
+_TO_USER = Link("Show this user", USER, {"person": "User"})
 _HOT = (Threshold(None, GOOD), Threshold(80, FAIR), Threshold(88, BAD))
 
 
@@ -28,9 +28,10 @@ def gpus() -> Panel:
     no_mig = "a MIG instance has none of its own"
     return table(
         "GPUs",
-        "Each GPU and MIG instance with each job that holds it now. Held: the job's share; free: nobody's; a GPU that "
-        "is cut into instances is held through these. Utilization is of the last 5 minutes; SM active of the last "
-        "sample. Held and not busy for long is waste: write to the owner.",
+        "Each GPU and MIG instance with each job that holds it now. Held: the job's share; free: nobody's; -: not yet "
+        "known, as the exporter has just started, or a GPU that is cut into instances and held through these. "
+        "Utilization is of the last 5 minutes; SM active of the last sample. Held and not busy for long is waste: "
+        "write to the owner.",
         (
             Target(node_queries.placed(node_queries.rows())),
             Target(node_queries.placed(f"0 * {node_queries.rows()} + {of_rows} {held} or 0 * {free}")),
@@ -77,8 +78,8 @@ def owners() -> Panel:
     return state_timeline(
         "Owners",
         "Who held each GPU and MIG instance: user and job. Grey is free, purple is shared by several jobs (see the "
-        "table above), nothing is not known: no exporter answered. The colour comes from the last character of the "
-        "job's id, so that jobs that follow each other differ.",
+        "table above), nothing is not known: no exporter answered, or it had just started. The colour comes from the "
+        "last character of the job's id, so that jobs that follow each other differ.",
         Target(node_queries.owners(), may_be_empty=UNREAD),
         form="table",
         transformations=_MATRIX,
@@ -99,9 +100,14 @@ _MATRIX: tuple[Model, ...] = (
         "options": {"fields": {}, "conversions": [{"targetField": "Time\\device", "destinationType": "time"}]},
     },
     {"id": "sortBy", "options": {"fields": {}, "sort": [{"field": "Time\\device", "desc": False}]}},
+    {
+        "id": "organize",
+        "options": {"excludeByName": {node_queries.STEPS: True}, "indexByName": {}, "renameByName": {}},
+    },
 )
 """Prometheus has no series of texts, so a table of (time, device, owner) becomes a column per device. Its times stand
-series by series, and must be sorted.
+series by series, and must be sorted. They have no interval by which Grafana would see that some are missing, and would
+end what was before: so there is a column that has them all, which is left out at last.
 """
 _PALETTE = (
     "green",

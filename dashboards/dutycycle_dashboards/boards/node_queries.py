@@ -11,6 +11,8 @@ ROW = ("node", "gpu", "gpu_uuid", "mig", "mig_profile", "model", "cluster", "wor
 
 UNREAD = "NVML cannot be read: see the exporter's health"
 NO_UTILIZATION = "MIG without GPM has no utilization"
+STEPS = "every step"
+"""A device and owner of `owners()` that is none: it is there at every step, also where nobody answered."""
 
 _ON = "on (node, gpu_uuid, mig)"
 
@@ -46,12 +48,16 @@ def assignable() -> str:
 
 
 def free() -> str:
-    """GPUs and instances that nobody holds."""
-    return f"({assignable()} unless {_ON} {here('gpu_allocation')})"
+    """GPUs and instances that nobody holds. Just after an exporter's start there may be holders of whom it does not
+    know yet: it shows GPUs then, and no `gpu_visible`.
+    """
+    return f"({assignable()} unless {_ON} {here('gpu_allocation')} and on (node) {here('gpu_visible')})"
 
 
 def rows() -> str:
-    """1 for each of `ROW`: every GPU and instance with each that holds it, or with nobody; also GPUs that are cut."""
+    """1 for each of `ROW`: every GPU and instance with each that holds it, or with nobody who is known to; also GPUs
+    that are cut.
+    """
     info = f"group by (node, gpu_uuid, mig, mig_profile) ({here('gpu_info')})"
     unowned = f"({here('gpu_info')} unless {_ON} {here('gpu_allocation')})"
     group = f"group by ({', '.join(name for name in ROW if name != 'mig_profile')})"
@@ -81,7 +87,8 @@ def devices(expr: str) -> str:
 
 def owners() -> str:
     """Who holds each GPU and instance: one series per device and `owner`, which is a user and a job, or how many jobs
-    share it, or `free`. Where nothing was scraped there is none: not known is not free.
+    share it, or `free`. Where nothing was scraped there is none: not known is not free. Of a node that was there in
+    the range `STEPS` is told, too.
     """
     held, by = here("gpu_allocation"), "(gpu, gpu_uuid, mig)"
     shared = f"(count by {by} ({held}) > 1)"
@@ -89,4 +96,7 @@ def owners() -> str:
     one = f'label_join({alone}, "owner", " ", "user", "workload")'
     several = f'label_replace(count_values by {by} ("owner", {shared}), "owner", "$1 jobs", "owner", "(.+)")'
     nobody = f'label_replace(group by {by} {free()}, "owner", "free", "", "")'
-    return f"group by (device, owner) ({devices(f'({one} or {several} or {nobody})')})"
+    steps = f"vector(1) and on () last_over_time({here('gpu_info')}{RANGE} @ end())"
+    for label in ("device", "owner"):
+        steps = f'label_replace({steps}, "{label}", "{STEPS}", "", "")'
+    return f"group by (device, owner) ({devices(f'({one} or {several} or {nobody})')} or {steps})"

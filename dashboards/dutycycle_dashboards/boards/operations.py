@@ -70,7 +70,7 @@ def _now() -> tuple[Panel, ...]:
             "Nodes answering",
             "Nodes whose exporter answers. A node that never answered is not known here: compare with Prometheus' "
             "page of targets.",
-            Target("count(count by (node) (gpu_expected))"),
+            Target("count(count by (cluster, node) (gpu_expected))"),
             thresholds=(Threshold(None, BAD), Threshold(1, GOOD)),
             no_data=NO_EXPORTER,
             width=3,

@@ -93,6 +93,13 @@ def idle_for(filters: Iterable[str] = FILTERS, *more: str) -> str:
     return f"({idle} < {held} or {held} <= {idle} or {idle}) > {IDLE_AFTER}"
 
 
+def idle_devices(filters: Iterable[str] = FILTERS, *more: str) -> str:
+    """How many allocated GPUs are idle, each once however many workloads hold it; absent where none is allocated."""
+    filters = tuple(filters)
+    idle = f"count by ({', '.join(DEVICE)}) ({idle_for(filters, *more)})"
+    return f"count({idle}) or 0 * count({allocations(filters, *more)})"
+
+
 def mean_of_gauge(metric: str, window: str = "15m") -> str:
     """A device's gauge averaged over the last minutes."""
     return f"max by ({', '.join(DEVICE)}) (avg_over_time({metric}[{window}]))"

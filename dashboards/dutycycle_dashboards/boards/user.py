@@ -16,8 +16,10 @@ from dutycycle_dashboards.building.units import GPU_HOURS, GPUS, PERCENT, RATIO
 from dutycycle_dashboards.building.variables import OWNERS
 
 OTHERS = tuple(name for name in promql.FILTERS if name != "user")
-ONE = ('user="$user"',)
-"""Exactly: a name is no regular expression."""
+ONE = ('user="$person"',)
+"""Exactly: a name is no regular expression. The variable is not called as the filter of the other boards: the link
+between all boards would hand over that one's `All`, which is nobody.
+"""
 NO_USAGE = "This user held no GPU in the range, or the other filters leave nothing"
 _PER_STEP = "* 1000 / $__interval_ms"
 _JOB = ("cluster", "workload", "account", "partition", "namespace")
@@ -42,7 +44,7 @@ def user() -> Board:
             variables.datasource(),
             variables.resolution(),
             *variables.filters(OTHERS),
-            variables.chosen("user", names, description="Whose jobs"),
+            variables.chosen("person", names, description="Whose jobs"),
             variables.alerter(),
         ),
         span="7d",
@@ -64,7 +66,7 @@ def _numbers() -> tuple[Panel, ...]:
     observed = promql.used("observed", filters=OTHERS, more=ONE)
     hours = {kind: promql.hours(kind, filters=OTHERS, more=ONE) for kind in ("allocated", "busy")}
     own = promql.utilization(filters=OTHERS, more=ONE)
-    others = promql.utilization(["user"], filters=OTHERS)
+    others = promql.utilization(["user"], filters=OTHERS, more=(promql.KNOWN,))
     return (
         stat(
             "Mean utilization",
@@ -78,7 +80,8 @@ def _numbers() -> tuple[Panel, ...]:
         ),
         stat(
             "Users below",
-            "Share of the measured users whose mean utilization is lower than this one's: 50 % is the median.",
+            "Share of the measured users whose mean utilization is lower than this one's: 50 % is the median. GPU time "
+            "whose user is not known is no user's.",
             Target(
                 f"(count({others} < on () group_left () {own}) or 0 * {own}) / count({others})",
                 may_be_empty="a user on MIG without utilization",

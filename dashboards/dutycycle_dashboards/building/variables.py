@@ -16,7 +16,7 @@ FINE_UP_TO = 2 * 86400
 """Seconds of range up to which increments of 5 minutes are read, beyond it those of an hour."""
 ALERTER = "http://localhost:9837"
 
-_LABELS = {"model": "GPU model", "workload": "Job or pods"}
+_LABELS = {"model": "GPU model", "person": "User", "workload": "Job or pods"}
 
 
 def datasource() -> Model:

@@ -9,6 +9,8 @@ from dutycycle_exporter import contract
 
 TARGET = ("instance", "job")
 """Labels of the scraped target, which Prometheus adds."""
+SITES = frozenset(("cluster",))
+"""Labels that a site may add to all that it scrapes. They can be missing: by them series are grouped, never chosen."""
 
 
 def metrics() -> dict[str, frozenset[str]]:

@@ -93,7 +93,7 @@ def test_totals_of_the_fleet(hours: float, fleet_server: PrometheusServer, jobs:
 
 @pytest.mark.parametrize("user", ["edge", "kay", "mia"])
 def test_one_user(user: str, fleet_server: PrometheusServer, jobs: pd.DataFrame) -> None:
-    board, total = Board(fleet_server, USER, 27, user=[user]), truth.users(jobs).loc[user]
+    board, total = Board(fleet_server, USER, 27, person=[user]), truth.users(jobs).loc[user]
     assert board.number("Allocated") == close(total["allocated"])
     assert board.number("Wasted") == close(total["wasted"])
     assert board.number("Mean utilization") == pytest.approx(total["mean"], abs=0.05)

@@ -39,7 +39,7 @@ def close(job: Job, share: float = 1.0) -> object:
 
 @pytest.mark.parametrize("user", ["edge", "kay", "mia", "nemo"])
 def test_one_users_jobs(user: str, fleet_server: PrometheusServer, fleet: Fleet) -> None:
-    found = table(fleet_server, USER, "Jobs", user=[user])
+    found = table(fleet_server, USER, "Jobs", person=[user])
     jobs = {job.owner["workload"]: job for job in fleet.jobs if job.user == user}
     measured = {name: job for name, job in jobs.items() if job.utilization is not None}
     assert found["A"] == {name: close(job) for name, job in jobs.items()}

@@ -1,20 +1,28 @@
-"""The Node board's owners, on a node with a GPU that jobs share, one that nobody holds, and one cut into instances."""
+"""The Node board's owners: on a node with a GPU that jobs share, one that nobody holds, and one cut into instances; on
+one of which nothing was heard for a while; and on one whose exporter does not know all holders yet.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from dutycycle_dashboards import render
+from dutycycle_dashboards.boards.node_queries import STEPS
 from tests.dashboards.answers.interpolation import Dashboard
 from tests.prometheus.server import PrometheusServer
 
 START, END, STEP = 1_790_000_000, 1_790_003_600, 60
 LEFT, TAKEN = START + 1200, START + 2400
 """What is backfilled has no marks of its end, and is seen for five minutes more: a GPU is handed over with a gap."""
+AWAY, BACK = START + 600, START + 2400
+SEEN = 300
+"""Seconds for which the last sample of what is backfilled is seen."""
 FIRST, SECOND = "MIG-11111111-aaaa", "MIG-22222222-bbbb"
+MODEL = render.dashboards()["dutycycle-node"]
 
 
 def device(gpu: int, mig: str = "", node: str = "n1") -> str:
@@ -54,6 +62,18 @@ def exported() -> Iterator[tuple[str, float, int, int]]:
     yield held(1, "ann", "slurm/1"), 0.5, START, END
     yield held(1, "cyd", "k8s/ns/pod/uid"), 0.5, START, END
     yield held(2, "dan", "slurm/5", FIRST), 3 / 7, START, END
+    # Of this one nothing is heard for half an hour.
+    for begin, end in ((START, AWAY), (BACK, END)):
+        yield 'gpu_expected{node="n3"}', 2, begin, end
+        yield 'gpu_visible{node="n3"}', 2, begin, end
+        yield info(0, node="n3"), 1, begin, end
+        yield info(1, node="n3"), 1, begin, end
+        yield held(0, "ann", "slurm/8", node="n3"), 1, begin, end
+    # The exporter of this one has just started.
+    yield 'gpu_expected{node="n4"}', 2, START, END
+    yield info(0, node="n4"), 1, START, END
+    yield info(1, node="n4"), 1, START, END
+    yield held(1, "ann", "slurm/9", node="n4"), 1, START, END
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +89,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusServe
 
 @pytest.fixture(scope="module")
 def board(server: PrometheusServer) -> Dashboard:
-    return Dashboard(server.url, render.dashboards()["dutycycle-node"], START, END, {"node": ["n1"]})
+    return opened(server, "n1")
+
+
+def opened(server: PrometheusServer, node: str) -> Dashboard:
+    return Dashboard(server.url, MODEL, START, END, {"node": [node]})
 
 
 def asked(board: Dashboard, title: str, letter: str = "A") -> list[dict[str, Any]]:
@@ -87,9 +111,42 @@ def test_the_timeline_has_one_owner_at_a_time_for_every_gpu_and_instance(board: 
         ("GPU 2 MIG 11111111", "dan slurm/5"),
         ("GPU 2 MIG 22222222", "free"),
         ("GPU 3", "free"),
+        (STEPS, STEPS),
     ]
     told = [(row["metric"]["device"], at) for row in found for at, _ in row["values"]]
     assert len(told) == len(set(told))
+
+
+def test_the_timeline_has_every_step_and_no_owner_where_nobody_answered(server: PrometheusServer) -> None:
+    """Else Grafana would draw the last owner until the next one."""
+    times = {row["metric"]["device"]: [at for at, _ in row["values"]] for row in asked(opened(server, "n3"), "Owners")}
+    every = times.pop(STEPS)
+    assert len({later - earlier for earlier, later in pairwise(every)}) == 1
+    silent = {at for at in every if AWAY + SEEN < at < BACK}
+    assert len(silent) > 30
+    assert set(times) == {"GPU 0", "GPU 1"}
+    for told in times.values():
+        assert set(told) <= set(every)
+        assert not silent & set(told)
+
+
+def test_the_timeline_shows_no_row_for_its_steps() -> None:
+    rows = [panel for row in MODEL["panels"] for panel in (row, *row.get("panels", ()))]
+    [panel] = [one for one in rows if one["title"] == "Owners"]
+    assert panel["transformations"][-1]["id"] == "organize"
+    assert panel["transformations"][-1]["options"]["excludeByName"] == {STEPS: True}
+
+
+def test_nothing_is_free_while_holders_are_not_known_yet(server: PrometheusServer) -> None:
+    board = opened(server, "n4")
+    owners = {(row["metric"]["device"], row["metric"]["owner"]) for row in asked(board, "Owners")}
+    assert owners == {("GPU 1", "ann slurm/9"), (STEPS, STEPS)}
+    rows = {
+        letter: [(row["metric"]["gpu"], row["metric"].get("user", "")) for row in asked(board, "GPUs", letter)]
+        for letter in "AB"
+    }
+    assert sorted(rows["A"]) == [("0", ""), ("1", "ann")]
+    assert rows["B"] == [("1", "ann")]
 
 
 def test_the_table_has_every_gpu_with_each_that_holds_it(board: Dashboard) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from dutycycle_dashboards import render
 from dutycycle_dashboards.building import board, links
-from tests.dashboards.answers.contract import metrics
+from tests.dashboards.answers.contract import SITES, metrics
 from tests.dashboards.answers.fleet import END, HOUR, MIDNIGHT, Fleet
 from tests.dashboards.answers.interpolation import Dashboard
 from tests.dashboards.answers.names import names
@@ -20,7 +20,7 @@ from tests.prometheus.server import PrometheusServer
 NOW = MIDNIGHT + END
 BOARDS = {made.uid: made for made in render.BOARDS}
 CHOSEN = {
-    links.USER: {"user": ["kay"]},
+    links.USER: {"person": ["kay"]},
     links.JOB: {"workload": [next(job.owner["workload"] for job in Fleet().jobs if job.user == "late")]},
     links.NODE: {"node": ["b2"]},
 }
@@ -71,7 +71,7 @@ def test_it_asks_for_nothing_that_is_not_in_the_contract(
         assert metric in known
         assert set(matched) <= known[metric], metric
     there = frozenset[str]().union(*(known[metric] for metric, _ in found.selected))
-    assert found.grouped <= there | found.made
+    assert found.grouped <= there | found.made | SITES
 
 
 @pytest.mark.parametrize("uid", BOARDS)
