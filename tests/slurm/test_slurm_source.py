@@ -126,6 +126,14 @@ def test_jobs_that_share_gpus_by_shards_hold_none_whole(slurm: Cluster, by: Conn
         assert not shot.nonsense
 
 
+def test_a_name_that_is_no_utf_8_hides_no_job(slurm: Cluster, by: Connect) -> None:
+    named = slurm.submit(MAIL, "--hold", "--job-name=caf\udce9", "--gres=gpu:1")
+    other = slurm.submit(GAMES, "--gres=gpu:1")
+    for way in ("tcp", "commands"):
+        shot = wait(by(way), in_state(other, JobState.RUNNING), "the other runs")
+        assert shot.jobs[named].name == "caf\ufffd"
+
+
 def test_how_jobs_ended_and_what_they_used(slurm: Cluster, by: Connect) -> None:
     done = slurm.submit(
         GAMES, "--gres=gpu:2", "--mem=200", script="sleep 1; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"
