@@ -13,8 +13,8 @@ from tests.prometheus.server import PrometheusServer
 
 NOW = 1_790_000_000
 STEP, RANGE = 300, 6 * 3600
-UTILIZATION = {"ann": 0.8, "bob": 0.2, "cyd": 0.5, "": 0.1}
-"""By user; of the last it is not known who that is."""
+UTILIZATION = {"ann": 0.8, "a.n": 0.3, "bob": 0.2, "cyd": 0.5, "": 0.1}
+"""By user. One name matches another if it is taken for a regular expression; of the last it is not known who it is."""
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusServe
         yield running
 
 
-@pytest.mark.parametrize(("person", "below"), [("ann", 2 / 3), ("bob", 0), ("cyd", 1 / 3)])
+@pytest.mark.parametrize(("person", "below"), [("ann", 3 / 4), ("a.n", 1 / 4), ("bob", 0), ("cyd", 2 / 4)])
 def test_users_below_are_users(person: str, below: float, server: PrometheusServer) -> None:
     board = Dashboard(server.url, render.dashboards()[USER], NOW - RANGE, NOW, {"person": [person]})
     [panel] = [panel for panel in board.panels() if panel["title"] == "Users below"]
