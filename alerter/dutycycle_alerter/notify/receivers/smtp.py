@@ -37,13 +37,14 @@ _MAILBOX = frozenset({550, 551, 552, 553})
 _ENHANCED = re.compile(rb"5\.(\d{1,3})\.(\d{1,3})\b")
 _OF_RECIPIENT, _OF_SENDER = (b"1", b"2"), ((b"1", b"7"), (b"1", b"8"))
 _UNKNOWN_TO_EXCHANGE = (b"4", b"1")  # Exchange Online's "Recipient address rejected", an edge that knows its mailboxes
-_ABOUT_US = re.compile(rb"sender|relay|helo|authenticat|rcpthosts|#5\.[^12]", re.IGNORECASE)
+_US = rb"sender|relay|helo|authenticat"
+_ABOUT_US = re.compile(_US + rb"|rcpthosts|#5\.[^12]", re.IGNORECASE)
 _MENDABLE = "check sender, helo, and whether the server wants a username"
 
 # Others say it only after the last byte: who may not send as whom, that a day's emails were sent, that a disk is full.
 _OF_CONTENT, _MESSAGE_TOO_BIG = (*_OF_RECIPIENT, b"6", b"7"), (b"3", b"4")
 _NOT_AS_SENDER = (b"2", b"252")  # Exchange Online's SendAsDenied
-_ABOUT_SENDING = re.compile(rb"sender|relay|helo|authenticat|quota|limit exceeded", re.IGNORECASE)
+_ABOUT_SENDING = re.compile(_US + rb"|sending", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
