@@ -87,4 +87,4 @@ class Weekly(Section):
     at: Clock = "08:00"
     """At which time of day."""
     since: Duration = 7 * 86400
-    """How far it looks back."""
+    """How far it looks back, in full hours; a week is from one report to the next, also where clocks change."""
