@@ -7,7 +7,7 @@ so that a long run can be stopped, goes on where it was, and can be scored again
 of parameters.toml are in benchmarks/evidence/box.
 
 Needs gcc, Prometheus and PostgreSQL (`make` installs the latter two), and for 256 GPUs at 50 times two cores of which
-nobody else wants anything; a slower machine keeps pace at 40 times. A run for which passes, scrapes or readings
+nobody else wants anything; 40 times leave room for a little other work. A run for which passes, scrapes or readings
 came late says so, is kept as late, and counts only with `--late`; one in which the harness itself failed never does.
 The same command plays both again.
 

@@ -23,7 +23,7 @@ from .sinks import Sinks
 
 REPLICAS = ("a", "b")
 _FEWER_COLLECTIONS = {"GOGC": "400"}
-"""Of Prometheus' garbage: half a gigabyte more, and a fifth less of the processors, of which the box wants all."""
+"""Of Prometheus' garbage: it takes a fifth less of the processors so, of which the box wants all."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
