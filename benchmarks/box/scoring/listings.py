@@ -49,6 +49,7 @@ def _exempt(score: Score) -> Table:
 
 
 def _conditions(title: str, some: Sequence[Condition]) -> Table:
+    """What was not told at all first: a list is cut after a few dozen."""
     lines = [
         (
             *_case(c.case),
@@ -58,7 +59,7 @@ def _conditions(title: str, some: Sequence[Condition]) -> Table:
             None if c.step is None else f"{c.step:.3g} s",
             "beside another rule" if c.beside else "another rule alone" if c.found else "no",
         )
-        for c in some
+        for c in sorted(some, key=lambda c: (c.beside, c.found))
     ]
     return _listed(title, (*_CASE, "rule", "from", "to", "step", "told"), lines)
 

@@ -140,6 +140,26 @@ def test_tables_name_what_was_missed_and_what_was_said_for_nothing() -> None:
     assert len(found["Conditions that must be told, and were not or not by their name"]) == 2
 
 
+def test_what_was_not_told_at_all_is_listed_before_what_stood_beside_another_rule() -> None:
+    """The list is cut: of hundreds the few that matter would not be seen."""
+    jobs = (job(1), job(2), job(3))
+    truths = {each.number: truth(each, condition()) for each in jobs}
+    beside = ("hung", "idle")
+    said = observed(
+        [
+            incident(2 * HOUR, job=jobs[0], rule="hung", contributing=beside),
+            incident(2 * HOUR, job=jobs[1], rule="underused", id=2),
+        ]
+    )
+    found = {table.title.partition(":")[0]: table.rows for table in tables(score(scenario(jobs), truths, said))}
+    listed = found["Conditions that must be told, and were not or not by their name"]
+    assert [(line[1], line[-1]) for line in listed] == [
+        (3, "no"),
+        (2, "another rule alone"),
+        (1, "beside another rule"),
+    ]
+
+
 def test_tables_name_what_only_an_exemption_from_the_table_of_rules_leaves_untold() -> None:
     plan, truths = fleet()
     exempt = replace(truths[2], conditions=(condition("stalled", must=False, by_table=True),))
