@@ -6,20 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.prometheus.alert_checks import RULES, expected, run
+from tests.prometheus.alert_scenarios import ALL_DAY, NOTHING, RECORDED, RECORDS, Fired, silent, without
 from tests.prometheus.saying import Series, alerter, exporter, otherwise, until, well
 from tests.prometheus.scraped import of_cluster
-from tests.prometheus.test_alerts import (
-    ALL_DAY,
-    NOTHING,
-    RECORDED,
-    RECORDS,
-    RULES,
-    Fired,
-    expected,
-    run,
-    silent,
-    without,
-)
 from tools import alert_rules
 
 TWO_FLEETS: dict[str, tuple[Series, Series, Fired]] = {
