@@ -13,6 +13,7 @@ import pytest
 
 from dutycycle_exporter.collected import DEFAULT
 from tests.exporter.rig import Rig
+from tests.exporter.service_page import Page
 from tests.fakes.clock import FakeClock
 from tests.fakes.node import FakeNode
 from tests.fakes.nvml import Libraries
@@ -52,3 +53,9 @@ def make_rig(
             return rig
 
         yield make
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Page:
+    """A service that nothing was told yet."""
+    return Page(tmp_path)
