@@ -198,8 +198,10 @@ def compare(theirs: dict[str, float], ours: dict[str, float], *, sample: float, 
 
 def compare_the_rest(theirs: dict[tuple[str, str], float], ours: dict[tuple[str, str], float]) -> None:
     """Of the node and its devices; and what the job used of the CPUs."""
-    # Means of GPM are shown after a reading that was not too soon after the one before.
-    lately = re.compile(r"gpu_\w+_(active_ratio|occupancy_ratio|bytes_per_second)|dutycycle_exporter_\w+")
+    # Means of GPM, and what needs them, are shown after a reading that was not too soon after the one before.
+    lately = re.compile(
+        r"gpu_\w+_(active_ratio|occupancy_ratio|bytes_per_second)|gpu_pcie_bytes_total|dutycycle_exporter_\w+"
+    )
     both = {key for key in {*theirs, *ours} if not lately.fullmatch(key[0])}
     assert {key for key in both if (key in theirs) != (key in ours)} == set()
     for name, most in (("workload_cpu_seconds_total", 6.0), ("workload_pressure_seconds_total", 1.0)):
