@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from .machines import INTERVAL
 from .play import play
 from .promises import Verdicts, check, violations
 from .record import Record
-from .schedule import plan
+from .schedule import Plan, plan
 from .site import missing
 
 _HOUR = 3600.0
@@ -82,28 +83,40 @@ def main() -> int:
             record = kept.read(given.judge)
         except (OSError, ValueError) as error:
             parser.error(f"--judge: {error}")
-        judged = check(record)
-        show(record, judged, record.ended - record.began)
+        judged, checker = check(record), results.ours()
+        show(record, judged, record.ended - record.began, checker)
         given.quick = given.quick or not counts(record.made)
-        results.report([row(record, judged)], given, section="Chaos", machine=record.made.machine)
+        results.report([row(record, judged, checker)], given, section="Chaos", machine=record.made.machine)
         return _status(record, judged)
     if unknown := [name for name in given.only if name not in FAULTS]:
         parser.error(f"no fault {', '.join(unknown)}: see --list")
     if 1000 * INTERVAL % given.time_scale:
         parser.error(f"--time-scale: {INTERVAL:g} s divided by it are not whole milliseconds")
+    length = 60 * given.minutes if given.minutes else _QUICK if given.quick else _HOUR
+    calm = 25.0 + _VERDICT / given.time_scale
+    drawn = plan(given.seed, length, calm, given.time_scale, only=frozenset(given.only))
+    if absent := _absent(drawn, given.only):
+        parser.error(
+            f"{length:g} s are too short for {absent}, as the last {calm:g} are for settling: give more --minutes"
+            " (a higher --time-scale needs fewer)"
+        )
     if lacks := missing():
         console.print(f"chaos cannot run here, for want of {', '.join(lacks)}")
         return NOT_HERE
-    return _run(given, 60 * given.minutes if given.minutes else _QUICK if given.quick else _HOUR, console)
+    return _run(given, drawn, console)
 
 
-def _run(given: argparse.Namespace, length: float, console: Console) -> int:
-    """One of `length` wall seconds, judged, shown, kept where it is wanted or tells of something; the exit status."""
-    calm = 25.0 + _VERDICT / given.time_scale
-    drawn = plan(given.seed, length, calm, given.time_scale, only=frozenset(given.only))
+def _absent(drawn: Plan, only: Sequence[str]) -> str:
+    """What was asked for and has no place in the plan; empty: nothing."""
+    missed = sorted(set(only) - {one.fault.name for one in drawn.faults})
+    return ", ".join(missed) or ("" if drawn.faults else "any fault")
+
+
+def _run(given: argparse.Namespace, drawn: Plan, console: Console) -> int:
+    """What is planned, judged, shown, kept where it is wanted or tells of something; the exit status."""
     directory = Path(tempfile.mkdtemp(prefix="chaos-"))
     enclose()
-    made = making(given.seed, length)  # what is here now, and not what others have made of it when it is over
+    made = making(given.seed, drawn.length)  # what is here now, and not what others have made of it when it is over
     began = time.monotonic()
     try:
         with interruptible():
@@ -119,7 +132,7 @@ def _run(given: argparse.Namespace, length: float, console: Console) -> int:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - whatever it was, there is no evidence: nothing to judge, and no row
         return _failed(error, f"logs are in {kept.move(directory, given.keep)}", console)
-    record = replace(record, made=made)
+    record = kept.without_places(replace(record, made=made))
     kept.write(record, directory)  # before it is judged: an hour is not to be lost by whatever goes wrong there
     try:
         judged = check(record)  # once: of a run that nobody keeps its logs are gone afterwards

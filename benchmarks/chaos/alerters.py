@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any, Self
 from tests.e2e.site import BIN, free_port
 
 from .clocks import SteppedClock
+from .fetching import fetch
 from .links import Link
 from .machines import INTERVAL
 from .processes import Program
@@ -65,11 +64,7 @@ class Replica:
 
     def get(self, path: str, *, timeout: float) -> tuple[int, str]:
         """A page. Raises OSError."""
-        try:
-            with urllib.request.urlopen(self.url + path, timeout=timeout) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode(errors="replace")
+        return fetch(self.url + path, timeout=timeout)
 
     def json(self, path: str, *, timeout: float = 20.0) -> Any:
         status, text = self.get(path, timeout=timeout)

@@ -44,8 +44,8 @@ def counts(made: Made) -> bool:
     return bool(made.commit) and "--quick" not in made.by.split()
 
 
-def row(record: Record, judged: Verdicts) -> results.Row:
-    """The run's one row."""
+def row(record: Record, judged: Verdicts, checker: str = "") -> results.Row:
+    """The run's one row; `checker` is the commit whose it is, where it is not the run's own."""
     made = record.made
     what = f"chaos, {made.length / 60:.0f} minutes at {record.time_scale:g} times the pace, seed {made.seed}"
     sent = sum(1 for one in record.deliveries if one.sent_at is not None)
@@ -53,7 +53,7 @@ def row(record: Record, judged: Verdicts) -> results.Row:
     figure = (
         f"{len(violations(judged))} violations of {len(judged)} promises ({_asked(judged)}), in {len(record.faults)} "
         f"faults of {kinds} of {len(FAULTS)} kinds; {len(record.jobs)} jobs, {len(record.incidents)} incidents, "
-        f"{sent} messages; {'; '.join(_unsaid(record, judged))}"
+        f"{sent} messages; {'; '.join(_unsaid(record, judged, checker))}"
     )
     by = f"`{made.by}`" if made.by else ""
     return results.Row(what, figure, by=by, versions=made.parts, ours=made.commit, day=made.day)
@@ -75,10 +75,12 @@ def name(promise: Promise) -> str:
     return promise.__name__.replace("_", " ")
 
 
-def _unsaid(record: Record, judged: Verdicts) -> list[str]:
+def _unsaid(record: Record, judged: Verdicts, checker: str) -> list[str]:
     """What the figures do not speak of."""
     minutes = (record.ended - record.began) / 60
     said = [f"broke off after {minutes:.0f} minutes: {record.broke}"] if record.broke else []
+    said += [f"judged at {checker}"] if checker not in ("", record.made.commit) else []
+    said += [f"{record.unread} logs were not read"] if record.unread else []
     idle = sorted({one.name for one in record.faults} - {one.name for one in record.faults if one.took})
     said += [f"did not take: {', '.join(idle)}"] if idle else []
     never = [name(promise) for promise, one in judged.items() if not one.occasions]
@@ -96,8 +98,8 @@ def _unsaid(record: Record, judged: Verdicts) -> list[str]:
     return [*said, f"{stalled:.0f} s in which the machine stalled excuse what was late", str(pace(record))]
 
 
-def show(record: Record, judged: Verdicts, took: float) -> None:
-    """Everything, on stdout; it `took` so many seconds."""
+def show(record: Record, judged: Verdicts, took: float, checker: str = "") -> None:
+    """Everything, on stdout; it `took` so many seconds. For `checker` see `row`."""
     console = Console()
     found = violations(judged)
     console.print(_happened(record, f"{len(record.faults)} faults in {took / 60:.0f} minutes"))
@@ -107,7 +109,7 @@ def show(record: Record, judged: Verdicts, took: float) -> None:
         asked = str(len(one.occasions) or "never asked")
         kept.add_row(sentence, asked, str(len(one.violations)), str(len(one.excused) or ""))
     console.print(kept)
-    console.print("; ".join(_unsaid(record, judged)))
+    console.print("; ".join(_unsaid(record, judged, checker)))
     for violation in found:
         console.print(
             f"{violation.at - record.began:8.1f} s  {violation.promise}: {violation.subject}: {violation.evidence}",

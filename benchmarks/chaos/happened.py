@@ -47,13 +47,27 @@ class Effects:
 
 @dataclass(frozen=True)
 class Happened(Effects):
-    """A fault as it was. `took` tells whether it was seen to be in force; None: nobody could be asked."""
+    """A fault as it was. `took` tells whether it was seen to be in force; None: nobody could be asked.
+
+    `began` is when its beginning was set about, `ended` when all was seen to be right again; either may take a while.
+    What is excused is all between them. `stood` is the time within, from its beginning having been done to its end
+    being set about: what has to show a fault is asked for in it alone. None: all of it.
+    """
 
     name: str
     what: str
     began: float
     ended: float
     took: bool | None = True
+    stood: tuple[float, float] | None = None
+
+    @property
+    def stood_from(self) -> float:
+        return self.began if self.stood is None else self.stood[0]
+
+    @property
+    def stood_until(self) -> float:
+        return self.ended if self.stood is None else self.stood[1]
 
     def blinds_any(self, parts: frozenset[str]) -> bool:
         """Whether it blinds one of these nodes and GPUs."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
+import tempfile
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +17,7 @@ from .record import Record
 
 EVIDENCE = "record.json.gz"
 _RECORDS = TypeAdapter(Record)
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 def move(directory: Path, wanted: Path | None) -> Path:
@@ -25,6 +28,21 @@ def move(directory: Path, wanted: Path | None) -> Path:
     shutil.copytree(directory, wanted, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock", "data"))
     shutil.rmtree(directory, ignore_errors=True)
     return wanted
+
+
+def without_places(record: Record) -> Record:
+    """It, with no path of this machine in what programs and the harness said."""
+    ended = tuple(replace(one, said=_without_places(one.said)) for one in record.ended_by_themselves)
+    return replace(record, broke=_without_places(record.broke), ended_by_themselves=ended)
+
+
+def _without_places(text: str) -> str:
+    # The innermost first: one may lie within another.
+    places = {str(_ROOT): "REPOSITORY", tempfile.gettempdir(): "TMP", str(Path.home()): "HOME"}
+    for place in sorted(places, key=len, reverse=True):
+        if place != "/":
+            text = re.sub(rf"(?<![\w.-]){re.escape(place)}(?![\w.-])", places[place], text)
+    return text
 
 
 def write(record: Record, directory: Path) -> None:
@@ -38,7 +56,7 @@ def write(record: Record, directory: Path) -> None:
 
 def read(where: Path) -> Record:
     """What `write` wrote, wherever it was moved since and whatever it is called: a directory, or the file itself. Logs
-    that are no longer beside it are left out. Raises OSError, or ValueError where it is something else.
+    that are no longer beside it are left out, and counted. Raises OSError, or ValueError where it is something else.
     """
     file = where / EVIDENCE if where.is_dir() else where
     try:
@@ -46,5 +64,5 @@ def read(where: Path) -> Record:
     except (EOFError, zlib.error) as error:
         raise ValueError(f"{file} is cut off or spoilt: {error}") from error
     record = _RECORDS.validate_python(json.loads(text))
-    logs = (file.parent / log.name for log in record.logs)
-    return replace(record, logs=tuple(log for log in logs if log.exists()))
+    logs = tuple(log for one in record.logs if (log := file.parent / one.name).exists())
+    return replace(record, logs=logs, unread=len(record.logs) - len(logs))

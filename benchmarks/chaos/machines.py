@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import urllib.request
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +16,7 @@ from tests.fakes.nvml import Libraries
 from . import probes
 from .certificates import Authority
 from .clocks import SteppedClock
+from .fetching import fetch
 from .links import Link
 from .processes import Program
 
@@ -118,8 +118,4 @@ class Machine:
 
     def get(self, path: str, *, timeout: float) -> tuple[int, str]:
         """A page of the exporter's, past the link. Raises OSError."""
-        try:
-            with urllib.request.urlopen(self.url + path, timeout=timeout, context=self._context) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode(errors="replace")
+        return fetch(self.url + path, timeout=timeout, context=self._context)

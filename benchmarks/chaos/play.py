@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from .faults import Fault
@@ -44,6 +45,20 @@ def play(plan: Plan, directory: Path, time_scale: float, tell: Tell) -> Record:
         return read(site, watcher, tuple(course.happened), site.workload.truths(), began, ended, course.broke)
 
 
+@dataclass
+class _Begun:
+    """A fault whose beginning was set about `at`; `stands_from` is when that was done."""
+
+    fault: Fault
+    at: float
+    stands_from: float | None = None
+
+    def ended(self, took: bool | None, until: float) -> Happened:
+        """It, as evidence, of which all is over now. It stood `until` its end was set about."""
+        stood = (until if self.stands_from is None else self.stands_from, until)
+        return self.fault.happened(self.at, time.time(), took, stood)
+
+
 class _Course:
     """The faults of a run, as they happen."""
 
@@ -51,7 +66,7 @@ class _Course:
         self._site = site
         self._began = began
         self._tell = tell
-        self._begun: dict[int, tuple[float, Fault]] = {}
+        self._begun: dict[int, _Begun] = {}
         self.happened: list[Happened] = []
         self.broke = ""
 
@@ -67,10 +82,11 @@ class _Course:
                 else:
                     self._end(index)
         finally:
-            for since, fault in self._begun.values():
+            for begun in self._begun.values():
+                until = time.time()
                 with suppress(Exception):
-                    fault.end(self._site)
-                self.happened.append(fault.happened(since, time.time(), None))
+                    begun.fault.end(self._site)
+                self.happened.append(begun.ended(None, until))
 
     def wait(self, until: float) -> None:
         while (left := until - time.time()) > 0:
@@ -78,18 +94,20 @@ class _Course:
             self._site.workload.check()
 
     def _begin(self, index: int, one: Planned) -> None:
-        self._begun[index] = time.time(), one.fault
+        begun = self._begun[index] = _Begun(one.fault, time.time())
         one.fault.begin(self._site)
+        begun.stands_from = time.time()
         self._tell(f"{time.time() - self._began:7.1f} s  {one.fault.name} begins: {one.fault.what}")
 
     def _end(self, index: int) -> None:
-        since, fault = self._begun.pop(index)
-        took = _took(fault, self._site)
+        begun = self._begun.pop(index)
+        took = _took(begun.fault, self._site)
+        until = time.time()
         try:
-            fault.end(self._site)
+            begun.fault.end(self._site)
         finally:
-            self.happened.append(fault.happened(since, time.time(), took))
-        self._tell(f"{time.time() - self._began:7.1f} s  {fault.name} is over{_TOOK[took]}")
+            self.happened.append(begun.ended(took, until))
+        self._tell(f"{time.time() - self._began:7.1f} s  {begun.fault.name} is over{_TOOK[took]}")
 
 
 def _took(fault: Fault, site: Site) -> bool | None:

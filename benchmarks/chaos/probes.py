@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def clock(url: str) -> float | None:
             headers = answer.headers
     except urllib.error.HTTPError as error:
         headers = error.headers
-    except OSError:
+    except (OSError, HTTPException):
         return None
     return parsedate_to_datetime(headers["Date"]).timestamp() if headers["Date"] else None
 

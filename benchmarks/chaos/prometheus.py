@@ -7,7 +7,6 @@ import shutil
 import signal
 import ssl
 import urllib.parse
-import urllib.request
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from tests.prometheus.server import PrometheusServer
 
 from .certificates import Authority
 from .disks import SmallDisk
+from .fetching import fetch
 from .links import Link
 
 _MEGABYTES = 300
@@ -103,5 +103,8 @@ class Prometheus:
         }
 
     def _get(self, path: str) -> str:
-        with urllib.request.urlopen(self.server.url + path, timeout=10, context=self._context) as answer:
-            return str(answer.read().decode())
+        """What it answers. Raises OSError where it does not, or with an error."""
+        status, text = fetch(self.server.url + path, timeout=10, context=self._context)
+        if status != 200:
+            raise OSError(f"{path}: {status}")
+        return text

@@ -6,7 +6,7 @@ import json
 import logging
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from email.message import EmailMessage
@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from tests.fakes.slack.server import TOKEN, SlackServer
 from tests.fakes.slack.workspace import Channel
-from tests.fakes.smtp.server import MailServer
+from tests.fakes.smtp.server import MailServer, Received
 
 from .certificates import Authority
 from .links import Link
@@ -106,21 +106,9 @@ class Receivers:
         """All that was ever accepted, a message as often as it was. `senders` are names of alerters by the addresses of
         their pages, which are in what they send.
         """
-        mails = [
-            Taken(
-                sink="mail",
-                key=str(mail.message["Message-ID"]),
-                at=at,
-                to=mail.recipients,
-                incidents=_numbers(str(mail.message["X-Dutycycle-Incidents"] or "")),
-                headers=tuple((name, str(value)) for name, value in mail.message.items()),
-                body=mail.content.decode(errors="replace"),
-                sender=sent_by(read_text(mail.message), senders),
-            )
-            for at, mail in zip(list(self._taken), list(self.mail.messages), strict=False)
-        ]
-        posts = [_posted(message) for message in list(self.channel.messages)]
-        return (*mails, *(replace(one, sender=sent_by(one.body, senders)) for one in posts))
+        mails = [mailed(mail, at) for at, mail in zip(list(self._taken), list(self.mail.messages), strict=False)]
+        posts = [posted(message) for message in list(self.channel.messages)]
+        return tuple(replace(one, sender=sent_by(one, senders)) for one in (*mails, *posts))
 
 
 class _Stamped(list[Any]):
@@ -135,7 +123,29 @@ class _Stamped(list[Any]):
         super().append(item)
 
 
-def _posted(message: Mapping[str, Any]) -> Taken:
+def mailed(mail: Received, at: float) -> Taken:
+    """A mail that came at that time."""
+    message = mail.message
+    return Taken(
+        sink="mail",
+        key=str(message["Message-ID"]),
+        at=at,
+        to=mail.recipients,
+        incidents=_numbers(str(message["X-Dutycycle-Incidents"] or "")),
+        headers=tuple((name, str(value)) for name, value in message.items()),
+        body=_read(message, "plain"),
+        html=_read(message, "html"),
+    )
+
+
+def _read(message: EmailMessage, kind: str) -> str:
+    """What is to be read in its parts of a kind, whatever they were encoded as."""
+    parts = (part.get_payload(decode=True) for part in message.walk() if part.get_content_type() == f"text/{kind}")
+    return "\n".join(part.decode(errors="replace") for part in parts if isinstance(part, bytes))
+
+
+def posted(message: Mapping[str, Any]) -> Taken:
+    """A message of a channel, as its history shows it."""
     metadata = message.get("metadata") or {}
     if isinstance(metadata, str):
         metadata = json.loads(metadata)
@@ -149,21 +159,26 @@ def _posted(message: Mapping[str, Any]) -> Taken:
         to=(),
         incidents=(),
         headers=(),
-        body=f"{message.get('text', '')}\n{message.get('blocks', '')}",
+        body=str(message.get("text", "")),
+        blocks=tuple(_leaves(message.get("blocks"))),
     )
 
 
-def read_text(message: EmailMessage) -> str:
-    """What is to be read in it, whatever it was encoded as."""
-    body = message.get_body(("plain", "html"))
-    content = None if body is None else body.get_payload(decode=True)
-    return content.decode(errors="replace") if isinstance(content, bytes) else ""
+def _leaves(value: object) -> Iterator[str]:
+    """Every text in it, as it is: written as one, its control characters would be something else."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _leaves(list(value.values()))
+    elif isinstance(value, Sequence):
+        for part in value:
+            yield from _leaves(part)
 
 
-def sent_by(text: str, senders: Mapping[str, str]) -> str:
+def sent_by(taken: Taken, senders: Mapping[str, str]) -> str:
     """The name of the alerter whose page it links to; empty where it links to none."""
     # With what follows: a port may begin another.
-    return next((name for url, name in senders.items() if f"{url}/" in text), "")
+    return next((name for url, name in senders.items() if any(f"{url}/" in text for text in taken.texts)), "")
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -127,9 +127,20 @@ class Taken:
     to: tuple[str, ...]
     incidents: tuple[int, ...]
     headers: tuple[tuple[str, str], ...]
+    """Decoded."""
     body: str
+    """Its text, as people read it and not as it was encoded."""
     sender: str = ""
     """The alerter that sent it, by the address of its page there; empty where that is not in it."""
+    html: str = ""
+    """What a browser reads of it."""
+    blocks: tuple[str, ...] = ()
+    """Every text of a Slack message's blocks."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All that is to be read in it."""
+        return (self.body, self.html, *self.blocks, *(value for _, value in self.headers))
 
 
 @dataclass(frozen=True)
@@ -165,6 +176,7 @@ class ExporterPage:
     node: str
     at: float
     took: float
+    """Wall seconds until it had answered that, and whether it is alive."""
     status: int
     visible: float | None = None
     success: float | None = None
@@ -259,7 +271,12 @@ class Record:
     measured: Mapping[str, tuple[float, float]] | None = None
     """Observed and busy GPU-seconds of each job there."""
     logs: tuple[Path, ...] = ()
+    unread: int = 0
+    """How many logs there were beside those, which were not kept with the record."""
     secrets: tuple[str, ...] = ()
+    """Throw-away ones, so that a record may be published with them: constants of the doubles, and a token that a key
+    signed which Slurm was given for this run alone.
+    """
     hostile: tuple[str, ...] = ()
     """Untrusted text that must never be in a page as it is."""
     unprintable: tuple[str, ...] = ()

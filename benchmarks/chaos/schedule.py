@@ -54,7 +54,8 @@ def plan(
 ) -> Plan:
     """The same for the same arguments. Every `often` rounds there is a calm time of `calm` wall seconds, as long as a
     verdict takes. All kinds have had their turn before one has its second. With `only`, faults of these kinds alone.
-    What has to be told lasts as long as that takes on the clock of `time_scale`, and nothing is in the way of it.
+    What has to be told lasts as long as that takes on the clock of `time_scale`, and nothing is in the way of it; so
+    does what another alerter has to take over, after what was in the way of it before.
     """
     chance = random.Random(seed)
     names = sorted(only or kinds)
@@ -73,7 +74,7 @@ def plan(
             begin = at + (chance.uniform(0, 5) if drawn else 0.0)
             if fault.touches & _TOLD:
                 begin = max(begin, first_told)
-            begin = max([begin, *(one.until + recovery for one in planned if _in_the_way(one.fault, fault))])
+            begin = max([begin, *(one.until + recovery for one in planned if _delays(one.fault, fault))])
             if any(_exclude(fault, other.fault) for other in drawn):
                 deck.insert(0, fault.name)
                 continue
@@ -91,6 +92,13 @@ def plan(
 def _exclude(one: Fault, other: Fault) -> bool:
     """Whether they may not happen at once."""
     return bool(one.touches & other.touches) or _in_the_way(one, other) or _in_the_way(other, one)
+
+
+def _delays(one: Fault, other: Fault) -> bool:
+    """Whether the other may not begin before all has recovered from it."""
+    # At once they may happen: who evaluates and goes away while the database does is worth a look, too.
+    alerters = "evaluation" in one.effects.halts or "alerters" in one.touches
+    return _in_the_way(one, other) or (other.hands_over and alerters)
 
 
 def _in_the_way(one: Fault, of: Fault) -> bool:

@@ -106,18 +106,21 @@ class Watcher:
 def exporter_page(machine: Machine) -> ExporterPage:
     """What an exporter says now."""
     at, began = time.time(), time.monotonic()
+    page = ExporterPage(machine.name, at, 0.0, 0)
     try:
         status, text = machine.get("/metrics", timeout=PATIENCE)
-    except (OSError, ValueError):
-        return ExporterPage(machine.name, at, time.monotonic() - began, 0)
-    page = ExporterPage(machine.name, at, time.monotonic() - began, status)
+        page = replace(_read_exporter(page, text) if status == 200 else page, status=status)
+    except (OSError, ValueError):  # what ends in its midst is no answer
+        return replace(page, took=time.monotonic() - began)
     try:
         alive, why = machine.get("/-/healthy", timeout=PATIENCE)
-    except (OSError, ValueError):
+    except OSError:
         alive, why = 0, ""
-    page = replace(page, alive=alive, why=why)
-    if status != 200:
-        return page
+    return replace(page, alive=alive, why=why, took=time.monotonic() - began)
+
+
+def _read_exporter(page: ExporterPage, text: str) -> ExporterPage:
+    """The page with what its text says. Raises ValueError where that is cut."""
     page = replace(page, utilizations=text.count("\ngpu_utilization_ratio{"))
     page = replace(page, instances=frozenset(_INSTANCE.findall(text)))
     for line in text.splitlines():
@@ -139,12 +142,13 @@ def alerter_page(replica: Replica) -> AlerterPage:
     at, began = time.time(), time.monotonic()
     try:
         status, text = replica.get("/metrics", timeout=ALERTERS_ANSWER)
-    except (OSError, ValueError):
+        took = time.monotonic() - began
+        read = text_string_to_metric_families(text) if status == 200 else ()
+        families = [one for one in read if one.name.startswith("dutycycle_")]
+    except (OSError, ValueError):  # what ends in its midst is no answer
         return AlerterPage(replica.name, at, time.monotonic() - began, 0)
-    took = time.monotonic() - began
     if status != 200:
         return AlerterPage(replica.name, at, took, status)
-    families = [one for one in text_string_to_metric_families(text) if one.name.startswith("dutycycle_")]
     samples = {
         (sample.name, sample.labels.get("target", next(iter(sample.labels.values()), ""))): sample.value
         for family in families

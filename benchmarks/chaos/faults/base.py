@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, Self
 
 from ..happened import Effects, Happened
-from ..promises.bounds import outlasts
+from ..promises.bounds import LOOK, outlasts, taken_over_after
 from ..site import Site
 
 
@@ -21,6 +21,8 @@ class Fault(ABC):
     name: ClassVar[str]
     lasts: ClassVar[tuple[float, float]] = (8.0, 16.0)
     """Wall seconds, at least and at most. A fault that is over at once still takes what follows it."""
+    hands_over: ClassVar[bool] = False
+    """Whether it takes from an alerter what it does, so that another one has to do it."""
 
     touches: frozenset[str]
     effects: Effects = Effects()
@@ -52,9 +54,14 @@ class Fault(ABC):
         return " ".join((cls.__doc__ or "").split())
 
     def outlasts(self, time_scale: float) -> float:
-        """Wall seconds that it has to last at least so that one can look often enough whether it is told."""
-        return outlasts(self.effects.says, self.effects.broken, time_scale)
+        """Wall seconds that it has to last at least so that one can look often enough whether it is told, and whether
+        another alerter takes over.
+        """
+        told = outlasts(self.effects.says, self.effects.broken, time_scale)
+        return max(told, taken_over_after(time_scale) + LOOK) if self.hands_over else told
 
-    def happened(self, began: float, ended: float, took: bool | None) -> Happened:
+    def happened(
+        self, began: float, ended: float, took: bool | None, stood: tuple[float, float] | None = None
+    ) -> Happened:
         """It, as evidence."""
-        return Happened(self.name, self.what, began, ended, took, **vars(self.effects))
+        return Happened(self.name, self.what, began, ended, took, stood, **vars(self.effects))

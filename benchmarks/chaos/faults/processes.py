@@ -24,7 +24,7 @@ from .base import Fault
 MACHINES = (*NODES, POD_NODE)
 LONGER_THAN_A_LEASE = (6.0, 14.0)
 REPLICAS = ("a", "b")
-_UNTIL_A_PASS = 5.0
+UNTIL_A_PASS = 5.0
 """Wall seconds for which one is waited for that may be stopped in its midst; there is one every two."""
 _BETWEEN_LOOKS = 0.003
 _UNTIL_IT_SAYS_SO = 3.0
@@ -134,7 +134,6 @@ class ReaderPaused(OnMachine):
 class _OnAlerter(Fault):
     """A fault of whichever alerter leads or follows when it begins."""
 
-    leads: bool
     touches = frozenset({"alerters"})
 
     def __init__(self) -> None:
@@ -147,7 +146,7 @@ class _OnAlerter(Fault):
     def _find(self, site: Site) -> str:
         leader = site.leader()
         name = "a" if leader is None else leader.name
-        self.replica = name if self.leads else next(other for other in REPLICAS if other != name)
+        self.replica = name if self.hands_over else next(other for other in REPLICAS if other != name)
         self.effects = Effects(
             halts=self.effects.halts | {self.replica}, silences=frozenset({f"alerter-{self.replica}"})
         )
@@ -165,7 +164,7 @@ class LeaderKilled(_OnAlerter):
     """The alerter that evaluates is killed (kill -9); the other has to take over."""
 
     name = "leader-killed"
-    leads = True
+    hands_over = True
     effects = Effects(halts=frozenset({"evaluation"}))
 
     def begin(self, site: Site) -> None:
@@ -179,7 +178,7 @@ class FollowerKilled(LeaderKilled):
     """The alerter that does not evaluate is killed (kill -9)."""
 
     name = "follower-killed"
-    leads = False
+    hands_over = False
     effects = Effects()
 
 
@@ -189,9 +188,12 @@ class LeaderPaused(_OnAlerter):
     """
 
     name = "leader-paused"
-    leads = True
+    hands_over = True
     effects = Effects(halts=frozenset({"evaluation"}))
     lasts = LONGER_THAN_A_LEASE
+
+    def outlasts(self, time_scale: float) -> float:
+        return super().outlasts(time_scale) + (UNTIL_A_PASS if self.hands_over else 0.0)
 
     def begin(self, site: Site) -> None:
         program = site.replicas[self._find(site)].program
@@ -221,7 +223,7 @@ class FollowerPaused(LeaderPaused):
     """The alerter that does not evaluate is stopped (SIGSTOP), and goes on."""
 
     name = "follower-paused"
-    leads = False
+    hands_over = False
     effects = Effects()
 
     def begin(self, site: Site) -> None:
@@ -231,7 +233,7 @@ class FollowerPaused(LeaderPaused):
         site.replicas[self.replica].program.resume()
 
 
-def stopped_while(program: Program, working: Callable[[], bool], patience: float = _UNTIL_A_PASS) -> bool:
+def stopped_while(program: Program, working: Callable[[], bool], patience: float = UNTIL_A_PASS) -> bool:
     """Whether it could be stopped while `working` said so, and said so still when it stood; where not, it goes on."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:

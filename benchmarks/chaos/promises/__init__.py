@@ -6,7 +6,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from ..record import Record
-from . import answers, incidents, instances, ledger, notifications, repetition, store, telling, texts
+from . import (
+    answers,
+    devices,
+    incidents,
+    instances,
+    ledger,
+    notifications,
+    repetition,
+    store,
+    takeover,
+    telling,
+    texts,
+)
 from .quiet import quiet
 from .violation import Excused, Found, Judged, Violation
 
@@ -17,7 +29,8 @@ PROMISES: tuple[Promise, ...] = (
     incidents.no_incident_is_made_up,
     incidents.no_resolution_is_false,
     incidents.what_is_over_is_resolved,
-    incidents.device_incidents_are_true,
+    devices.device_incidents_are_true,
+    devices.device_incidents_last_as_long,
     store.one_active_incident_each,
     store.what_was_seen_stays,
     store.history_is_appended_only,
@@ -25,6 +38,7 @@ PROMISES: tuple[Promise, ...] = (
     store.only_the_leader_writes,
     store.what_was_stopped_is_not_committed,
     store.one_says_that_it_leads,
+    takeover.another_takes_over,
     notifications.every_change_is_planned,
     notifications.every_notice_is_sent,
     notifications.what_is_sent_arrived,

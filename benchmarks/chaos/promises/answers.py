@@ -6,15 +6,13 @@ from collections.abc import Iterator
 
 from ..happened import Happened
 from ..record import AlerterPage, Record
-from .bounds import PATIENCE
+from .bounds import PATIENCE, READ
 from .quiet import during, recovery, slack, stalled
 from .telling import shown
 from .violation import ASKED, Found, Occasion, Violation
 
 _BEGINNING = frozenset({"database", "evaluation", "a", "b"})
 """What is in the way of a beginning alerter."""
-_READ = 1.0
-"""Wall seconds that an alerter's page takes at most where nothing is wrong."""
 _STARTS = 30.0
 """Wall seconds that a program may need on a machine that does much else until it answers once it was started."""
 
@@ -32,7 +30,7 @@ def _excused(record: Record, program: str, at: float, took: float) -> bool:
 def _read_was_under_way(record: Record, reply: AlerterPage) -> bool:
     """Whether its database went away while it read: one statement is waited for as long as statements may take."""
     return any(
-        reply.at <= fault.began <= reply.at + _READ and fault.halts & {"database", reply.replica}
+        reply.at <= fault.began <= reply.at + READ and fault.halts & {"database", reply.replica}
         for fault in record.faults
     )
 

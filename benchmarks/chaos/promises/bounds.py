@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..alerters import PASS
+from ..alerters import LEASE, PASS
 from ..machines import INTERVAL
 
 NOTICED = 6.0
@@ -23,6 +23,8 @@ that stumbled over what was gone is replaced.
 """
 LOOK = 4.0
 """Wall seconds between two looks at a page, at the most where it answers slowly."""
+READ = 1.0
+"""Wall seconds that an alerter's page takes at most where nothing is wrong."""
 LOOKS = 3
 _DUE = 15.0
 """Wall seconds within which, by the workload, a message is likely to be due to each receiver."""
@@ -45,8 +47,15 @@ def lost_told_after(time_scale: float) -> float:
     return NOTICED + (PASS + INTERVAL) / time_scale
 
 
+def taken_over_after(time_scale: float) -> float:
+    """Wall seconds after which another alerter evaluates in the place of one that is killed or paused: its lease, and
+    two passes.
+    """
+    return max(LEASE, PASS / time_scale) + 2 * PASS / time_scale + NOTICED
+
+
 def outlasts(says: Iterable[str], broken: Iterable[str], time_scale: float) -> float:
     """Wall seconds that a fault has to last so that it can be looked at often enough whether it is told; 0: any."""
     bounds = [told_after(said, time_scale) + (_DUE if said.startswith("receiver:") else 0.0) for said in says]
     bounds += [lost_told_after(time_scale) for _ in broken]
-    return max(bounds) + LOOKS * LOOK if bounds else 0.0
+    return max(bounds) + LOOKS * LOOK + READ if bounds else 0.0

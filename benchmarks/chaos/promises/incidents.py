@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ..happened import Happened
-from ..record import Condition, JobTruth, Record, StoredEvent
-from .bounds import lost_told_after
+from ..record import Condition, JobTruth, Record, StoredEvent, StoredIncident
 from .quiet import FOREVER, Span, evaluates, quiet, recovery, slack
-from .violation import ASKED, Found, Occasion, Violation
+from .violation import ASKED, Found, Violation
 
-_JOBS = "efficiency"
-_OPENS = ("opened", "reopened")
+JOBS = "efficiency"
+"""The class of incidents of jobs."""
+OPENS = ("opened", "reopened")
 _EPILOG = 3.0
 """Wall seconds by which Slurm may say that a job is over before its epilog has let go of the GPUs."""
 
 
-def active_spans(record: Record, subject: str, kind: str = _JOBS) -> list[Span]:
-    """When incidents of a subject were active, by their history."""
+def active_spans(record: Record, incidents: Iterable[StoredIncident]) -> list[Span]:
+    """When they were active, by their history."""
     spans: list[Span] = []
-    for incident in record.incidents:
-        if incident.subject != subject or incident.kind != kind:
-            continue
+    for incident in incidents:
         since: float | None = None
         for event in (event for event in record.events if event.incident == incident.id):
-            if event.kind in _OPENS:
+            if event.kind in OPENS:
                 since = event.at
             elif event.kind == "resolved" and since is not None:
                 spans.append((since, event.at))
@@ -35,7 +33,8 @@ def active_spans(record: Record, subject: str, kind: str = _JOBS) -> list[Span]:
 
 
 def _active(record: Record, subject: str, at: float) -> bool:
-    return any(since <= at < until for since, until in active_spans(record, subject))
+    mine = [one for one in record.incidents if one.subject == subject and one.kind == JOBS]
+    return any(since <= at < until for since, until in active_spans(record, mine))
 
 
 def no_incident_is_lost(record: Record) -> Iterator[Found]:
@@ -65,7 +64,7 @@ def no_incident_is_made_up(record: Record) -> Iterator[Found]:
     for event in record.events:
         incident = record.incident[event.incident]
         rule = _named(event, incident.rule)
-        if rule is None or incident.kind != _JOBS:
+        if rule is None or incident.kind != JOBS:
             continue
         job = jobs.get(incident.subject)
         yield ASKED
@@ -82,7 +81,7 @@ def no_incident_is_made_up(record: Record) -> Iterator[Found]:
 
 def _named(event: StoredEvent, last: str) -> str | None:
     """The rule by which an event accuses a job; `last` is the one at the end, for events that name none."""
-    if event.kind in _OPENS:
+    if event.kind in OPENS:
         return str(event.data.get("rule") or last)
     return str(event.data["rule"]) if event.kind == "primary changed" and "rule" in event.data else None
 
@@ -97,7 +96,7 @@ def no_resolution_is_false(record: Record) -> Iterator[Found]:
     for event in record.events:
         incident = record.incident[event.incident]
         job = jobs.get(incident.subject)
-        if event.kind != "resolved" or incident.kind != _JOBS or job is None:
+        if event.kind != "resolved" or incident.kind != JOBS or job is None:
             continue
         yield ASKED
         why = str(event.data.get("resolution") or incident.resolution)
@@ -158,42 +157,3 @@ def _well(job: JobTruth, run: float) -> Iterator[Span]:
         later = [one.since for one in job.conditions if one.since >= until]
         if until < run:
             yield until, min(later, default=run)
-
-
-def device_incidents_are_true(record: Record) -> Iterator[Found]:
-    """Operators hear of a GPU that is lost, and of nothing that is not the case."""
-    for event in record.events:
-        incident = record.incident[event.incident]
-        if event.kind not in _OPENS or incident.kind in (_JOBS, "report"):
-            continue
-        yield ASKED
-        late = recovery(record) + slack(record)
-        broken = [
-            fault
-            for fault in record.faults
-            if fault.broken & incident.nodes and fault.began <= event.at <= fault.ended + late
-        ]
-        if incident.kind != "gpu_fault" or not broken:
-            text = f"incident {incident.id}: {incident.kind}, {incident.rule}"
-            yield Violation("no incident is made up", incident.subject, event.at, text)
-    for fault in record.faults:
-        for node in fault.broken:
-            yield from _lost_is_told(record, node, fault)
-
-
-def _lost_is_told(record: Record, node: str, fault: Happened) -> Iterator[Found]:
-    began, ended = fault.began, fault.ended
-    clear = quiet(record, lambda one: one.blinds_any(frozenset({node})) or evaluates(one), began, ended)
-    told = [
-        event
-        for event in record.events
-        if event.kind in _OPENS
-        and record.incident[event.incident].kind == "gpu_fault"
-        and node in record.incident[event.incident].nodes
-        and began <= event.at
-    ]
-    if not any(end - begin > lost_told_after(record.time_scale) for begin, end in clear):
-        return
-    yield Occasion(fault.name)
-    if not told:
-        yield Violation("no incident is lost", node, ended, f"a GPU of {node} was lost for {ended - began:.0f} s")

@@ -11,12 +11,14 @@ from .violation import Found, Occasion, Violation
 
 def instances_come_and_go(record: Record) -> Iterator[Found]:
     """An exporter shows the MIG instances that there are: all of them soon after a GPU was cut, none that is gone."""
-    changes = [(fault, at) for fault in record.faults if fault.instances for at in (fault.began, fault.ended)]
+    cuts = [fault for fault in record.faults if fault.instances]
+    changes = [span for one in cuts for span in ((one.began, one.stood_from), (one.stood_until, one.ended))]
     for page in record.exporters:
         # What could not be read is another promise's. While it is being changed either may be shown.
-        if page.status != 200 or page.success != 1 or any(at <= page.at <= at + SHOWN for _, at in changes):
+        changing = any(since <= page.at + page.took and page.at <= until + SHOWN for since, until in changes)
+        if page.status != 200 or page.success != 1 or changing:
             continue
-        new = [fault for fault in record.faults if fault.instances and fault.began <= page.at <= fault.ended]
+        new = [fault for fault in cuts if fault.began <= page.at <= fault.ended]
         always = record.instances.get(page.node, frozenset())
         there = always.union(*(fault.instances for fault in new if page.node in fault.what))
         if there or page.instances:

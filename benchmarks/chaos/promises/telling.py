@@ -29,13 +29,23 @@ def never_judged(record: Record, occasions: tuple[Occasion, ...]) -> list[str]:
 
 
 def _replies(record: Record, fault: Happened, since: float, *, leads: bool) -> list[AlerterPage]:
-    """Pages of alerters from then on while it lasted, where passes were not in the way of anything else."""
-    clear = quiet(record, lambda one: evaluates(one) and one is not fault, since, fault.ended)
+    """Pages of alerters from then on while it stood, where nothing else was in the way of passes."""
+    clear = quiet(record, lambda one: evaluates(one) and one is not fault, since, fault.stood_until)
     return [
         page
         for page in record.alerters
-        if page.status == 200 and (page.leads or not leads) and any(begin <= page.at <= end for begin, end in clear)
+        if page.status == 200
+        and (page.leads or not leads)
+        and _while_it_stood(page, fault, since)
+        and any(begin <= page.at <= end for begin, end in clear)
     ]
+
+
+def _while_it_stood(page: AlerterPage | ExporterPage, fault: Happened, since: float) -> bool:
+    """Whether all of an answer is of the time in which it has to be told: what is being put right may be seen to be
+    well before its end is done.
+    """
+    return since <= page.at and page.at + page.took <= fault.stood_until
 
 
 def _untold(fault: Happened, program: str, at: float, what: str) -> Violation:
@@ -68,7 +78,7 @@ def _watch(record: Record, fault: Happened, source: str, since: float) -> Iterat
 
 def _store(record: Record, fault: Happened, replica: str, since: float) -> Iterator[Found]:
     for page in record.alerters:
-        if page.status == 200 and since <= page.at <= fault.ended and replica in ("", page.replica):
+        if page.status == 200 and _while_it_stood(page, fault, since) and replica in ("", page.replica):
             yield Occasion(fault.name)
             if page.store:
                 yield _untold(fault, f"alerter-{page.replica}", page.at, "store_up is 1")
@@ -81,9 +91,9 @@ def _receiver(record: Record, fault: Happened, receiver: str, since: float) -> I
         one.at
         for one in record.deliveries
         if one.receiver == receiver
-        and fault.began <= one.at <= fault.ended - needs
+        and fault.began <= one.at <= fault.stood_until - needs
         and one.failed_at is None
-        and (one.sent_at is None or one.sent_at > fault.ended)
+        and (one.sent_at is None or one.sent_at > fault.stood_until)
     ]
     pages = _replies(record, fault, min(due) + needs, leads=False) if due else []
     for _ in pages:
@@ -92,8 +102,12 @@ def _receiver(record: Record, fault: Happened, receiver: str, since: float) -> I
         yield _untold(fault, f"alerter-{pages[-1].replica}", pages[-1].at, f"{receiver} is not said to fail")
 
 
+def _pages(record: Record, fault: Happened, node: str, since: float) -> list[ExporterPage]:
+    return [page for page in record.exporters if page.node == node and _while_it_stood(page, fault, since)]
+
+
 def _nvml(record: Record, fault: Happened, node: str, since: float) -> Iterator[Found]:
-    pages = [page for page in record.exporters if page.node == node and since <= page.at <= fault.ended and page.status]
+    pages = [page for page in _pages(record, fault, node, since) if page.status]
     for _ in pages:
         yield Occasion(fault.name)
     for page in pages[-1:]:
@@ -104,11 +118,7 @@ def _nvml(record: Record, fault: Happened, node: str, since: float) -> Iterator[
 
 
 def _kubelet(record: Record, fault: Happened, node: str, since: float) -> Iterator[Found]:
-    pages = [
-        page
-        for page in record.exporters
-        if page.node == node and since <= page.at <= fault.ended and page.kubelet is not None
-    ]
+    pages = [page for page in _pages(record, fault, node, since) if page.kubelet is not None]
     for _ in pages:
         yield Occasion(fault.name)
     if pages and pages[-1].kubelet != 0:
@@ -116,7 +126,7 @@ def _kubelet(record: Record, fault: Happened, node: str, since: float) -> Iterat
 
 
 def _restart(record: Record, fault: Happened, node: str, since: float) -> Iterator[Found]:
-    pages = [page for page in record.exporters if page.node == node and since <= page.at <= fault.ended and page.status]
+    pages = [page for page in _pages(record, fault, node, since) if page.status]
     for _ in pages:
         yield Occasion(fault.name)
     for page in pages[-1:]:

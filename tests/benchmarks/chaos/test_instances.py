@@ -56,6 +56,12 @@ def test_while_it_is_changed_and_where_nothing_could_be_read_nothing_is_asked() 
     assert judged((1460.0, frozenset()), success=0.0) == Judged((), ())
 
 
+def test_a_page_that_was_asked_for_before_it_was_changed_and_answered_after_may_show_either() -> None:
+    for at in (CUT_ANEW.began - 0.05, CUT_ANEW.ended - 0.05):
+        for seen in (ALWAYS, ALWAYS | NEW):
+            assert judged((at, seen)) == Judged((), ())
+
+
 def test_a_node_without_any_is_not_asked() -> None:
     assert Judged.of(instances_come_and_go(clean())) == Judged((), ())
 

@@ -19,7 +19,7 @@ from benchmarks.chaos import __main__ as program
 from benchmarks.chaos import kept
 from benchmarks.chaos.happened import Happened
 from benchmarks.chaos.promises import PROMISES, check
-from benchmarks.chaos.record import Made, Record
+from benchmarks.chaos.record import Ended, Made, Record
 from benchmarks.exits import NOT_HERE
 
 from .evidence import clean
@@ -88,7 +88,7 @@ def test_kept_evidence_may_have_any_name_and_no_logs_beside_it(tmp_path: Path) -
     kept.write(record, tmp_path)
     (tmp_path / "published").mkdir()
     file = (tmp_path / kept.EVIDENCE).rename(tmp_path / "published" / "hour-1.json.gz")
-    assert kept.read(file) == replace(record, logs=())
+    assert kept.read(file) == replace(record, logs=(), unread=1)
 
 
 @pytest.fixture
@@ -256,3 +256,69 @@ def test_a_fault_that_did_nothing_excuses_nothing(run, capsys) -> None:
     lame = replace(clean().faults[0], took=False)
     assert run(replace(clean(), faults=(lame, *clean().faults[1:]))) == 1
     assert "/metrics answers: exporter-n1: status none" in capsys.readouterr().out
+
+
+def test_a_row_of_evidence_without_its_logs_says_how_many_were_not_read(
+    reported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    logs = tuple(tmp_path / f"{name}.log" for name in ("alerter-a", "alerter-b", "exporter-n1"))
+    logs[0].touch()
+    kept.write(replace(clean(), made=MADE, logs=logs), tmp_path)
+    monkeypatch.setattr(sys, "argv", ["chaos", "--judge", str(tmp_path)])
+    assert program.main() == 0
+    [(row, *_)] = reported
+    assert "2 logs were not read" in row.figure
+    assert "2 logs were not read" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(("checker", "said"), [("dutycycle 7654321", True), (MADE.commit, False)])
+def test_a_row_says_whose_checker_judged_where_it_is_not_that_of_the_run(
+    checker: str, said: bool, reported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.write(replace(clean(), made=MADE), tmp_path)
+    monkeypatch.setattr(results, "ours", lambda: checker)
+    monkeypatch.setattr(sys, "argv", ["chaos", "--judge", str(tmp_path)])
+    assert program.main() == 0
+    [(row, *_)] = reported
+    assert row.ours == MADE.commit
+    assert (f"judged at {checker}" in row.figure) is said
+    assert "logs were not read" not in row.figure
+
+
+def test_a_run_that_was_just_played_has_no_other_checker(run, reported) -> None:
+    run(clean())
+    [(row, *_)] = reported
+    assert "judged at" not in row.figure
+
+
+def test_neither_evidence_nor_row_name_a_place_of_this_machine(run, reported, tmp_path: Path) -> None:
+    root = Path(program.__file__).resolve().parents[2]
+    trace = f'Traceback: File "{root}/exporter/x.py", {Path.home()}/.pgpass, {tempfile.gettempdir()}/chaos-1/n1.sock'
+    ended = Ended("exporter-n1", 1215.0, trace)
+    spoilt = replace(clean(), broke=f"OSError: {root}: no such file", ended_by_themselves=(ended,))
+    assert run(spoilt, "--keep", str(tmp_path / "kept")) == 3
+    record = kept.read(tmp_path / "kept")
+    assert record.broke == "OSError: REPOSITORY: no such file"
+    said = 'Traceback: File "REPOSITORY/exporter/x.py", HOME/.pgpass, TMP/chaos-1/n1.sock'
+    assert [one.said for one in record.ended_by_themselves] == [said]
+    [(row, *_)] = reported
+    assert str(root) not in row.figure
+
+
+@pytest.mark.parametrize(
+    ("arguments", "absent"),
+    [
+        (["--minutes", "1"], "any fault"),
+        (["--minutes", "2", "--only", "nvml-call-hangs", "--only", "mail-cut"], "mail-cut, nvml-call-hangs"),
+        (["--seed", "5", "--minutes", "2.3", "--only", "follower-killed", "--only", "mail-cut"], "mail-cut"),
+    ],
+)
+def test_a_run_that_is_too_short_for_what_was_asked_for_is_none(
+    arguments: list[str], absent: str, run, reported, capsys
+) -> None:
+    with pytest.raises(SystemExit) as exited:
+        run(clean(), *arguments)
+    assert exited.value.code == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"s are too short for {absent}, as the last 95 are for settling: give more --minutes" in said
+    assert reported == []

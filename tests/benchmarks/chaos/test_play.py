@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -115,3 +116,24 @@ def test_whoever_interrupts_it_leaves_no_fault_in_force(play) -> None:
     with pytest.raises(KeyboardInterrupt):
         play(one, check=interrupted)
     assert one.done == ["begin", "end"]
+
+
+class Slow(Noted):
+    """One whose beginning and end take a while, as that of a program does which has to answer again."""
+
+    def _do(self, what: str) -> None:
+        super()._do(what)
+        time.sleep(0.15)
+
+
+@pytest.mark.parametrize("fails", ["", "begin"])
+def test_a_fault_stands_from_when_its_beginning_was_done_until_its_end_is_set_about(
+    fails: str, play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Happened] = []
+    monkeypatch.setattr(Slow, "happened", lambda *given: found.append(Fault.happened(*given)) or found[-1])
+    play(Slow("one", fails))
+    [one] = found
+    assert one.stood_from - one.began >= (0.15 if not fails else 0.0)
+    assert one.began <= one.stood_from <= one.stood_until
+    assert one.ended - one.stood_until >= 0.15

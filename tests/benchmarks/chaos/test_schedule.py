@@ -8,11 +8,12 @@ from itertools import combinations, pairwise
 import pytest
 
 from benchmarks.chaos.faults import FAULTS
-from benchmarks.chaos.promises import incidents, telling
+from benchmarks.chaos.faults.processes import UNTIL_A_PASS
+from benchmarks.chaos.promises import devices, takeover, telling
 from benchmarks.chaos.promises.bounds import LOOK, LOOKS
 from benchmarks.chaos.promises.quiet import recovery_at
 from benchmarks.chaos.promises.violation import Occasion
-from benchmarks.chaos.record import AlerterPage, ExporterPage, Record
+from benchmarks.chaos.record import AlerterPage, ExporterPage, Look, Record
 from benchmarks.chaos.schedule import Plan, plan
 
 HOUR, CALM, SCALE = 3600.0, 95.0, 60.0
@@ -119,5 +120,36 @@ def test_what_has_to_be_told_lasts_until_it_was_looked_at_and_nothing_is_in_the_
             looks = [one for one in asked if isinstance(one, Occasion)]
             assert len(looks) >= LOOKS, (fault.name, fault.began, fault.ended)
     lost = sum(len(fault.broken) for fault in record.faults)
-    asked = [one for one in incidents.device_incidents_are_true(record) if isinstance(one, Occasion)]
+    asked = [one for one in devices.device_incidents_are_true(record) if isinstance(one, Occasion)]
     assert len(asked) == lost > 0
+
+
+LEADERS = frozenset({"leader-killed", "leader-paused"})
+
+
+def handed_over(made: Plan, time_scale: float) -> list[str]:
+    """Of which leaders that went away it was asked whether another took over, if each was found to be `a`, a pass
+    that it was stopped in was long in coming, and it took a moment to end each fault.
+    """
+    record = foreseen(made, time_scale)
+    faults = tuple(
+        replace(
+            one,
+            ended=one.ended + 0.2,
+            stood=(one.began + (UNTIL_A_PASS if one.name == "leader-paused" else 0.0), one.ended),
+            silences=frozenset({"alerter-a"} if one.name in LEADERS else ()),
+        )
+        for one in record.faults
+    )
+    looks = tuple(Look(LOOK * number, (), "a#1", 1) for number in range(int(made.length / LOOK)))
+    asked = takeover.another_takes_over(replace(record, faults=faults, looks=looks))
+    return [one.fault for one in asked if isinstance(one, Occasion)]
+
+
+@pytest.mark.parametrize("time_scale", [40.0, 60.0])
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_a_leader_is_away_until_it_was_looked_at_whether_another_took_over(seed: int, time_scale: float) -> None:
+    for name in LEADERS:
+        made = plan(seed, HOUR, CALM, time_scale, only=frozenset({name}))
+        assert handed_over(made, time_scale) == [name] * len(made.faults) != []
+    assert set(handed_over(plan(seed, HOUR, CALM, time_scale), time_scale)) & LEADERS

@@ -113,3 +113,23 @@ def test_a_run_in_which_nothing_was_there_asks_nothing() -> None:
     empty = Record(0.0, 100.0, 60.0, 0.5, 2.0, 2.0, {})
     asked = {promise.__name__ for promise, one in check(empty).items() if one.occasions}
     assert asked == set()
+
+
+def test_while_it_is_being_put_right_it_may_be_told_that_it_is_back() -> None:
+    """A fault's end returns when the part was seen to work; whoever was asked before may have seen that, too."""
+    for stood_until, took, expected in ((1492.0, 0.1, 1), (1489.0, 0.1, 0), (1492.0, 3.0, 0)):
+        for said, subject in (("store:", "alerter-a"), ("source:prometheus", "alerter-a"), ("nvml:k1", "exporter-k1")):
+            fault = Happened("fault", "it", BEGAN, ENDED, stood=(BEGAN, stood_until), says=frozenset({said}))
+            pages = {"alerters": (BEFORE, replace(NOT_TOLD, took=took)), "exporters": (replace(WELL, took=took),)}
+            found = Judged.of(telling.what_is_away_is_told(replace(clean(), faults=(fault,), **pages)))
+            assert [one.subject for one in found.violations] == [subject] * expected
+            assert len(found.occasions) == expected
+
+
+def test_a_message_that_went_out_while_its_receiver_was_put_right_was_due_all_the_while() -> None:
+    fault = Happened("fault", "it", BEGAN, ENDED, stood=(BEGAN, 1495.0), says=frozenset({"receiver:mail"}))
+    for sent_at, expected in ((1494.0, []), (1497.0, ["alerter-a"])):
+        sent = (replace(DUE, sent_at=sent_at),)
+        record = replace(clean(), faults=(fault,), alerters=(BEFORE, NOT_TOLD), deliveries=sent)
+        found = Judged.of(telling.what_is_away_is_told(record)).violations
+        assert [one.subject for one in found] == expected
