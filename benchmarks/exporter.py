@@ -107,7 +107,7 @@ def measure(
 
 
 def say(folder: Path, libraries: Libraries, command: Path, scrapes: int) -> dict[str, Told]:
-    """What ours and nvitop-exporter tell of a job of two-second steps."""
+    """What ours and nvitop-exporter tell of a job of steps of about two seconds."""
     with ExitStack() as stack:
         busy = stack.enter_context(node(folder, libraries, JUDGED))
         mine = ours.measurable(stack.enter_context(ours.running(folder / "ours", busy)), "ours")

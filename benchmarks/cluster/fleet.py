@@ -95,6 +95,11 @@ class Fleet:
     def jobs(self) -> list[Job]:
         return list(dict.fromkeys(job for _, job in self.held))
 
+    @property
+    def troubled(self) -> list[Job]:
+        """Those that are worth an incident."""
+        return [job for job in self.jobs if job.kind != "well"]
+
     @cached_property
     def nodes(self) -> list[str]:
         return list(dict.fromkeys(gpu.node for gpu in self.gpus))

@@ -57,7 +57,7 @@ class Beside:
 
 
 def over_prometheus(folder: Path, gpus: int, interval: int = INTERVAL) -> Beside:
-    """Backfilled with what the passes ask for."""
+    """Backfilled with what the passes ask for. Raises RuntimeError."""
     fleet = Fleet(gpus)
     text = folder / f"fleet{gpus}.om"
     series, samples = openmetrics.write(text, fleet, at=AT, until=AT + 60.0 * PASSES, interval=interval)
@@ -66,7 +66,7 @@ def over_prometheus(folder: Path, gpus: int, interval: int = INTERVAL) -> Beside
     passes, cpu, resident = [], [], []
     with server:
         before = cpu_seconds(server.pid)
-        for one in _passes(folder / f"prometheus{gpus}.sqlite3", server.url, interval):
+        for one in _passes(folder / f"prometheus{gpus}.sqlite3", server.url, interval, len(fleet.troubled)):
             used, before = cpu_seconds(server.pid) - before, cpu_seconds(server.pid)
             passes.append(one)
             cpu.append(used)
@@ -75,21 +75,37 @@ def over_prometheus(folder: Path, gpus: int, interval: int = INTERVAL) -> Beside
 
 
 def over_canned(folder: Path, gpus: int, interval: int = INTERVAL) -> tuple[Pass, ...]:
-    """On one core, the answers' server on another if there is one."""
+    """On one core, the answers' server on another if there is one. Raises RuntimeError."""
+    store, due = folder / f"canned{gpus}.sqlite3", len(Fleet(gpus).troubled)
     with _answering(gpus, interval) as url:
-        return tuple(_passes(folder / f"canned{gpus}.sqlite3", url, interval, "--one-core"))
+        return tuple(_passes(store, url, interval, due, "--one-core"))
 
 
-def _passes(store: Path, url: str, interval: int, *flags: str) -> Iterator[Pass]:
-    """Each as soon as it is done."""
+def _passes(store: Path, url: str, interval: int, due: int, *flags: str) -> Iterator[Pass]:
+    """Each as soon as it is done. `due` incidents are there to be opened by the first. Raises RuntimeError."""
     arguments = [url, f"--at={AT}", f"--passes={PASSES}", f"--interval={interval}", f"--store={store}", *flags]
     command = [sys.executable, "-m", "benchmarks.cluster.passes", *arguments]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        for line in process.stdout:
-            yield Pass(**json.loads(line))
+        try:
+            for number, line in enumerate(process.stdout, 1):
+                yield proven(number, Pass(**json.loads(line)), due)
+        except BaseException:
+            process.kill()
+            raise
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)}: ended with {process.returncode}")
+
+
+def proven(number: int, one: Pass, due: int) -> Pass:
+    """The pass, if it had the work of one. An alerter whose engine does not answer goes on with what it knows, and is
+    done in no time. Raises RuntimeError.
+    """
+    if one.error:
+        raise RuntimeError(f"pass {number} read nothing, so its figures are of no pass: {one.error}")
+    if number == 1 and due and not one.open:
+        raise RuntimeError(f"pass 1 opened no incident, and {due} jobs are worth one: it cannot have read of them")
+    return one
 
 
 @contextmanager

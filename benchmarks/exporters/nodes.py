@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.fakes.cgroup import pod_container, slurm_task
@@ -21,7 +21,10 @@ from tests.fakes.nvml.compiler import Libraries
 from tests.fakes.nvml.job import Place
 from tests.fakes.proc import FakeProcess
 
-PATTERN = Steps(period=2, duty=0.6)
+PATTERN = Steps(period=1.97, duty=0.6)
+"""A scrape each 15 s is at another place in the step each time, for 197 scrapes. In steps of two seconds there would be
+two such places, and a gauge would be right or wrong by chance.
+"""
 WORK = Work()
 _PIDS = 50_000
 _JOBS = 1_000
@@ -71,7 +74,7 @@ def node(folder: Path, libraries: Libraries, shape: Shape, *, time_scale: float 
             else:
                 _allocate(prolog / f"{uuid}.json", _JOBS + number)
                 cgroup = slurm_task(_JOBS + number)
-            _run(fake, _PIDS + number, cgroup, place)
+            _run(fake, _PIDS + number, cgroup, place, pattern(number, shape.devices))
         yield Node(fake.start(), prolog, socket, shape.devices)
 
 
@@ -92,10 +95,15 @@ def _allocate(path: Path, job: int) -> None:
     path.chmod(0o644)
 
 
-def _run(fake: FakeNode, pid: int, cgroup: str, place: Place) -> None:
+def pattern(number: int, devices: int) -> Steps:
+    """Of the device `number`: no two are in step, where a look at all of them would be a look at one."""
+    return replace(PATTERN, offset=PATTERN.period * number / devices)
+
+
+def _run(fake: FakeNode, pid: int, cgroup: str, place: Place, steps: Steps) -> None:
     """A process in a cgroup on a device."""
     fake.cgroups.add(cgroup, cpu_limit=WORK.cpu_limit)
     fake.cgroups.use(cgroup, WORK.use, [pid])
     fake.processes.add(FakeProcess(pid, time.time(), cgroup, WORK.command, uid=WORK.uid))
-    load = Load(PATTERN, [GpuProcess(pid, WORK.memory)])
+    load = Load(steps, [GpuProcess(pid, WORK.memory)])
     fake.driver.run(str(pid), {place: load})

@@ -6,12 +6,13 @@
 
 series    counted on the real exporter's page, on nodes of the NVML double: of devices, of owners, of the node.
 disk      a real Prometheus scrapes that exporter, both 30 times as fast: each of its blocks has as many samples as two
-          hours have at 15 s. Bytes of the blocks by sample, index and all. It fills while the other parts are measured.
+          hours have at 15 s, but for the first, which ends early and does not count. Bytes of the blocks by sample,
+          index and all. It fills while the other parts are measured.
 node      the exporter at rest and scraped each 15 s: CPU and memory of both processes.
 head      a real Prometheus scrapes the same page as that of 125 and of 1,250 nodes of 8 GPUs each 15 s: its memory and
           CPU, for three minutes after two scrapes.
 alerter   passes over a real Prometheus that was backfilled with 1,000 and 10,000 GPUs, and over canned answers about
-          all three.
+          all three. All ends where a pass read nothing, or the first one opened no incident: it has no figures.
 
 The table's cells say what was measured at that size; others are arithmetic, and say on what: memory and CPU at 100,000
 GPUs lie on the straight line through two sizes. Needs gcc and Prometheus (exits with 77 where it cannot run). Nothing

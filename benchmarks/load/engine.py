@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,12 @@ SCRAPES = 480
 """In a block of Prometheus: two hours at that interval."""
 SCALE = 30.0
 """How much faster the scrapes for the blocks are. The exporter reads as often in between as in production."""
+BLOCKS = 3
+"""That are waited for. Prometheus ends them where the clock has a multiple of their length, so that the first has an
+index like the others', and the samples of whatever time was left.
+"""
+FULL = 0.9
+"""Share of its scrapes from which on a block counts: on a busy machine a few are missing from any."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +44,18 @@ class Scraped:
 
 
 @dataclass(frozen=True)
+class Block:
+    """One on disk: its samples and series, and bytes of all its files and of those with chunks."""
+
+    samples: int
+    series: int
+    whole: int
+    chunks: int
+
+
+@dataclass(frozen=True)
 class Disk:
-    """Bytes a sample: with the index and all, and in chunks alone."""
+    """Bytes a sample in full blocks: with the index and all, and in chunks alone."""
 
     samples: int
     blocks: int
@@ -74,7 +91,7 @@ def _scraping(folder: Path, address: str, size: int, seconds: float) -> Scraped:
 
 @contextmanager
 def filling(folder: Path, libraries: Libraries, scrapes: int = SCRAPES) -> Iterator[Callable[[], Disk]]:
-    """A Prometheus that scrapes NODE into blocks of so many scrapes, in the background; the answer waits for two."""
+    """A Prometheus that scrapes NODE into blocks of so many scrapes, in the background; the answer waits for BLOCKS."""
     seconds = scrapes * INTERVAL / SCALE
     flags = [f"--storage.tsdb.{bound}-block-duration={seconds:g}s" for bound in ("min", "max")]
     with ExitStack() as stack:
@@ -90,20 +107,37 @@ def filling(folder: Path, libraries: Libraries, scrapes: int = SCRAPES) -> Itera
         )
 
         def disk() -> Disk:
-            while own(engine, "prometheus_tsdb_compactions_total") < 2:
+            while own(engine, "prometheus_tsdb_compactions_total") < BLOCKS:
                 time.sleep(1)
-            return _disk(engine)
+            return of_full(blocks(engine.data), scrapes)
 
         yield disk
 
 
-def _disk(engine: PrometheusServer) -> Disk:
-    chunks = own(engine, "prometheus_tsdb_compaction_chunk_size_bytes_sum")
-    inside = own(engine, "prometheus_tsdb_compaction_chunk_samples_sum")
-    blocks = [path for path in engine.data.iterdir() if (path / "meta.json").is_file()]
-    total = sum(file.stat().st_size for block in blocks for file in block.rglob("*") if file.is_file())
-    samples = sum(int(re.findall(r'"numSamples": (\d+)', (b / "meta.json").read_text())[0]) for b in blocks)
-    return Disk(samples, len(blocks), total / samples, chunks / inside)
+def blocks(data: Path) -> list[Block]:
+    """Those that are written."""
+    return [_block(path) for path in sorted(data.iterdir()) if (path / "meta.json").is_file()]
+
+
+def _block(path: Path) -> Block:
+    said = json.loads((path / "meta.json").read_text())["stats"]
+    return Block(said["numSamples"], said["numSeries"], _size(path), _size(path / "chunks"))
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def of_full(found: Iterable[Block], scrapes: int) -> Disk:
+    """Of those that have nearly as many scrapes. Raises RuntimeError where none has."""
+    known = list(found)
+    full = [one for one in known if one.samples >= FULL * scrapes * one.series]
+    if not full:
+        told = ", ".join(f"{one.samples:,} samples of {one.series:,} series" for one in known)
+        raise RuntimeError(f"no block is full, of {scrapes} scrapes: {told or 'there is none'}")
+    samples = sum(one.samples for one in full)
+    whole, chunks = sum(one.whole for one in full), sum(one.chunks for one in full)
+    return Disk(samples, len(full), whole / samples, chunks / samples)
 
 
 def own(engine: PrometheusServer, name: str) -> float:

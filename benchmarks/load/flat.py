@@ -11,8 +11,9 @@ scale; where the machine is too slow for that there are fewer, and the figures s
 hours' medians after the warm-up, with its 95 % interval.
 
 Exits with 1 where something of ours grows by more than 2 % of itself a day even at the low end of the interval, with 3
-where the run cannot tell (the high end allows for more than 10 % a day, or less than 95 % of what was due was done),
-with 77 where it cannot run. Needs gcc and Prometheus. Nothing here asks how fast the machine is.
+where the run cannot tell (the high end allows for more than 10 % a day, less than 95 % of what was due was done, or a
+process of ours was started anew after the warm-up, with whatever it had gathered gone), with 77 where it cannot run.
+Needs gcc and Prometheus. Nothing here asks how fast the machine is.
 """
 
 from __future__ import annotations
@@ -63,11 +64,13 @@ class Flatness:
     snapshots: float
     scrapes: float
     passes: float
+    anew: tuple[str, ...] = ()
+    """Processes of ours that were started again after the warm-up: their readings are those of several."""
 
     @property
     def growing(self) -> list[Line]:
-        """Of ours."""
-        return [line for line in self.lines if line.process != THEIRS and line.grows]
+        """Of ours, as far as they were the same process throughout."""
+        return [line for line in self.lines if line.process not in (THEIRS, *self.anew) and line.grows]
 
     @property
     def untold(self) -> list[Line]:
@@ -82,13 +85,15 @@ class Flatness:
     @property
     def flat(self) -> bool:
         """Whether the run shows that nothing of ours grows."""
-        return self.done and not self.growing and not self.untold
+        return self.done and not self.anew and not self.growing and not self.untold
 
     @property
     def verdict(self) -> str:
         """For the row."""
         if self.growing:
             return f"**{len(self.growing)} quantities of ours grow**"
+        if self.anew:
+            return f"**cannot be told: started anew after hour {self.warm:g}, {' and '.join(self.anew)}**"
         if not self.done:
             return f"**cannot be told: less than {DONE:.0%} of what was due was done**"
         if self.untold:
@@ -143,9 +148,10 @@ def run(folder: Path, hours: float, scale: float, seed: int = 1) -> Flatness:
         shares = [(there - was) / wanted for there, was, wanted in zip(after, before, due, strict=True)]
         warm = min(WARM, hours / 4)
         span = min(1.0, (hours - warm) / 6)
-        restarts = sum(len(one.pids) - 1 for one in watched.values())
+        restarts = sum(one.restarts() for one in watched.values())
+        anew = tuple(name for name, one in watched.items() if name != THEIRS and one.restarts(warm))
         found = tuple(lines(watched.values(), warm, span))
-        return Flatness(found, hours, warm, player.ended, len(stage.mail.messages), restarts, *shares)
+        return Flatness(found, hours, warm, player.ended, len(stage.mail.messages), restarts, *shares, anew=anew)
 
 
 def rows(found: Flatness) -> list[Row]:

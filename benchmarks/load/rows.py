@@ -42,7 +42,7 @@ def of_disk(found: Disk) -> Row:
     )
     figure = (
         f"{found.whole:.2f} with the index, {found.chunks:.2f} in chunks alone"
-        f" ({found.samples:,} samples in {found.blocks} blocks)"
+        f" ({found.samples:,} samples in {found.blocks} full blocks)"
     )
     return Row(what, figure, versions=_engine())
 

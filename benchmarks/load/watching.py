@@ -46,19 +46,22 @@ class Watched:
     times: list[float] = field(default_factory=list)
     readings: list[Held] = field(default_factory=list)
     counts: list[tuple[float, float]] = field(default_factory=list)
-    pids: list[int] = field(default_factory=list)
-    """All that it was: one, unless it was started again."""
+    since: dict[int, float] = field(default_factory=dict)
+    """The hour at which it was first read, by process id: one, unless it was started again."""
 
     def read(self, hour: float, pid: int | None) -> None:
         now = held(pid) if pid is not None else None
         if pid is None or now is None:
             return
-        if pid not in self.pids:
-            self.pids.append(pid)
+        self.since.setdefault(pid, hour)
         self.times.append(hour)
         self.readings.append(now)
         if self.blocks is not None and self.blocks.exists():
             self.counts.append((hour, float(self.blocks.read_text())))
+
+    def restarts(self, hour: float = 0.0) -> int:
+        """How often another one was in its place, from an hour on."""
+        return sum(first >= hour for first in list(self.since.values())[1:])
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,24 @@
-"""Recorded runs of real training through `dutycycle analyze`, and through the whole chain: the NVML double, exporters,
-Prometheus and `dutycycle serve`. Both should find the same incidents, and the same histogram of users.
+"""Recorded runs of real training through `dutycycle analyze`, and through the whole chain: exporters, Prometheus with
+the shipped recording rules, and `dutycycle serve`. Both should find the same incidents, and the same histogram of
+users.
 
 Runs that overlap no other on a GPU are played side by side, faster than they were, each from its beginning to its end.
-A recording has the averages of 10 to 30 s of each GPU's utilization, power and memory. What lies within such a row no
+`--processes` nodes (4) have an exporter's process each, on the NVML double; the others live in two processes that serve
+their pages from the exporter's own parts, without what finds a job on a node and the child that talks to NVML. A
+recording has the averages of 10 to 30 s of each GPU's utilization, power and memory. What lies within such a row no
 exporter can be shown, so the rules that need it (idle gaps: `stalled`; power limits: `hung`; GPM: `low_sm_activity`)
 are switched off on both sides.
 
-Exits with 1 where incidents or users differ, with 77 where it cannot run here, or not at this pace.
+Exits with 1 where incidents or users differ, or a pass of the alerter failed; with 3 where the harness itself had
+trouble, so that nothing can be told; with 77 where it cannot run here, or not at this pace. RESULTS.md gets no rows of
+what ended with 3, or was late. `--show` compares what a run has left with today's analyze: its rows are of the day, the
+machine and the commit that played it.
 
 Examples:
   python -m benchmarks.real --quick
   python -m benchmarks.real --nodes 24 --processes 4 --time-scale 60
-  python -m benchmarks.real --run wandb/r0003 --run wandb/r0172 --keep /tmp/real
+  python -m benchmarks.real --run wandb/r0003 --run wandb/r0172 --keep kept
+  python -m benchmarks.real --run wandb/r0003 --run wandb/r0172 --keep kept --show
 """
 
 from __future__ import annotations
@@ -20,20 +27,22 @@ import argparse
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import msgspec
 from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks import results
-from benchmarks.exits import NOT_HERE
+from benchmarks.exits import NOT_HERE, UNTOLD
 from benchmarks.interruptible import INTERRUPTED, interruptible
-from benchmarks.real import told
+from benchmarks.real import kept, told
 from benchmarks.real.analyzed import JUDGING, Analyzed, analyze
 from benchmarks.real.chain import Chain, play
 from benchmarks.real.choosing import representative
+from benchmarks.real.comparison import Pair
 from benchmarks.real.runs import Recorded, Run, read
+from benchmarks.results import Row
 from tests.e2e.site import BIN
 from tests.fakes.nvml import find_gcc
 
@@ -82,8 +91,39 @@ def _lacking(file: Path) -> str:
 
 
 def _run(options: argparse.Namespace, directory: Path) -> int:
+    begun = kept.making()  # what is here now, and not what others have made of it when it is over
     recorded = read(options.file)
     whole = analyze(recorded.runs, directory, "whole", judging={}, made=False)
+    runs = _asked_for(options, recorded, whole)
+    if not runs:
+        print("none of these runs can be played", file=sys.stderr)
+        return 2
+    _introduce(recorded, runs)
+    as_recorded = analyze(runs, directory, "recorded", judging=JUDGING, made=False)
+    analyzed = analyze(runs, directory, "played", judging=JUDGING, made=True)
+    if options.show:
+        try:
+            played = kept.read(directory, runs)
+        except (OSError, ValueError) as error:
+            print(f"--show: {error}", file=sys.stderr)
+            return 2
+    else:
+        chain = _play(options, runs, directory)
+        played = kept.Kept(begun, tuple(run.workload for run in runs), chain)
+        kept.write(played, directory)
+    found = told.compared(runs, analyzed, played.chain)
+    told.show_runs(runs, found, analyzed, played.chain)
+    told.show_stories(found, played.chain)
+    told.show_users(analyzed, played.chain)
+    told.show_jobs(runs, played.chain)
+    _explain(runs, whole, as_recorded, analyzed)
+    told_rows = told.rows(recorded, runs, found, analyzed, played.chain)
+    _report(kept.stamped(told_rows, played.made, begun.commit), played, options)
+    return _status(found, analyzed, played.chain)
+
+
+def _asked_for(options: argparse.Namespace, recorded: Recorded, whole: Analyzed) -> list[Run]:
+    """The runs that are to be played; says how many are too long."""
     runs = list(recorded.runs)
     if options.run:
         runs = [run for run in runs if run.workload in options.run]
@@ -93,43 +133,46 @@ def _run(options: argparse.Namespace, directory: Path) -> int:
         longer = [run for run in runs if run.length > 60 * options.up_to]
         print(f"{len(longer)} runs are left out: longer than {options.up_to:g} minutes")
         runs = [run for run in runs if run not in longer]
-    if not runs:
-        print("none of these runs can be played", file=sys.stderr)
-        return 2
-    _introduce(recorded, runs)
-    as_recorded = analyze(runs, directory, "recorded", judging=JUDGING, made=False)
-    analyzed = analyze(runs, directory, "played", judging=JUDGING, made=True)
-    nodes = options.nodes or (min(12, len(runs)) if options.quick or options.run else 24)
-    processes = min(nodes, options.processes)
-    kept = directory / "chain.json"
-    if options.show:
-        chain = msgspec.json.decode(kept.read_bytes(), type=Chain)
-    else:
-        chain = _play(options, runs, directory, nodes, processes)
-        kept.write_bytes(msgspec.json.encode(chain))
-    found = told.compared(runs, analyzed, chain)
-    told.show_runs(runs, found, analyzed, chain)
-    told.show_stories(found, chain)
-    told.show_users(analyzed, chain)
-    told.show_jobs(runs, chain)
-    _explain(runs, whole, as_recorded, analyzed, chain)
-    if chain.late:
-        print("the machine did not keep pace: these figures are its own, and are not kept", file=sys.stderr)
-        options.no_record = True
-    results.report(told.rows(recorded, runs, found, analyzed, chain), options, section="Real runs")
-    if chain.late:
+    return runs
+
+
+def _report(rows: list[Row], played: kept.Kept, options: argparse.Namespace) -> None:
+    """Says why the run does not count, if it does not: its rows are shown and not kept then."""
+    chain = played.chain
+    late = chain.pace.reasons()
+    if chain.failed:
+        print(f"{chain.failed} passes of the alerter failed: its log says why (--keep keeps it)", file=sys.stderr)
+    if chain.trouble:
+        print(f"nothing can be told, as the harness had trouble: {'; '.join(chain.trouble)}", file=sys.stderr)
+    if late:
+        print(f"the machine did not keep pace, these figures are its own: {'; '.join(late)}", file=sys.stderr)
+    options.no_record = options.no_record or bool(chain.trouble or late)
+    options.quick = options.quick or not played.made.counts
+    results.report(rows, options, section="Real runs", machine=played.made.machine)
+
+
+def _status(found: Mapping[str, Sequence[Pair]], analyzed: Analyzed, chain: Chain) -> int:
+    """A pass that failed is the product's, and no slow machine excuses it; what comes late, or differs where something
+    came late, may be the machine's.
+    """
+    if chain.failed:
+        return 1
+    if chain.trouble:
+        return UNTOLD
+    if chain.pace.reasons():
         return NOT_HERE
     return 1 if told.disagreements(found) or told.users_moved(analyzed, chain) else 0
 
 
-def _play(options: argparse.Namespace, runs: list[Run], directory: Path, nodes: int, processes: int) -> Chain:
+def _play(options: argparse.Namespace, runs: list[Run], directory: Path) -> Chain:
+    nodes = options.nodes or (min(12, len(runs)) if options.quick or options.run else 24)
     with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task("Playing", total=None)
         return play(
             runs,
             directory,
             nodes=nodes,
-            processes=processes,
+            processes=min(nodes, options.processes),
             time_scale=options.time_scale,
             judging=JUDGING,
             progress=lambda now, until: progress.update(task, completed=now, total=until),
@@ -144,7 +187,7 @@ def _introduce(recorded: Recorded, runs: list[Run]) -> None:
     print(f"{played}: {hours:,.1f} GPU-hours, and {made:,.1f} made for missing rows")
 
 
-def _explain(runs: list[Run], whole: Analyzed, as_recorded: Analyzed, analyzed: Analyzed, chain: Chain) -> None:
+def _explain(runs: list[Run], whole: Analyzed, as_recorded: Analyzed, analyzed: Analyzed) -> None:
     """What the comparison itself changed."""
     chosen = {run.workload for run in runs}
     default = {name: seen for name, seen in whole.incidents.items() if name in chosen}
@@ -156,8 +199,6 @@ def _explain(runs: list[Run], whole: Analyzed, as_recorded: Analyzed, analyzed: 
             ", ".join(map(str, one.incidents.get(name, ()))) or "nothing" for one in (as_recorded, analyzed)
         )
         print(f"made rows change analyze's word on {name}: {before} before, {after} with them")
-    for note in chain.notes:
-        print(f"noted: {note}")
 
 
 if __name__ == "__main__":

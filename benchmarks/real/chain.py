@@ -1,5 +1,5 @@
-"""Recorded runs through everything: the NVML double, exporters, a Prometheus with the shipped recording rules, and
-`dutycycle serve`, all at one time scale.
+"""Recorded runs through everything: exporters, a Prometheus with the shipped recording rules, and `dutycycle serve`,
+all at one time scale. Some nodes have an exporter's process on the NVML double, the others are of its own parts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from benchmarks.box.model import Ledger, Scenario, SeenIncident
 from benchmarks.box.nodes.fleet import Fleet
 from benchmarks.box.nodes.protocol import Report
 from benchmarks.box.nodes.settings import NodeSettings
-from benchmarks.box.pace import paced
+from benchmarks.box.pace import Pace, paced
+from benchmarks.box.played import NOT_ALL
 from benchmarks.box.scrapes import all_up, scrapes_overdue
 from benchmarks.box.site import Alerter
 from benchmarks.real.comparison import BINS, Seen, Usage
@@ -37,6 +38,8 @@ INTERVAL = 30.0
 """Seconds between two scrapes of the full-length run."""
 TAIL = 1200.0
 """Seconds after the last run: its increments are recorded, and what ended is closed."""
+PASS = 60.0
+"""Seconds between two passes of the alerter: its default."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +56,44 @@ class Chain:
     hours: tuple[float, ...]
     """Their GPU-hours, by the dashboard's own query."""
     length: float
-    notes: tuple[str, ...]
     stories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Of each run with incidents, what happened to them."""
-    late: bool = False
-    """The machine did not keep pace: passes, scrapes, readings or jobs came late, and incidents with them."""
+    pace: Pace = field(default_factory=Pace)
+    """Of the machine: where it was late, incidents may have come late with it."""
+    failed: int = 0
+    """Passes of the alerter, from its start on."""
+    trouble: tuple[str, ...] = ()
+    """What went wrong in the harness: a run that has any tells nothing."""
     how: str = ""
     """On what it was played, and how fast."""
+
+
+class Passes:
+    """Of the alerter, counted from now on: those before the runs began are not of the time in which any was due."""
+
+    def __init__(self, metrics: Callable[[], Mapping[tuple[str, str], float]]) -> None:
+        self._metrics = metrics
+        self._before = self._of("runs")
+
+    def made(self) -> float:
+        return self._of("runs") - self._before
+
+    def failed(self) -> int:
+        """Also those before: nothing excuses one."""
+        return round(self._of("failures"))
+
+    def _of(self, what: str) -> float:
+        return self._metrics().get((f"dutycycle_alerter_task_{what}_total", "pass"), 0.0)
+
+
+def troubles(reports: Mapping[str, Report], *, scraped: int, nodes: int, fed: bool) -> tuple[str, ...]:
+    """What went wrong in the harness, by the processes' reports, the nodes that Prometheus has, and the feeder."""
+    found = [f"{name}: {text}" for name, report in reports.items() for text in report.trouble[:5]]
+    if scraped != nodes:
+        found.append(f"Prometheus has {scraped} of {nodes} nodes")
+    if not fed:
+        found.append(NOT_ALL)
+    return tuple(found)
 
 
 def play(
@@ -108,6 +142,7 @@ def play(
         fleet.prepare()
         clock = Clock(time.time() + 0.5, time_scale)
         fleet.begin(clock)
+        passes = Passes(alerter.metrics)
         until = scenario.length + TAIL
         while (now := clock.scenario(time.time())) < until:
             fleet.check()
@@ -117,15 +152,18 @@ def play(
             time.sleep(min(1.0, max(0.0, clock.wall(until) - time.time())))
         reports = fleet.end()
         end = time.time()
+        made = passes.made()
         scrapes = scrapes_overdue(prometheus.url, INTERVAL / time_scale, clock.origin, end)
         names = outcome.Names(scenario.jobs)
         seen = outcome.incidents(store, {}, clock, names)
         ledger = outcome.ledger(database, time_scale, names)
         stories = _stories(scenario, store, clock)
         histogram, hours = _users_board(prometheus.url, clock, end)
-        notes = [text for name, report in reports.items() for text in (f"{name}: {t}" for t in report.trouble[:5])]
-        behind = _pace(alerter, scrapes, reports, clock, end)
-        notes += behind
+        # How long each pass was overdue is not asked: incidents open within two minutes or do not.
+        due = clock.scenario(end) / PASS
+        pace = paced(passes=0.0, scrapes=scrapes, made=made, due=due, reports=reports.values())
+        trouble = troubles(reports, scraped=len(scrapes), nodes=nodes, fed=fleet.fed())
+        failed = passes.failed()
     return Chain(
         incidents=_by_workload(scenario, seen),
         ledger=_by_user(scenario, ledger),
@@ -133,10 +171,12 @@ def play(
         histogram=histogram,
         hours=hours,
         length=scenario.length,
-        notes=tuple(notes),
         stories=stories,
-        late=bool(behind),
-        how=f"{nodes} nodes ({processes} with an exporter's process), {time_scale:g} times their speed",
+        pace=pace,
+        failed=failed,
+        trouble=trouble,
+        how=f"{nodes} nodes, {processes} of them with an exporter's process on the NVML double, the others of the "
+        f"exporter's own parts; {time_scale:g} times their speed",
     )
 
 
@@ -160,18 +200,6 @@ def _users_board(url: str, clock: Clock, end: float) -> tuple[tuple[int, ...], t
         for row in board.ask(panel, panel["targets"][0]):
             values[int(row["metric"]["bin"]) // 5] = float(row["value"][1])
     return tuple(round(count) for count in users), tuple(value * clock.time_scale for value in hours)
-
-
-def _pace(
-    alerter: Alerter, scrapes: Mapping[str, float], reports: Mapping[str, Report], clock: Clock, end: float
-) -> tuple[str, ...]:
-    """Why these figures would be the machine's own; empty where it kept pace."""
-    metrics = alerter.metrics()
-    made = metrics.get(("dutycycle_alerter_task_runs_total", "pass"), 0.0)
-    failed = metrics.get(("dutycycle_alerter_task_failures_total", "pass"), 0.0)
-    # How long each pass was overdue is not asked: incidents open within two minutes or do not.
-    pace = paced(passes=0.0, scrapes=scrapes, made=made, due=clock.scenario(end) / 60, reports=reports.values())
-    return (*((f"{failed:.0f} passes failed",) if failed else ()), *pace.reasons())
 
 
 def _by_workload(scenario: Scenario, incidents: Sequence[SeenIncident]) -> dict[str, tuple[Seen, ...]]:

@@ -12,7 +12,7 @@ from benchmarks.real.analyzed import RULES, Analyzed
 from benchmarks.real.chain import Chain
 from benchmarks.real.comparison import BINS, Pair, Seen, Usage, clock, hours_by_bin, moved, pairs, users_by_bin
 from benchmarks.real.runs import Recorded, Run
-from benchmarks.results import Row, command_version, versions
+from benchmarks.results import Row
 
 
 def compared(runs: Sequence[Run], analyzed: Analyzed, chain: Chain) -> dict[str, list[Pair]]:
@@ -134,22 +134,22 @@ def rows(
     analyzed: Analyzed,
     chain: Chain,
 ) -> list[Row]:
-    """For RESULTS.md. `runs` are those of `recorded` that were played."""
+    """For RESULTS.md, without their stamps. `runs` are those of `recorded` that were played."""
     users, hours = len({run.user for run in runs}), sum(run.gpu_hours for run in runs)
     made = sum(run.made_hours for run in runs)
+    failed = f"; **{chain.failed} passes of the alerter failed**" if chain.failed else ""
     played = (
         f"{len(runs)} runs of {users} users, {hours:,.0f} GPU-hours, and {made:,.1f} made for missing rows"
         f"{_left_out(recorded, runs)}; {chain.how}; one alerter on SQLite; rules {', '.join(RULES)} (the others have "
-        "no evidence in it)"
+        f"no evidence in it){failed}"
     )
-    parts = ", ".join(filter(None, (command_version("prometheus"), versions("sqlalchemy"))))
     figures = {
         "what was played": played,
         "incidents of both under the same rule, opened within two minutes": _incidents(found),
         "seconds between the two openings of an incident": _spread(found),
         "histogram of users beside analyze's": _histograms(analyzed, chain),
     }
-    return [Row(f"recorded runs: {what}", figure, versions=parts) for what, figure in figures.items()]
+    return [Row(f"recorded runs: {what}", figure) for what, figure in figures.items()]
 
 
 def _left_out(recorded: Recorded, runs: Sequence[Run]) -> str:

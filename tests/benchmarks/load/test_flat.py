@@ -47,6 +47,22 @@ def test_an_interval_that_allows_for_growth_tells_nothing() -> None:
     assert "cannot be told of 1 quantities" in found.verdict
 
 
+def test_a_process_that_was_started_anew_tells_nothing_of_itself() -> None:
+    """What it had gathered went with it; what it gathers as it begins is no growth either."""
+    steep = replace(LINE, trend=Trend(0.9, 0.8, 1.0))
+    found = replace(FOUND, lines=(steep,), restarts=1, anew=("exporter",))
+    assert not found.flat
+    assert not found.growing
+    assert "**cannot be told: started anew after hour 6, exporter**" in rows(found)[0].figure
+
+
+def test_what_grows_is_told_though_something_else_was_started_anew() -> None:
+    steep = replace(LINE, process="alerter", trend=Trend(0.9, 0.8, 1.0))
+    found = replace(FOUND, lines=(LINE, steep), anew=("exporter",))
+    assert found.growing == [steep]
+    assert "1 quantities of ours grow" in found.verdict
+
+
 @pytest.mark.soak
 def test_over_a_day_on_the_accelerated_clock_memory_is_flat(
     tmp_path: Path, record_property: Callable[[str, object], None]

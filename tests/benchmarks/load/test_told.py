@@ -1,8 +1,11 @@
-"""What an exporter says of a GPU over some scrapes: gauges are averaged, counters grow."""
+"""What an exporter says of a GPU over some scrapes: gauges are averaged, counters grow; and what it is shown."""
 
 from __future__ import annotations
 
-from benchmarks.exporters.told import averaged, gauge, grown
+import pytest
+
+from benchmarks.exporters.nodes import PATTERN, pattern
+from benchmarks.exporters.told import EVERY, averaged, gauge, grown
 
 
 def counters(busy: float, observed: float) -> str:
@@ -21,3 +24,22 @@ def test_of_gauges_the_mean_of_what_is_there_counts() -> None:
     page = 'gpu_utilization{{hostname="n",uuid="GPU-a"}} {}\n'
     pages = [page.format(100), page.format(0), "", page.format(80)]
     assert averaged(pages, gauge("gpu_utilization", "uuid")) == {"GPU-a": 60.0}
+
+
+SCRAPES, DEVICES = 20, 8
+
+
+def seen(number: int) -> list[bool]:
+    """Whether the GPU computes, at each scrape."""
+    steps = pattern(number, DEVICES)
+    return [steps.busy(EVERY * scrape + 1e-6) > steps.busy(EVERY * scrape) for scrape in range(SCRAPES)]
+
+
+@pytest.mark.parametrize("number", range(DEVICES))
+def test_scrapes_see_every_part_of_a_step(number: int) -> None:
+    assert sum(seen(number)) / SCRAPES == pytest.approx(PATTERN.duty, abs=1.5 / SCRAPES)
+
+
+def test_no_scrape_sees_all_gpus_in_step() -> None:
+    each = list(zip(*map(seen, range(DEVICES)), strict=True))
+    assert all(abs(sum(busy) - DEVICES * PATTERN.duty) <= 1 for busy in each)

@@ -55,5 +55,7 @@ def test_a_process_that_is_started_again_is_noticed() -> None:
     one.read(0.1, os.getpid())
     one.read(0.2, os.getppid())
     one.read(0.3, None)
-    assert one.pids == [os.getpid(), os.getppid()]
     assert len(one.readings) == 3
+    assert one.restarts() == 1
+    assert (one.restarts(0.2), one.restarts(0.25)) == (1, 0)
+    assert Watched("its child").restarts() == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from benchmarks.real.analyzed import Analyzed
 from benchmarks.real.chain import Chain
 from benchmarks.real.comparison import Seen, Usage, users_by_bin
@@ -19,7 +21,7 @@ def _analyzed(users: dict[str, Usage], **incidents: tuple[Seen, ...]) -> Analyze
 
 def _chain(users: dict[str, Usage], **incidents: tuple[Seen, ...]) -> Chain:
     hours = (sum(usage.observed for usage in users.values()) / 3600, *[0.0] * 19)
-    return Chain(incidents, users, {}, users_by_bin(users), hours, 7200.0, ())
+    return Chain(incidents, users, {}, users_by_bin(users), hours, 7200.0)
 
 
 def test_what_is_the_same_has_no_disagreement() -> None:
@@ -37,6 +39,14 @@ def test_runs_that_were_not_played_are_counted_with_the_reason() -> None:
     analyzed, chain = _analyzed({"ada": Usage(7200, 0)}), _chain({"ada": Usage(7200, 0)})
     played = rows(RECORDED, RUNS[:1], compared(RUNS[:1], analyzed, chain), analyzed, chain)[0].figure
     assert "; 3 runs left out: 2 (on several nodes), 1 (not asked for)" in played
+
+
+def test_passes_that_failed_are_told_with_what_was_played() -> None:
+    analyzed, chain = _analyzed({"ada": Usage(7200, 0)}), _chain({"ada": Usage(7200, 0)})
+    found = compared(RUNS, analyzed, chain)
+    assert "failed" not in rows(RECORDED, RUNS, found, analyzed, chain)[0].figure
+    played = rows(RECORDED, RUNS, found, analyzed, replace(chain, failed=3))[0].figure
+    assert played.endswith("; **3 passes of the alerter failed**")
 
 
 def test_what_differs_is_counted() -> None:
