@@ -22,7 +22,7 @@ _COMMANDS = {
     "report": "Users, accounts, models, waste and rules over weeks: table, CSV, JSON, page or picture.",
     "gpus": "Every GPU now.",
     "notify": "Preview messages, test a receiver, list what is pending.",
-    "db": "Create or upgrade the store's tables; check the store.",
+    "db": "Create or upgrade the store's tables; check or copy the store.",
     "config": "Check a configuration file and print the effective configuration.",
 }
 

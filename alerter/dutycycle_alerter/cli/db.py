@@ -1,4 +1,4 @@
-"""`dutycycle db`: make or migrate the store's tables, and see how the store is."""
+"""`dutycycle db`: make or migrate the store's tables, see how the store is, and copy it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dutycycle_alerter.cli.options import config_option, settings_from
 from dutycycle_alerter.errors import ConfigError
 from dutycycle_alerter.printable import printable
 from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.store.backup import back_up
 from dutycycle_alerter.store.checking import Check, Standing, check_store
 from dutycycle_alerter.store.database import connect, open_database, translated
 from dutycycle_alerter.store.migrating import head, revision_of
@@ -25,12 +26,13 @@ _database = click.option(
 
 @click.group()
 def db() -> None:
-    """Create or upgrade the store's tables, and check the store.
+    """Create or upgrade the store's tables; check or copy the store.
 
     \b
     Examples:
       dutycycle db upgrade --config /etc/dutycycle/config.yaml
       dutycycle db check --database postgresql://dutycycle@db.example.org/dutycycle
+      dutycycle db backup /backup/dutycycle.sqlite3 --config /etc/dutycycle/config.yaml
     """
 
 
@@ -89,6 +91,27 @@ def check(config_file: Path | None, database: str | None, *, as_json: bool) -> N
         for item in checks:
             click.echo(_line(item))
     sys.exit(0 if ok else 1)
+
+
+@db.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@config_option
+@_database
+def backup(file: Path, config_file: Path | None, database: str | None) -> None:
+    """Copy the store to FILE, while an alerter may write to it. For SQLite; PostgreSQL has `pg_dump`.
+
+    FILE is not there yet, and only its owner may read it: it holds the key of links and sessions. To restore it, stop
+    the alerter, put the copy in the place of the store, and remove the files beside that with the same name and -wal or
+    -shm. Exit codes: 0 FILE is complete, 1 it could not be written, 2 wrong usage or configuration, or FILE exists.
+
+    \b
+    Examples:
+      dutycycle db backup /backup/dutycycle.sqlite3 --config /etc/dutycycle/config.yaml
+      dutycycle db backup "dutycycle-$(date +%F).sqlite3" --database sqlite:////var/lib/dutycycle/dutycycle.sqlite3
+    """
+    url, _ = _chosen(config_file, database)
+    size = back_up(url, file)
+    click.echo(f"{printable(str(file))}: {size / 1e6:,.1f} MB")
 
 
 def _chosen(config_file: Path | None, database: str | None) -> tuple[str, Settings | None]:
