@@ -171,6 +171,30 @@ def test_values_that_are_not_understood_are_said_and_are_no_error(site: Site) ->
     assert [target.note for target in site.workloads.ask(site.now, [], [over]).targets] == ["", ""]
 
 
+def note_of_slurm(site: Site) -> str:
+    return site.workloads.ask(site.now, [], []).targets[0].note
+
+
+def test_jobs_that_slurm_hides_are_told_of(site: Site) -> None:
+    """Where `PrivateData` hides them, Slurm answers without them, and without an error."""
+    site.slurm.known = {}
+    site.live(4 * MINUTE, 0.9)
+    assert note_of_slurm(site) == "", "Slurm may name it yet"
+    site.live(3 * MINUTE, 0.9)
+    assert note_of_slurm(site).startswith("1 of 1 running jobs that exporters show are not in Slurm's list")
+    site.slurm.known = {1: JOB}
+    site.live(MINUTE, 0.9)
+    assert note_of_slurm(site) == ""
+
+
+def test_a_job_that_slurm_has_named_and_forgotten_is_not_hidden(site: Site) -> None:
+    """slurmctld forgets a job minutes after its end, whose exporter may show it for longer."""
+    site.live(MINUTE, 0.9)
+    site.slurm.known = {}
+    site.live(10 * MINUTE, 0.9)
+    assert note_of_slurm(site) == ""
+
+
 # Suspended jobs, and epilogs
 
 

@@ -20,6 +20,7 @@ from dutycycle_alerter.slurm.fleet_hours import fleet_gpus
 from dutycycle_alerter.slurm.holders import holders
 from dutycycle_alerter.slurm.memory import KEPT, NOTHING, Memory, learnt, raw_number
 from dutycycle_alerter.slurm.model import FinalFigures, JobState, SlurmJob, SlurmNode, Snapshot
+from dutycycle_alerter.slurm.unheard import SETTLED, Unheard
 from dutycycle_alerter.slurm.watching import Watch
 from dutycycle_alerter.sources.claims import Claims
 from dutycycle_alerter.views import TargetStatus, WatchCounts
@@ -43,6 +44,7 @@ class SlurmWorkloads:
         self._numbers: Mapping[str, int] = {}
         """Raw ids of what was asked about lately by the id that people use: slurmctld forgets a job before we do."""
         self._claims = Claims()
+        self._unheard = Unheard(SETTLED / time_scale)
 
     def ask(self, now: float, incidents: Collection[Incident], ended: Collection[Job]) -> SlurmWord:
         """Slurm's word; without an answer it is what it said last, ends nothing, and says why.
@@ -61,8 +63,8 @@ class SlurmWorkloads:
             if told is None:
                 wanted, silent = self._wanted(now, snapshot, incidents, ended), snapshot is None
                 told = self._accounting.put_off() if late else self._accounting.ask(wanted, now, silent=silent)
-        odd = "" if snapshot is None else Nonsense(snapshot.nonsense).told()
-        targets = [TargetStatus("slurm", "", self._seen_at, problem, odd)]
+        notes = () if snapshot is None else (Nonsense(snapshot.nonsense).told(), self._unheard.told())
+        targets = [TargetStatus("slurm", "", self._seen_at, problem, "; ".join(filter(None, notes)))]
         if self._settings.accounting:
             targets.append(TargetStatus("slurm accounting", "", told.at, told.error, told.note))
         ordered = self._settings.gpu_order == "nvml"
@@ -73,6 +75,7 @@ class SlurmWorkloads:
             self._settings.cluster,
             self._apart,
             claims=self._claims,
+            unheard=self._unheard,
             ordered=ordered,
             memory=replace(self._memory, numbers={**self._numbers, **self._memory.numbers}),
         )
@@ -132,6 +135,7 @@ class SlurmWord:
     cluster: str = ""
     apart: float = CLOCKS_APART
     claims: Claims = field(default_factory=Claims)
+    unheard: Unheard = field(default_factory=Unheard)
     ordered: bool = False
     memory: Memory = NOTHING
 
@@ -149,6 +153,8 @@ class SlurmWord:
         Nor is anything known of a job of which a silent Slurm never told: it may be excluded, or interactive.
         """
         facts = self._facts(evidence)
+        if self.snapshot is not None:
+            self.unheard.look(evidence.jobs, facts, self.memory)
         return replace(evidence, jobs=[self._completed(item, facts.get(item.job.id)) for item in evidence.jobs])
 
     def declared(self, evidence: Evidence) -> Mapping[str, Declarations]:

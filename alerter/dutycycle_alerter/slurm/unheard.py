@@ -1,0 +1,42 @@
+"""Jobs that exporters show and Slurm never named. Where `PrivateData` hides the jobs of others, Slurm gives a shorter
+list and no error: without a word here, nobody would know that limits, comments and ends of jobs do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dutycycle_alerter.model import JobEvidence
+from dutycycle_alerter.slurm.facts import JobFacts
+from dutycycle_alerter.slurm.memory import Memory
+
+SETTLED = 300.0
+"""Seconds after which Slurm has named a job that began."""
+
+
+class Unheard:
+    """What the last pass found: evidence is there only after Slurm was asked, and what it says shows a pass later."""
+
+    def __init__(self, settled: float = SETTLED) -> None:
+        self._settled = settled
+        self._running = 0
+        self._never_named = 0
+
+    def look(self, jobs: Iterable[JobEvidence], facts: Mapping[str, JobFacts], memory: Memory) -> None:
+        """Count the jobs of Slurm that run by the exporters' word, for a while already, and those it never named."""
+        self._running = self._never_named = 0
+        for item in jobs:
+            known = facts.get(item.job.id)
+            if known is None or item.ended is not None or item.at - item.job.start < self._settled:
+                continue
+            self._running += 1
+            self._never_named += known.absent and known.id not in memory.jobs and known.final is None
+
+    def told(self) -> str:
+        """For people; empty where Slurm named them all."""
+        if not self._never_named:
+            return ""
+        return (
+            f"{self._never_named} of {self._running} running jobs that exporters show are not in Slurm's list:"
+            " `PrivateData` may hide them from the alerter's user"
+        )
