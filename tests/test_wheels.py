@@ -42,13 +42,13 @@ def test_an_extra_brings_what_its_packages_need_and_nothing_of_other_extras() ->
     ("name", "line"),
     [
         ("PyYAML-6.0.3-cp311-cp311-manylinux_2_28_x86_64.whl", "pyyaml==6.0.3"),
-        ("dutycycle-0.1.0-py3-none-any.whl", "dutycycle[exporter]==0.1.0"),
+        ("dutycycle-0.1.0-py3-none-any.whl", "dutycycle[alerter,apprise]==0.1.0"),
     ],
 )
 def test_a_wheel_is_listed_by_name_version_and_hash(tmp_path: Path, name: str, line: str) -> None:
     (tmp_path / name).write_bytes(b"wheel")
     digest = hashlib.sha256(b"wheel").hexdigest()
-    assert gather_wheels.entry(tmp_path / name, "exporter") == f"{line} --hash=sha256:{digest}"
+    assert gather_wheels.entry(tmp_path / name, "alerter") == f"{line} --hash=sha256:{digest}"
 
 
 def test_wheels_that_no_list_names_go(tmp_path: Path) -> None:

@@ -32,7 +32,9 @@ class AppriseReceiver:
         try:
             import apprise  # noqa: PLC0415
         except ImportError as error:
-            raise ConfigError(f"receiver {name}: Apprise is not installed: pip install 'dutycycle[apprise]'") from error
+            raise ConfigError(
+                f"receiver {name}: Apprise is not installed: in a checkout, pip install '.[apprise]'"
+            ) from error
         self._apprise = apprise
         # What it logs names hosts, and at debug level whole URLs, which hold secrets.
         logging.getLogger("apprise").disabled = True

@@ -214,7 +214,7 @@ class Webhook(_Secretive):
 
 
 class Apprise(_Secretive):
-    """Everything else that Apprise can send to: `pip install dutycycle[apprise]`."""
+    """Everything else that Apprise can send to. It is in the image and in the wheels for Slurm."""
 
     urls: tuple[Secret, ...] = Field(default=(), max_length=20)
     """Apprise's URLs, which are secrets."""
