@@ -168,7 +168,8 @@ def _devices(judging: Judging) -> dict[str, Text]:
                 limit for >= {_pct(slow.power_cap)} of the time""",
             window=_time(slow.window),
             severity="warning for heat and brake; information for the power limit",
-            clears=f"< {_pct(slow.clear_below)} for heat and brake, and < {_pct(slow.clear_power_cap)} at the limit",
+            clears=f"""< {_pct(slow.clear_below)} for heat and brake; information also not before
+                < {_pct(slow.clear_power_cap)} at the limit""",
             needs="the driver's throttle counters",
         ),
     }

@@ -195,6 +195,54 @@ def test_heat_is_a_warning_and_the_power_limit_information(path: Path) -> None:
         assert {one.resolution for one in incidents(rig).values()} == {Resolution.CLEARED}
 
 
+def test_heat_on_a_gpu_at_its_power_limit_is_told_as_heat_and_ends_with_it(path: Path) -> None:
+    exporter = node()
+    one = exporter.devices[0]
+
+    def heated(rig: Rig, minutes: int, heat: float) -> Incident:
+        for _ in range(minutes):
+            one.throttled["power_cap"] += 0.8 * MINUTE
+            one.throttled["thermal"] += heat * MINUTE
+            work(rig, MINUTE)
+        return incidents(rig)[GPU, "throttled"]
+
+    with run(path, exporter) as rig:
+        capped = heated(rig, 20, 0.0)
+        assert (capped.id, capped.severity) == (1, Severity.INFO)
+        assert "normal" in capped.diagnosis.advice[0]
+        hot = heated(rig, 10, 0.2)
+        assert (hot.id, hot.severity, hot.figures["thermal"] >= 0.05) == (1, Severity.WARNING, True)
+        assert hot.diagnosis.evidence[0].startswith("clocks held down by heat or the power brake for ")
+        assert "inlet temperature" in hot.diagnosis.advice[0]
+        limited = heated(rig, 40, 0.0)
+        assert (limited.id, limited.severity, limited.state) == (2, Severity.INFO, State.OPEN)
+        (former,) = (one for one in rig.reader.incidents(IncidentFilter())[0] if one.id == 1)
+        assert (former.resolution, former.reopened) == (Resolution.CLEARED, 0)
+
+
+def test_a_fault_that_a_job_runs_into_says_which(path: Path) -> None:
+    """A scheduler that knows nothing of it places jobs on the GPU and on the node."""
+    exporter = node(gpus=4)
+    with run(path, exporter) as rig:
+        work(rig, 5 * MINUTE)
+        exporter.devices[0].xids[48] = rig.clock()
+        exporter.devices[2].shown = False
+        work(rig, 2 * MINUTE)
+        found = incidents(rig)
+        assert [found[key].diagnosis.evidence[-1] for key in ((GPU, "gpu_fault"), (NODE, "gpu_fault"))] == [
+            "no job holds the GPU",
+            "no job holds the node",
+        ]
+        exporter.allocate("slurm/7", 0)
+        work(rig, MINUTE)
+        found = incidents(rig)
+        assert {one.severity for one in found.values()} == {Severity.CRITICAL}
+        assert [found[key].diagnosis.evidence[-1] for key in ((GPU, "gpu_fault"), (NODE, "gpu_fault"))] == [
+            "the GPU is held by slurm/7",
+            "the node is held by slurm/7",
+        ]
+
+
 def test_a_gpu_may_have_an_incident_of_each_class(path: Path) -> None:
     exporter = node()
     one = exporter.devices[0]

@@ -32,12 +32,12 @@ def incidents(rig: Rig) -> list[Incident]:
     return sorted(rig.reader.incidents(IncidentFilter())[0], key=lambda item: item.id)
 
 
-def requeue(rig: Rig, *, gpu: int = 0) -> float:
+def requeue(rig: Rig, *, gpu: int = 0, away: float = 20 * MINUTE) -> float:
     """The first run ends and the second begins, some minutes later, while the alerter is away."""
     exporter = rig.exporters[0]
     exporter.end("slurm/1")
     exporter.forget("slurm/1")
-    rig.clock.advance(20 * MINUTE)
+    rig.clock.advance(away)
     began = rig.clock()
     exporter.allocate("slurm/1", gpu, start=began)
     rig.clock.advance(2 * MINUTE)
@@ -72,6 +72,22 @@ def test_an_open_incident_of_the_former_run_is_closed_and_the_new_run_gets_its_o
         former, new = incidents(rig)
         assert former.state is State.RESOLVED
         assert (new.state, new.started_at >= began) == (State.OPEN, True)
+
+
+def test_the_new_run_has_a_grace_of_its_own(tmp_path: Path, exporter: FakeExporter) -> None:
+    """Also while its first process is not told: that of the former run, on the same GPU, began hours ago."""
+    for item in exporter.allocations.values():
+        item.first_process = START + 20
+    with running(tmp_path / "store.sqlite3", exporter, interval=MINUTE) as rig:
+        work(rig, 150)
+        assert rig.evidence()["slurm/1"].job.first_process == START + 20
+        requeue(rig, away=4 * MINUTE)
+        work(rig, 35)
+        assert rig.evidence()["slurm/1"].job.first_process is None
+        (former,) = incidents(rig)
+        assert former.resolution is Resolution.ENDED
+        work(rig, 5)
+        assert incidents(rig)[-1].state is State.OPEN
 
 
 def test_also_where_the_new_run_is_on_another_gpu(tmp_path: Path, exporter: FakeExporter) -> None:

@@ -24,6 +24,7 @@ from dutycycle_alerter.incidents.model import (
 )
 from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.rules.device_fault import is_news
+from dutycycle_alerter.rules.device_throttled import heat_is_over
 from dutycycle_alerter.rules.verdict import Outcome, Verdict
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.settings import Judging
@@ -67,6 +68,8 @@ def advance_device(
 
     What a person resolved stays resolved until the condition has cleared once, or until something new is reported.
     """
+    if incident is not None and incident.rules and heat_is_over(verdict, incident.severity, settings):
+        verdict = replace(verdict, outcome=Outcome.CLEAR)
     if incident is not None and incident.state.active:
         return _continue(incident, subject, verdict, diagnose, settings, now, time_scale)
     if verdict.outcome is Outcome.FIRING:
@@ -89,7 +92,8 @@ def _begin(
         closed_on_it = resolved.resolution is Resolution.OPERATOR and resolved.rules
         if closed_on_it and not is_news(verdict.figures, resolved.figures, resolved.resolved_at):
             return Step(resolved)
-        if resolved.resolution is Resolution.CLEARED and now - resolved.resolved_at <= settings.reopen_within:
+        cleared = resolved.resolution is Resolution.CLEARED and now - resolved.resolved_at <= settings.reopen_within
+        if cleared and not _only_information(verdict, resolved):
             again = replace(
                 resolved,
                 state=State.OPEN,
@@ -152,18 +156,32 @@ def _continue(
         text = "the condition cleared" if verdict.outcome is Outcome.CLEAR else f"no longer judged: {verdict.reason}"
         return _resolved(incident, Resolution.CLEARED, text, events, now)
     if verdict.outcome is Outcome.FIRING:
-        if worse := _worse(incident.severity, verdict, now):
-            events += worse
-            rules = tuple(replace(rule, severity=verdict.severity) for rule in incident.rules)
-            incident = replace(incident, severity=verdict.severity, rules=rules, updated_at=now)
-        # A window's figures move all the time; those of a fault only when something is reported.
-        if not verdict.window and incident.figures != dict(verdict.figures):
-            diagnosis = diagnose()
-            incident = replace(
-                incident, figures=dict(verdict.figures), diagnosis=diagnosis, gpus=subject.gpus, updated_at=now
-            )
-            events.append(_event(now, EventKind.CAUSE_FOUND, diagnosis.evidence[0]))
+        step = _go_on(incident, subject, verdict, diagnose, now)
+        return Step(step.incident, (*events, *step.events))
     return Step(incident, tuple(events))
+
+
+def _go_on(
+    incident: Incident, subject: Subject, verdict: Verdict, diagnose: Callable[[], Diagnosis], now: float
+) -> Step:
+    """An active incident whose condition holds. Why it is worse, and what was reported since, is told with it."""
+    worse = _worse(incident.severity, verdict, now)
+    # A window's figures move all the time; those of a fault only when something is reported.
+    reported = not verdict.window and incident.figures != dict(verdict.figures)
+    if not worse and not reported:
+        return Step(incident)
+    diagnosis = diagnose()
+    changed = replace(incident, figures=dict(verdict.figures), diagnosis=diagnosis, gpus=subject.gpus, updated_at=now)
+    if worse:
+        rules = tuple(replace(rule, severity=verdict.severity) for rule in incident.rules)
+        changed = replace(changed, severity=verdict.severity, rules=rules)
+    found = (_event(now, EventKind.CAUSE_FOUND, diagnosis.evidence[0]),) if reported else ()
+    return Step(changed, (*worse, *found))
+
+
+def _only_information(verdict: Verdict, resolved: Incident) -> bool:
+    """What is only worth knowing is another condition than what a warning was about, and no return of it."""
+    return verdict.severity is Severity.INFO and resolved.severity is not Severity.INFO
 
 
 def _worse(before: Severity, verdict: Verdict, now: float) -> tuple[Event, ...]:

@@ -39,3 +39,12 @@ def judge_throttled(evidence: GpuEvidence, settings: Judging, opened_on: Mapping
         return Verdict(RULE, Outcome.UNKNOWN, length, reason="its throttling is not reported", figures=figures)
     over = heat < rules.clear_below and (capped is None or capped < rules.clear_power_cap)
     return Verdict(RULE, Outcome.CLEAR if over else Outcome.HOLDING, length, figures=figures)
+
+
+def heat_is_over(verdict: Verdict, severity: Severity, settings: Judging) -> bool:
+    """Whether an incident of this severity has lost what it was about: a warning is about heat, and the power limit, at
+    which a GPU may work for weeks, does not keep it open.
+    """
+    heat = verdict.figures.get("thermal")
+    warned = verdict.rule == RULE and severity is not Severity.INFO
+    return warned and heat is not None and heat < settings.rules.throttled.clear_below

@@ -51,4 +51,4 @@ class Throttled(Section):
     clear_below: Ratio = 0.02
     """It clears under this share of heat and brake,"""
     clear_power_cap: Ratio = 0.40
-    """and under this share at the power limit."""
+    """and what is no more than information under this share at the power limit."""

@@ -72,7 +72,7 @@ class Fleet:
                 tracked.allocated_at = t
                 tracked.absent = 0
                 tracked.start = tracked.start if owned.start is None else owned.start
-                tracked.first_process = tracked.first_process if owned.first_process is None else owned.first_process
+                tracked.first_process = _first_process(tracked, owned.first_process)
         for host_key, host in exposition.hosts.items():
             history = self.hosts.setdefault(host_key, Series(len(host.counters)))
             history.append(t, tuple(host.counters), (host.cpu_limit,), spacing=self.resolution)
@@ -259,6 +259,14 @@ class Fleet:
             first_process=tracked.first_process,
             last_seen=tracked.newest,
         )
+
+
+def _first_process(tracked: Tracked, told: float | None) -> float | None:
+    """What is told; where nothing is, what was told before, unless that was of a run before the start."""
+    before = tracked.first_process
+    if told is None and before is not None and (tracked.start is None or before >= tracked.start):
+        return before
+    return told
 
 
 def _newest(history: Series) -> PointRow:

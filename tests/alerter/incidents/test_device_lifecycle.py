@@ -156,6 +156,22 @@ def test_severity_rises_and_does_not_fall() -> None:
     assert after(step(incident, FIRING, LATER + 90)).severity is Severity.CRITICAL
 
 
+def test_what_became_worse_says_why_it_is_so_now() -> None:
+    """Its figures and evidence were of what it began with: that a job holds the GPU now is what makes it critical."""
+    lost = Gpu("node0", "2", "GPU-2")
+    incident = opened(verdict(severity=Severity.INFO, figures={"power_cap": 0.8}, window=900, rule="throttled"))
+    hot = verdict(figures={"thermal": 0.2}, window=900, rule="throttled")
+    worse = step(incident, hot, LATER + 60, replace(SUBJECT, gpus=(lost,)))
+    assert (after(worse).figures, after(worse).gpus) == ({"thermal": 0.2}, (lost,))
+    assert after(worse).diagnosis.evidence == ("figures {'thermal': 0.2}",)
+    assert kinds(worse) == [EventKind.SEVERITY_CHANGED]
+
+
+def test_another_report_that_makes_it_worse_is_told_as_both() -> None:
+    more = verdict(severity=Severity.CRITICAL, figures={"xid": 79.0, "xid_at": LATER + 50})
+    assert kinds(step(opened(), more, LATER + 60)) == [EventKind.SEVERITY_CHANGED, EventKind.CAUSE_FOUND]
+
+
 def test_what_comes_back_worse_says_so() -> None:
     cleared = after(step(opened(), CLEAR, LATER + HOUR))
     worse = step(cleared, verdict(severity=Severity.CRITICAL), LATER + 2 * HOUR)
@@ -222,6 +238,63 @@ def test_people_acknowledge_and_snooze_it_as_any_other() -> None:
     assert (after(awake).state, after(awake).snoozed_until) == (State.OPEN, None)
     assert kinds(awake) == [EventKind.SNOOZE_EXPIRED]
     assert after(step(asleep, CLEAR, LATER + 60)).snoozed_until is None
+
+
+# Heat, and the power limit
+
+
+def throttled(
+    thermal: float | None, power_cap: float, outcome: Outcome = Outcome.FIRING, severity: Severity = Severity.INFO
+) -> Verdict:
+    figures = {"power_cap": power_cap} if thermal is None else {"thermal": thermal, "power_cap": power_cap}
+    return Verdict("throttled", outcome, 900, severity, (GPU,), figures)
+
+
+HOT = throttled(0.12, 0.6, severity=Severity.WARNING)
+CAPPED = throttled(0.0, 0.6)
+
+
+@pytest.mark.parametrize(
+    ("found", "state"),
+    [
+        (CAPPED, State.RESOLVED),
+        (throttled(0.0199, 0.6), State.RESOLVED),
+        (throttled(0.0, 0.45, Outcome.HOLDING), State.RESOLVED),
+        (throttled(0.02, 0.6), State.OPEN),
+        (throttled(0.03, 0.45, Outcome.HOLDING), State.OPEN),
+        (throttled(None, 0.6), State.OPEN),
+    ],
+)
+def test_a_warning_of_heat_ends_with_the_heat_whatever_the_power_limit_does(found: Verdict, state: State) -> None:
+    assert after(step(opened(HOT), found, LATER + HOUR)).state is state
+
+
+@pytest.mark.parametrize("found", [CAPPED, throttled(0.0, 0.45, Outcome.HOLDING)])
+def test_what_tells_of_the_power_limit_stays_while_it_holds(found: Verdict) -> None:
+    incident = opened(CAPPED)
+    assert after(step(incident, found, LATER + 60)).state is State.OPEN
+
+
+def test_the_power_limit_opens_an_incident_of_its_own_after_the_heat() -> None:
+    """It is information, and does not bring a warning back."""
+    over = after(step(opened(HOT), CAPPED, LATER + HOUR))
+    result = step(over, CAPPED, LATER + HOUR + 60)
+    assert (after(result).id, after(result).severity, kinds(result)) == (0, Severity.INFO, [EventKind.OPENED])
+
+
+def test_heat_comes_back_as_the_same() -> None:
+    over = after(step(opened(HOT), CAPPED, LATER + HOUR))
+    assert kinds(step(over, HOT, LATER + HOUR + 60)) == [EventKind.REOPENED]
+    cool = after(step(opened(CAPPED), throttled(0.0, 0.0, Outcome.CLEAR), LATER + HOUR))
+    assert kinds(step(cool, CAPPED, LATER + HOUR + 60)) == [EventKind.REOPENED]
+
+
+def test_what_a_person_closed_of_heat_does_not_silence_later_heat_at_the_power_limit() -> None:
+    closed = after(resolve(opened(HOT), actor="bob", now=LATER + 60))
+    assert step(closed, HOT, LATER + 120) == Step(closed)
+    over = after(step(closed, CAPPED, LATER + 180))
+    assert (over.id, over.resolution, over.rules) == (1, Resolution.OPERATOR, ())
+    assert kinds(step(over, HOT, LATER + 240)) == [EventKind.OPENED]
 
 
 def test_a_node_shows_which_gpus_it_lost() -> None:

@@ -43,6 +43,10 @@ def test_a_rule_that_is_disabled_is_not_applied(rule: str) -> None:
         (evidence([0.0], at=START + 2399, first_process=None), START + 2400),
         # A process that came an hour late.
         (evidence([0.0], at=START + 5999, first_process=START + 3600), START + 6000),
+        # A process of the job's former run, which a source still remembers.
+        (evidence([0.0], at=START + 2399, first_process=START - 7200), START + 2400),
+        # Where nobody tells when it began, a process says that it was before it was seen.
+        (evidence([0.0], at=START + 2099, first_process=START - 300, start_told=False), START + 2100),
         # While memory still grows, up to 20 minutes.
         (evidence([0.0], at=START + 2699, memory_grew_at=START + 900), START + 2700),
         (evidence([0.0], at=START + 2999, memory_grew_at=START + 1500), START + 3000),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.settings import WINDOWS, Settings
 from dutycycle_alerter.sources.claims import UNOWNED
 from dutycycle_alerter.sources.prometheus.scope import ABSENT, COUNTED, windows
 from dutycycle_alerter.sources.prometheus.selectors import (
@@ -29,6 +29,10 @@ from dutycycle_alerter.sources.prometheus.selectors import (
 PRESENCE = "DCGM_FI_DEV_FB_USED"
 """The metric that every device has, MIG instances too."""
 MIB = 2**20
+STALE = 300.0
+"""Seconds for which an engine goes on showing a series that ended, where nothing told it of the end."""
+LATELY = 900.0
+"""Seconds for which it is looked back for an XID that came again."""
 _NOBODY = ('hpc_job=""', 'exported_pod=""', 'pod=""')
 
 
@@ -57,7 +61,7 @@ def identity(settings: Settings, *, back: float, shard: tuple[str, ...] = ()) ->
 def evidence(settings: Settings, *, shard: tuple[str, ...] = ()) -> tuple[Query, ...]:
     """As `queries.evidence`, of what there is."""
     of, lengths = Selectors(settings, shard), windows(settings)
-    found = [*_state(of, settings.judging.rules.gpu_fault.xids)]
+    found = [*_state(of, settings)]
     for window in lengths.every:
         span = f"[{duration(window)}]"
         observed = _utilization(of, "count_over_time", span)
@@ -177,7 +181,7 @@ def _links(of: Selectors, span: str) -> str:
     return f"(({both('NVLINK')}) or ({both('PCIE')})) * {of.interval}"
 
 
-def _state(of: Selectors, xids: tuple[int, ...]) -> Iterable[Query]:
+def _state(of: Selectors, settings: Settings) -> Iterable[Query]:
     used, free = (by("max", DEVICE, _device(of(f"DCGM_FI_DEV_FB_{kind}"))) for kind in ("USED", "FREE"))
     yield Query("memory", f"{used} * {MIB}", DEVICE)
     yield Query("memory_total", f"({used} + {free}) * {MIB}", DEVICE)
@@ -186,17 +190,38 @@ def _state(of: Selectors, xids: tuple[int, ...]) -> Iterable[Query]:
     failed = _device(of("DCGM_FI_DEV_ROW_REMAP_FAILURE"))
     yield Query("remap_failed", f"{by('max', DEVICE, failed)} > 0", DEVICE)
     yield Query("remap_failed_known", by("count", ("node",), by("count", ("node", "UUID"), failed)), ("node",))
-    if xids:
-        codes = "|".join(str(code) for code in xids)
-        # The gauge stays at the last one: it was reported when its series first came.
-        shown = _label(
-            _device(f"timestamp({of('DCGM_FI_DEV_XID_ERRORS', f'err_code=~{codes!r}')})"), "xid", "$1", "err_code"
-        )
-        first = f"min_over_time(({by('max', (*DEVICE, 'xid'), shown)})[{duration(of.xid_lookback)}:{duration(60)}])"
-        yield Query("xid", first, (*DEVICE, "xid"))
+    if xids := settings.judging.rules.gpu_fault.xids:
+        yield _reported(of, xids, known_for=WINDOWS[-1] / settings.time_scale)
     idle = of("DCGM_FI_DEV_POWER_USAGE", *_NOBODY, 'GPU_I_ID=""')
     unused = of("DCGM_FI_DEV_GPU_UTIL", *_NOBODY, 'GPU_I_ID=""')
     power = (
         f"{by('max', (*DEVICE, 'model'), _device(idle))} and {on(DEVICE)} ({by('max', DEVICE, _device(unused))} == 0)"
     )
     yield Query("idle_power", f"quantile by (model) (0.1, {power})", ("model",), optional=True)
+
+
+def _reported(of: Selectors, xids: tuple[int, ...], *, known_for: float) -> Query:
+    """When each XID was last reported. The gauge stays at the newest until another comes or the driver's state is lost:
+    it was reported when it came to be shown, of a GPU that was seen without it just before.
+
+    A GPU that was not seen just before, since its exporter or the engine was away, shows the old one again where it had
+    that within `known_for` wall seconds. One that comes again is looked for over a shorter time.
+    Of a GPU that is first seen with an XID nobody can tell, and it counts.
+    """
+    series = of("DCGM_FI_DEV_XID_ERRORS", f"err_code=~{'|'.join(map(str, xids))!r}")
+    each, step = (*DEVICE, "xid"), duration(60)
+    just_before = f"[{duration(max(ABSENT * of.interval, STALE))}] offset {step}"
+
+    def coded(expression: str) -> str:
+        return by("max", each, _label(_device(expression), "xid", "$1", "err_code"))
+
+    shown = coded(f"timestamp({series})")
+    lately = coded(f"last_over_time({series}{just_before})")
+    once = coded(f"last_over_time({series}[{duration(known_for)}] offset {step})")
+    seen = _device(by("max", ("Hostname", "UUID"), f"count_over_time({of(PRESENCE)}{just_before})"))
+    first = f"{shown} unless {on(each)} ({lately} or {once})"
+    again = f"({shown} unless {on(each)} {lately}) and {on(('node', 'gpu_uuid'))} {seen}"
+    # Each step of `seen` has a line for every GPU there is.
+    spans = ((again, min(of.xid_lookback, LATELY)), (first, of.xid_lookback))
+    found = (f"max_over_time(({text})[{duration(span)}:{step}])" for text, span in spans)
+    return Query("xid", " or ".join(found), each)
