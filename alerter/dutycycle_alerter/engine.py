@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from dutycycle_alerter.device_pass import fold_devices, judge_devices
 from dutycycle_alerter.errors import LeaseLostError
 from dutycycle_alerter.fleet_now import fleet_now
-from dutycycle_alerter.fold import Pass, Reports, fold_ends, fold_jobs
+from dutycycle_alerter.fold import JOBS, Pass, Reports, fold_ends, fold_jobs
 from dutycycle_alerter.fragmentation import accounted
 from dutycycle_alerter.incidents.closing import lacks_final
 from dutycycle_alerter.incidents.model import Incident
@@ -182,8 +182,8 @@ class Engine:
         """
         since = now - FIGURES_WITHIN / self._settings.time_scale
         with self._database.read() as connection:
-            lately = incidents.resolved_since(connection, since)
-            return incidents.active(connection), [incident for incident in lately if lacks_final(incident)]
+            lately = incidents.resolved_since(connection, JOBS, since)
+            return incidents.active(connection, JOBS), [incident for incident in lately if lacks_final(incident)]
 
     def _status(
         self, now: float, judgements: list[Judgement], targets: tuple[TargetStatus, ...], said: tuple[str, ...]

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from dutycycle_alerter.incidents.closing import close, close_former_run, is_of_former_run, lacks_final
 from dutycycle_alerter.incidents.lifecycle import advance, lose
 from dutycycle_alerter.incidents.model import Event, Incident, Step
+from dutycycle_alerter.incidents.open_rules import may_join
 from dutycycle_alerter.incidents.reporting import KIND as REPORT
 from dutycycle_alerter.incidents.reporting import file_report
 from dutycycle_alerter.isolation import Doing, Failures
@@ -51,30 +52,42 @@ class Pass:
 def fold_jobs(connection: sa.Connection, one: Pass, judgements: Sequence[Judgement]) -> None:
     """Every job's judgement into its incident, and what became of incidents whose jobs no source shows any more."""
     latest = incidents.latest(connection, [judgement.evidence.job.id for judgement in judgements])
+    left_at = _left_at(connection, latest, judgements)
     steps: list[Change] = []
     for judgement in judgements:
         job = judgement.evidence.job
         with one.failures.of(Doing.INCIDENT, job.id):
-            steps += _of_job(one, judgement, latest.get(job.id))
+            steps += _of_job(one, judgement, latest.get(job.id), left_at)
     # Of those that failed before they could be folded, a source has shown the job all the same.
     shown = {judgement.evidence.job.id for judgement in judgements} | one.failures.subjects
     known = {storable_name(job) for job in shown}
-    for orphan in incidents.active(connection, to_write=True):
-        if orphan.kind == JOBS and orphan.subject not in known:
+    for orphan in incidents.active(connection, JOBS, to_write=True):
+        if orphan.subject not in known:
             with one.failures.of(Doing.INCIDENT, orphan.subject):
                 steps.append((orphan, _unseen(one, orphan)))
     save_steps(connection, steps)
 
 
-def _of_job(one: Pass, judgement: Judgement, before: Incident | None) -> list[Change]:
+def _left_at(
+    connection: sa.Connection, latest: Mapping[str, Incident], judgements: Iterable[Judgement]
+) -> dict[int, float]:
+    """When a rule last left an incident, by its number: of those that another may join in this pass, which are few."""
+    found = ((latest.get(judgement.evidence.job.id), judgement) for judgement in judgements)
+    joinable = (before for before, judgement in found if before is not None and may_join(before, judgement))
+    return incidents.last_left(connection, [before.id for before in joinable if before.state.active])
+
+
+def _of_job(one: Pass, judgement: Judgement, before: Incident | None, left_at: Mapping[int, float]) -> list[Change]:
     settings = one.policies.settings
     scale, job, steps = settings.time_scale, judgement.evidence.job, []
     if before is not None and is_of_former_run(before, job, apart=max(_LEAST_APART, CLOCKS_APART / scale)):
         closed = close_former_run(before, job, one.word.end(before), now=one.now, time_scale=scale)
         steps.append((before, closed))
         before = None
-    sustained = None if before is None else one.policies.sustained(before, job.nodes)
-    return [*steps, (before, advance(sustained, judgement, settings.judging, time_scale=scale))]
+    if before is None:
+        return [*steps, (None, advance(None, judgement, settings.judging, time_scale=scale))]
+    sustained, left = one.policies.sustained(before, job.nodes), left_at.get(before.id, float("-inf"))
+    return [*steps, (before, advance(sustained, judgement, settings.judging, left_at=left, time_scale=scale))]
 
 
 def _unseen(one: Pass, orphan: Incident) -> Step:

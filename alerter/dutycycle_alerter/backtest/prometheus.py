@@ -76,6 +76,9 @@ class PrometheusHistory:
             if len(self._client.instant(_THERE, at=at, labels=()).keys):
                 raise SourceError(target.error)
             self._gaps += 1
+        elif self._source.usage_error:
+            # An alerter would catch up. Here the waste of incidents that are over by then would be too low.
+            raise SourceError(self._source.usage_error)
         with self._database.write() as connection:
             # What it counts from the next time; at first from the beginning of the range.
             set_meta(connection, WATERMARK, evidence.accounted_until or since)

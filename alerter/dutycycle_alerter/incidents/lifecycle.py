@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dutycycle_alerter.headline import rule_name
+from dutycycle_alerter.incidents.belated import with_belated
 from dutycycle_alerter.incidents.expectations import in_history
 from dutycycle_alerter.incidents.following import followed
 from dutycycle_alerter.incidents.model import (
@@ -35,14 +36,22 @@ from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.settings import Judging
 
 
-def advance(incident: Incident | None, judgement: Judgement, settings: Judging, *, time_scale: float = 1.0) -> Step:
+def advance(
+    incident: Incident | None,
+    judgement: Judgement,
+    settings: Judging,
+    *,
+    left_at: float = float("-inf"),
+    time_scale: float = 1.0,
+) -> Step:
     """Fold one judgement of a job into the job's latest incident (active or resolved; None if it never had one).
+    `left_at` is when a rule last left it.
 
     A condition that returns within `reopen_within` of its clearing reopens the same incident. An incident that a person
     resolved stays resolved until its condition has cleared once. Judging the same evidence twice changes nothing the
     second time, but for what `JobEvidence.recent` adds to the waste.
     """
-    return _Folding(incident, judgement, settings, time_scale).step()
+    return _Folding(incident, judgement, settings, left_at, time_scale).step()
 
 
 def lose(incident: Incident, settings: Judging, *, now: float, time_scale: float = 1.0) -> Step:
@@ -66,10 +75,13 @@ def lose(incident: Incident, settings: Judging, *, now: float, time_scale: float
 class _Folding:
     """One call of `advance`: collects the events while the incident is changed step by step."""
 
-    def __init__(self, incident: Incident | None, judgement: Judgement, settings: Judging, time_scale: float) -> None:
+    def __init__(
+        self, incident: Incident | None, judgement: Judgement, settings: Judging, left_at: float, time_scale: float
+    ) -> None:
         self.incident = incident
         self.judgement = judgement
         self.settings = settings
+        self.left_at = left_at
         self.time_scale = time_scale
         self.now = judgement.evidence.at
         self.events: list[Event] = []
@@ -78,8 +90,11 @@ class _Folding:
         incident = self.incident
         if incident is not None and incident.state.active:
             self._continue(incident)
-        elif self.judgement.evidence.ended is None:
-            self._begin(incident)
+            return Step(self.incident, tuple(self.events))
+        if incident is not None:
+            self.incident = with_belated(incident, self.judgement.evidence.recent)
+        if self.judgement.evidence.ended is None:
+            self._begin(self.incident)
         return Step(self.incident, tuple(self.events))
 
     # A job without an active incident
@@ -91,7 +106,7 @@ class _Folding:
             # A newcomer does not speak either while what the person closed goes on.
             kept = tuple(r for r in rules if any(r.rule == old.rule for old in resolved.rules))
             if kept != resolved.rules:
-                self.incident = replace(resolved, rules=kept, updated_at=self.now)
+                self.incident = replace(resolved, rules=kept, known_at=self.now, updated_at=self.now)
             return
         rules, _ = open_rules((), self.judgement, after=_cleared_at(resolved))
         if not rules:
@@ -158,7 +173,7 @@ class _Folding:
         elif self.now - incident.known_at >= self.settings.lost_after:
             self._resolve(Resolution.LOST, f"nothing known for {self._span(self.now - incident.known_at)}")
             return
-        rules, changes = open_rules(incident.rules, self.judgement)
+        rules, changes = open_rules(incident.rules, self.judgement, after=self.left_at)
         for change in changes:
             self._note(change.kind, change.text, rule=change.rule)
         self._change(rules=rules)
@@ -293,7 +308,10 @@ class _Folding:
 
 
 def _cleared_at(resolved: Incident | None) -> float:
-    """When the job's last incident cleared by itself; long ago where it has none, or where it ended otherwise."""
-    if resolved is None or resolved.resolution is not Resolution.CLEARED or resolved.resolved_at is None:
+    """When what the job's last incident was about was over; long ago where it has none, or where nobody saw that."""
+    if resolved is None or resolved.resolved_at is None:
         return float("-inf")
-    return resolved.resolved_at
+    if resolved.resolution is Resolution.CLEARED:
+        return resolved.resolved_at
+    # A person closed it before that, and it was last known when its last rule left.
+    return resolved.known_at if resolved.resolution is Resolution.OPERATOR else float("-inf")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from dutycycle_alerter.headline import rule_name
 from dutycycle_alerter.incidents.expectations import Expectation
-from dutycycle_alerter.incidents.model import EventKind, OpenRule, Resolution, Severity
+from dutycycle_alerter.incidents.model import EventKind, Incident, OpenRule, Resolution, Severity
 from dutycycle_alerter.rules.verdict import Judgement, Outcome, Verdict
 from dutycycle_alerter.settings import Rules
 
@@ -27,8 +27,8 @@ def open_rules(
 ) -> tuple[tuple[OpenRule, ...], list[Change]]:
     """The rules that are open now, in the order of precedence, and what changed.
 
-    A rule joins only with a window that begins at `after` or later, and not in the pass in which another leaves:
-    when something has just cleared, a window still shows the time before, and would tell the past a second time.
+    A rule joins only with a window that begins at `after` or later (when another last left), and not in the pass in
+    which one leaves: a window that reaches back before something cleared would tell the past a second time.
     The residual rule never joins beside another.
     """
     now, changes = judgement.evidence.at, []
@@ -51,6 +51,12 @@ def open_rules(
             del rules[verdict.rule]
             changes.append(Change(EventKind.RULE_CLEARED, _left(verdict), verdict.rule))
     return tuple(sorted(rules.values(), key=lambda rule: _ORDER.get(rule.rule, len(_ORDER)))), changes
+
+
+def may_join(incident: Incident, judgement: Judgement) -> bool:
+    """Whether any rule fires that the incident is not open for, and that joins others at all."""
+    others = {rule.rule for rule in incident.rules} | {Rules.RESIDUAL}
+    return any(verdict.outcome is Outcome.FIRING and verdict.rule not in others for verdict in judgement.verdicts)
 
 
 def left_by(rules: tuple[OpenRule, ...], judgement: Judgement) -> tuple[Resolution, str, tuple[Expectation, ...]]:

@@ -95,7 +95,9 @@ class Prometheus(Section):
     timeout: RealDuration = 60
     """How long one query may take, the whole answer included. The engine is asked to give up a little earlier."""
     pass_timeout: RealDuration = 120
-    """How long all queries of one pass may take together. What has no answer by then is unknown until the next pass."""
+    """How long all queries of one pass may take together. What has no answer by then is unknown until the next pass. A
+    quarter of it is kept for usage.
+    """
     max_bytes: Whole = Field(default=2**30, ge=2**16)
     """An answer that is larger than this, unpacked, is refused."""
     scrape_interval: Duration = 15

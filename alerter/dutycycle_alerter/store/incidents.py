@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dutycycle_alerter.incidents.model import Event, Incident, Resolution, Severity, State, Step
+from dutycycle_alerter.incidents.model import Event, EventKind, Incident, Resolution, Severity, State, Step
 from dutycycle_alerter.store.incident_rows import event_from_row, event_to_row, from_row, to_row
 from dutycycle_alerter.store.schema import event, incident
 from dutycycle_alerter.store.types import storable_name
@@ -85,10 +85,29 @@ def latest_of_classes(
     return {(row.subject, row.kind): from_row(row) for row in connection.execute(query)}
 
 
-def active(connection: sa.Connection, *, to_write: bool = False) -> list[Incident]:
-    """Every incident that is not resolved."""
+def active(connection: sa.Connection, kind: str | None = None, *, to_write: bool = False) -> list[Incident]:
+    """Every incident that is not resolved, of a class where one is given: a large fleet has tens of thousands of GPUs
+    that are throttled for information.
+    """
     query = sa.select(incident).where(ACTIVE).order_by(incident.c.id)
+    if kind is not None:
+        query = query.where(incident.c.kind == kind)
     return [from_row(row) for row in connection.execute(query.with_for_update() if to_write else query)]
+
+
+def last_left(connection: sa.Connection, numbers: Sequence[int]) -> dict[int, float]:
+    """When a rule last left each of these incidents; without those that none has left."""
+    found: dict[int, float] = {}
+    columns = event.c
+    for start in range(0, len(numbers), _CHUNK):
+        chosen = columns.incident_id.in_(numbers[start : start + _CHUNK])
+        query = (
+            sa.select(columns.incident_id, sa.func.max(columns.at).label("at"))
+            .where(chosen, columns.kind == EventKind.RULE_CLEARED.value)
+            .group_by(columns.incident_id)
+        )
+        found |= {row.incident_id: row.at for row in connection.execute(query)}
+    return found
 
 
 def active_counts(connection: sa.Connection) -> dict[tuple[str, Severity, State], int]:
@@ -100,11 +119,12 @@ def active_counts(connection: sa.Connection) -> dict[tuple[str, Severity, State]
     }
 
 
-def resolved_since(connection: sa.Connection, since: float) -> list[Incident]:
-    """Every incident that was resolved at a time or later."""
+def resolved_since(connection: sa.Connection, kind: str, since: float) -> list[Incident]:
+    """Every incident of a class that was resolved at a time or later."""
+    columns = incident.c
     query = (
         sa.select(incident)
-        .where(incident.c.state == State.RESOLVED.value, incident.c.resolved_at >= since)
+        .where(columns.kind == kind, columns.state == State.RESOLVED.value, columns.resolved_at >= since)
         .order_by(incident.c.id)
     )
     return [from_row(row) for row in connection.execute(query)]

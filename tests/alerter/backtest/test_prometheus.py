@@ -11,6 +11,7 @@ from dutycycle_alerter.backtest.prometheus import read_alike
 from dutycycle_alerter.cli import cli
 from dutycycle_alerter.config_file import parse
 from dutycycle_alerter.errors import SourceError
+from tests.alerter.sources.prometheus.test_faults import Proxy, error, serving, where
 from tests.prometheus.server import PrometheusServer
 
 START = 1_790_000_040
@@ -153,4 +154,15 @@ def test_an_engine_that_does_not_answer_is_an_error_of_the_world(tmp_path: Path)
     done = run("--config", tmp_path / "dead.yaml", *whole_range())
     assert isinstance(done.exception, SourceError)
     assert not done.exception.usage
+    assert done.stdout == ""
+
+
+def test_a_ledger_that_cannot_be_read_is_no_ledger_without_waste(prometheus: PrometheusServer, tmp_path: Path) -> None:
+    """An alerter would go on and catch up; what is over when a backtest ends has no later."""
+    raw = where(":60000ms]", 500, error("internal", "no"))
+    with serving(Proxy(prometheus.url, raw)) as url:
+        (tmp_path / "new.yaml").write_text(f"prometheus: {{url: '{url}', scrape_interval: 1m}}\n")
+        done = run("--config", tmp_path / "new.yaml", "--step", "10m", *whole_range())
+    assert isinstance(done.exception, SourceError)
+    assert "answered 500 internal: no" in str(done.exception)
     assert done.stdout == ""

@@ -17,8 +17,8 @@ STALLED = evidence([0.4, 0.4], gpu_fields=gaps(0.4))
 UNDERUSED = evidence([0.2, 0.2], gpu_fields=NO_GAPS)
 
 
-def step(incident: Incident | None, item: JobEvidence, at: float = LATER) -> Step:
-    return advance(incident, judge(moved(item, at), SETTINGS), SETTINGS)
+def step(incident: Incident | None, item: JobEvidence, at: float = LATER, *, left_at: float = float("-inf")) -> Step:
+    return advance(incident, judge(moved(item, at), SETTINGS), SETTINGS, left_at=left_at)
 
 
 def opened(item: JobEvidence = IDLE, at: float = LATER) -> Incident:

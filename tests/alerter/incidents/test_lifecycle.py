@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dutycycle_alerter.errors import TransitionError
-from dutycycle_alerter.incidents.actions import acknowledge, resolve, snooze
+from dutycycle_alerter.incidents.actions import acknowledge, intend, resolve, snooze
 from dutycycle_alerter.incidents.audience import Audience, audience
 from dutycycle_alerter.incidents.lifecycle import lose
 from dutycycle_alerter.incidents.model import Cause, EventKind, Resolution, Severity, State, Step
@@ -13,6 +13,7 @@ from dutycycle_alerter.model import Consumption, JobEvidence
 from dutycycle_alerter.rules import Outcome, judge
 from tests.alerter.cases import LATER, SETTINGS, START, evidence
 from tests.alerter.incidents.folding import IDLE, MINUTE, STALLED, UNDERUSED, kinds, opened, step
+from tests.alerter.incidents.test_expectations import said
 from tests.alerter.rules.spinning import at_power, counters
 from tests.alerter.rules.test_rules import NO_GAPS, gaps
 
@@ -170,6 +171,24 @@ def test_no_rule_joins_in_the_pass_in_which_another_clears() -> None:
     assert step(result.incident, recovering, LATER + 2 * MINUTE).events == ()
 
 
+def test_no_rule_joins_with_a_window_that_reaches_back_before_another_left() -> None:
+    """It shows the idle GPUs that are at work again for half an hour more."""
+    idle_and_stalled = evidence([0.6, 0.0], gpu_fields=gaps(0.4))
+    recovering = evidence([0.6, 0.1], gpu_fields=gaps(0.4))
+    incident = opened(idle_and_stalled)
+    assert [rule.rule for rule in incident.rules] == ["partially_idle", "stalled"]
+    left_at = LATER + MINUTE
+    left = step(incident, recovering, left_at).incident
+    assert left is not None
+    assert [rule.rule for rule in left.rules] == ["stalled"]
+    for minutes in (2, 30.9):
+        item = step(left, recovering, LATER + minutes * MINUTE, left_at=left_at)
+        assert EventKind.RULE_OPENED not in kinds(item)
+    joined = step(left, recovering, LATER + 31 * MINUTE, left_at=left_at)
+    assert joined.incident is not None
+    assert [rule.rule for rule in joined.incident.rules] == ["stalled", "uneven"]
+
+
 @pytest.mark.parametrize("resolution", [Resolution.ENDED, Resolution.LOST])
 def test_only_a_cleared_incident_is_reopened(resolution: Resolution) -> None:
     ended = replace(opened(), state=State.RESOLVED, resolution=resolution, resolved_at=LATER, rules=())
@@ -183,7 +202,37 @@ def test_what_a_person_resolved_stays_resolved_until_it_cleared_once() -> None:
     cleared = step(incident, HEALTHY, LATER + 2 * MINUTE)
     assert cleared.incident is not None
     assert (cleared.incident.rules, cleared.events) == ((), ())
-    assert kinds(step(cleared.incident, IDLE, LATER + 3 * MINUTE)) == [EventKind.OPENED]
+    # What it told before that is the past.
+    assert step(cleared.incident, IDLE, LATER + 31 * MINUTE) == Step(cleared.incident)
+    again = step(cleared.incident, IDLE, LATER + 32 * MINUTE)
+    assert again.incident is not None
+    assert (again.incident.id, kinds(again)) == (0, [EventKind.OPENED])
+
+
+RECOVERING = {
+    "idle, then underused": (IDLE, evidence([0.14, 0.14], by_window={900: [0.28, 0.28]}, gpu_fields=NO_GAPS)),
+    "idle in part, then uneven": (
+        evidence([0.9, 0.0], gpu_fields=NO_GAPS),
+        evidence([0.9, 0.03], gpu_fields=NO_GAPS),
+    ),
+}
+
+
+@pytest.mark.parametrize("which", RECOVERING)
+def test_a_job_that_recovers_from_what_a_person_closed_is_not_accused_of_the_past(which: str) -> None:
+    """An operator closed it and told the user, who mended it: the next mail must not come a minute later."""
+    before, recovering = RECOVERING[which]
+    assert any(verdict.outcome is Outcome.FIRING for verdict in judge(recovering, SETTINGS).verdicts)
+    closed = resolve(opened(before), actor="bob", now=LATER).incident
+    cleared = step(closed, recovering, LATER + 10 * MINUTE).incident
+    assert cleared is not None
+    assert cleared.rules == ()
+    # Whatever people still say of it changes nothing of when it was over.
+    said_of = intend(cleared, said(cleared, now=LATER + 20 * MINUTE, until=LATER + 21 * MINUTE)).incident
+    for item in (cleared, said_of):
+        assert step(item, recovering, LATER + 11 * MINUTE).events == ()
+        assert step(item, recovering, LATER + 39.9 * MINUTE).events == ()
+        assert kinds(step(item, recovering, LATER + 40 * MINUTE)) == [EventKind.OPENED]
 
 
 def test_another_rule_does_not_speak_while_what_a_person_resolved_goes_on() -> None:

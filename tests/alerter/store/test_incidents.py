@@ -291,6 +291,38 @@ def test_active_ones_are_all_that_are_not_resolved(database: Database) -> None:
     assert states == set(State) - {State.RESOLVED}
 
 
+def test_active_ones_may_be_asked_for_by_class(database: Database) -> None:
+    add(database, incident("a"), incident("b", kind="throttled"), incident("c", state=State.RESOLVED))
+    with database.write() as connection:
+        assert [item.subject for item in incidents.active(connection, "efficiency")] == ["a"]
+        assert [item.subject for item in incidents.active(connection, "throttled", to_write=True)] == ["b"]
+        assert len(incidents.active(connection)) == 2
+
+
+def test_those_that_were_resolved_since_a_time_are_of_one_class(database: Database) -> None:
+    over = incident(state=State.RESOLVED, resolution=Resolution.ENDED, resolved_at=NOW)
+    add(database, over, replace(over, subject="b", resolved_at=NOW - 1), replace(over, subject="c", kind="throttled"))
+    add(database, incident("d"))
+    with database.read() as connection:
+        assert [item.subject for item in incidents.resolved_since(connection, "efficiency", NOW)] == ["slurm/1"]
+
+
+def test_when_a_rule_last_left_an_incident_is_told_of_those_that_one_has_left(database: Database) -> None:
+    numbers = add(database, *(incident(f"slurm/{n}") for n in range(3)))
+    with database.write() as connection:
+        for number, at in ((numbers[0], NOW + 1), (numbers[0], NOW + 7), (numbers[2], NOW + 3)):
+            item = incidents.get(connection, number)
+            assert item is not None
+            left = Event(at, EventKind.RULE_CLEARED, "idle no longer holds", data={"rule": "idle"})
+            incidents.save(connection, item, Step(item, (left, Event(at + 1, EventKind.TOLD, "told"))))
+        assert incidents.last_left(connection, numbers) == {numbers[0]: NOW + 7, numbers[2]: NOW + 3}
+        assert incidents.last_left(connection, [*range(1, 2000), numbers[2]]) == {
+            numbers[0]: NOW + 7,
+            numbers[2]: NOW + 3,
+        }
+        assert incidents.last_left(connection, []) == {}
+
+
 # Lists and filters
 
 

@@ -11,8 +11,9 @@ first sample is nobody's: the exporter shows a new one at 0 for two scrapes.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from math import ceil, floor, inf
 from operator import itemgetter
 
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from dutycycle_alerter.model import Consumption
 from dutycycle_alerter.promql.answers import Matrix, Vector
-from dutycycle_alerter.sources.prometheus.identity import JobKey
+from dutycycle_alerter.sources.prometheus.identity import JobKey, Key
 from dutycycle_alerter.sources.prometheus.selectors import Query
 from dutycycle_alerter.usage import idle_seconds, known_sum
 
@@ -35,12 +36,19 @@ SPANS = 15
 """Spans that a pass catches up at most: an hour, at one scrape in 15 s."""
 LONGEST = 7 * 86400.0
 """Wall seconds of the past that are caught up at most."""
+_AHEAD = 4
+"""Scrape intervals by which the clock may be behind what is accounted for before that is worth a word."""
 _PARKED = 86400.0
+"""Wall seconds for which the counters of an allocation that has not ended are remembered."""
+_ENDED = 1800.0
+"""Wall seconds for which all others are: on a busy cluster they are the most by far, and few of them come back."""
 
 Where = tuple[str, str, str, int]
 """Cluster, workload, model, number of the hour."""
 _Gpu = tuple[str, str, str]
 """Node, UUID, MIG instance."""
+_Counter = tuple[str, tuple[str, ...]]
+"""What it counts, and the labels that it is told apart by (`selectors.ACCOUNT`)."""
 
 
 @dataclass(slots=True)
@@ -71,6 +79,18 @@ def spans(since: float | None, at: float, interval: float) -> Spans:
     while instants[-1] < newest and len(instants) <= SPANS:
         instants.append(min(instants[-1] + SPAN * interval, newest))
     return Spans(instants)
+
+
+def ahead(since: float | None, at: float, interval: float) -> str:
+    """What is to be said where consumption was accounted for until a time that is still to come; else empty."""
+    if since is None or since - at < _AHEAD * interval:
+        return ""
+    until = datetime.fromtimestamp(since, UTC)
+    return (
+        f"usage counts as accounted for until {until:%Y-%m-%d %H:%M %Z}, which is to come: "
+        "a clock was ahead. None is counted until then; to count from now on, stop the alerter and delete the row "
+        "accounted_until from the table meta of its database"
+    )
 
 
 @dataclass(slots=True)
@@ -130,6 +150,21 @@ class Growth:
             used = self.used[(cluster, workload, model, hour), _gpu(gpu)]
             used[name] = used.get(name, 0.0) + value
 
+    def merge(self, other: Growth) -> None:
+        """Take what another span was found to have, which nothing more is added to."""
+        self._cover(other.since, other.until)
+        self.owners |= other.owners
+        for job, t in other.grown_at.items():
+            self.grown_at[job] = max(t, self.grown_at.get(job, 0.0))
+        if not self.used:
+            # Mostly there is one span.
+            self.used = other.used
+            return
+        for place, amounts in other.used.items():
+            used = self.used[place]
+            for name, amount in amounts.items():
+                used[name] = used.get(name, 0.0) + amount
+
     def consumption(self) -> dict[JobKey, list[Consumption]]:
         """By job, in the order of time."""
         found: defaultdict[JobKey, list[Consumption]] = defaultdict(list)
@@ -152,6 +187,13 @@ class Growth:
             )
             found[cluster, workload].append(part)
         return found
+
+    def end_of(self, job: JobKey, seen: float) -> float:
+        """When a job ended that was last `seen` to hold GPUs then: when it last grew. One that grew up to where its
+        consumption is accounted for may have gone on.
+        """
+        grown_at = self.grown_at.get(job, seen)
+        return seen if grown_at > self.until - self.interval and self.until < seen else grown_at
 
     def _cover(self, start: float, end: float) -> None:
         self.since, self.until = min(self.since, start), max(self.until, end)
@@ -187,10 +229,14 @@ def _gpu(labels: list[str]) -> _Gpu:
 
 
 class Parked:
-    """Counters that are not there any more, with what they last said: one that comes back counts on from there."""
+    """Counters that are not there any more, with what they last said: one that comes back counts on from there.
 
-    def __init__(self) -> None:
-        self._values: dict[tuple[str, tuple[str, ...]], tuple[float, float]] = {}
+    What a pass or a span changes that may come to nothing stands `apart` from it until it is kept.
+    """
+
+    def __init__(self, under: Parked | None = None) -> None:
+        self._under = under
+        self._values: dict[_Counter, tuple[float, float] | None] = {}
 
     def leave(self, name: str, key: tuple[str, ...], value: float, t: float) -> None:
         """It was last seen at `t`."""
@@ -198,15 +244,43 @@ class Parked:
 
     def take(self, name: str, key: tuple[str, ...]) -> float | None:
         """What it was; None for one that was never seen."""
-        found = self._values.pop((name, key), None)
-        return None if found is None else found[0]
+        found = self._find((name, key))
+        if found is None:
+            return None
+        self._put((name, key), None)
+        return found[0]
 
-    def copy(self) -> Parked:
-        """For a pass that may not be committed."""
-        copied = Parked()
-        copied._values = dict(self._values)
-        return copied
+    def apart(self) -> Parked:
+        """The same, whose changes are its own until they are kept. Nothing is copied."""
+        return Parked(self)
 
-    def forget(self, at: float) -> None:
-        """Those that have not come back for a day have ended."""
-        self._values = {key: held for key, held in self._values.items() if held[1] >= at - _PARKED}
+    def keep(self) -> None:
+        """Hand the changes to what this stands apart from."""
+        if self._under is not None:
+            for counter, held in self._values.items():
+                self._under._put(counter, held)  # noqa: SLF001 - its own kind
+
+    def forget(self, at: float, alive: Container[Key]) -> None:
+        """Let go of those that have not come back until `at` for a day, or where their allocation is not among those
+        that are `alive`, for half an hour. One that comes back even then loses what it grew meanwhile.
+        """
+        held = self._values.items()
+        gone = [counter for counter, value in held if value is None or value[1] < at - _kept(counter, alive)]
+        for counter in gone:
+            del self._values[counter]
+
+    def _find(self, counter: _Counter) -> tuple[float, float] | None:
+        if counter in self._values or self._under is None:
+            return self._values.get(counter)
+        return self._under._find(counter)  # noqa: SLF001 - its own kind
+
+    def _put(self, counter: _Counter, held: tuple[float, float] | None) -> None:
+        if held is None and self._under is None:
+            self._values.pop(counter, None)
+        else:
+            self._values[counter] = held
+
+
+def _kept(counter: _Counter, alive: Container[Key]) -> float:
+    _, (_, node, uuid, mig, workload, _) = counter
+    return _PARKED if (node, uuid, mig, workload) in alive else _ENDED

@@ -21,7 +21,8 @@ from dutycycle_alerter.settings import Prometheus, Settings
 from dutycycle_alerter.sources.claims import is_unowned
 from dutycycle_alerter.sources.jobs import describe
 from dutycycle_alerter.sources.prometheus import accounts, dcgm, queries, scope
-from dutycycle_alerter.sources.prometheus.accounts import Growth, Parked
+from dutycycle_alerter.sources.prometheus.accounting import Accounted, Accounting, Sooner
+from dutycycle_alerter.sources.prometheus.accounts import Growth
 from dutycycle_alerter.sources.prometheus.asking import Deadline, Engine, Fold, ask
 from dutycycle_alerter.sources.prometheus.collecting import no_collection
 from dutycycle_alerter.sources.prometheus.columns import cells
@@ -31,7 +32,7 @@ from dutycycle_alerter.sources.prometheus.learned import Learned
 from dutycycle_alerter.sources.prometheus.listening import Listening
 from dutycycle_alerter.sources.prometheus.loading import Loading
 from dutycycle_alerter.sources.prometheus.pace import Pace
-from dutycycle_alerter.sources.prometheus.selectors import OWNER, Query
+from dutycycle_alerter.sources.prometheus.selectors import Query
 from dutycycle_alerter.sources.prometheus.tables import Tables
 from dutycycle_alerter.sources.prometheus.windows import Windows
 from dutycycle_alerter.store.database import get_meta
@@ -48,7 +49,7 @@ class _Read:
     """What a pass has read, until it is committed."""
 
     jobs: list[Known]
-    parked: Parked
+    accounted: Accounted
     evidence: Evidence
 
 
@@ -69,10 +70,12 @@ class PrometheusSource:
         self._identity = Identity(self._section.scrape_interval, settings.time_scale)
         self._pace = Pace(self._section.scrape_interval, settings.time_scale)
         self._loading = Loading()
-        self._parked = Parked()
+        hour = HOUR / settings.time_scale
+        self._accounting = Accounting(self._engine, self._section.scrape_interval, hour, self._usage_queries)
         self._learned = Learned(database)
         self._accounted_until: float | None = None
         self._last_success: float | None = None
+        self._usage_error = ""
         self._error = ""
         self._noted = ""
         self._replay = False
@@ -99,19 +102,26 @@ class PrometheusSource:
                 yield Evidence(accounted_until=until, accounted_from=known)
                 self._accounted_until = until
                 return
-            self._last_success, self._error = at, ""
+            self._last_success, self._error, self._usage_error = at, "", read.accounted.error
             if self._client is not None:
                 self._client.turn()
             yield replace(read.evidence, accounted_from=known)
-            self._accounted_until = read.evidence.accounted_until
+            self._accounted_until = read.accounted.until
             self._identity.committed(read.jobs)
-            self._parked = read.parked
+            alive = {key for key, held in self._identity.held.items() if not held.ended}
+            self._accounting.committed(read.accounted, alive)
             self._learned.keep_lasting()
 
     def targets(self) -> tuple[TargetStatus, ...]:
         """The state of the engine."""
         with self._lock:
             return (TargetStatus(self._section.url, "", self._last_success, self._error, self._noted),)
+
+    @property
+    def usage_error(self) -> str:
+        """Why usage is behind, where the last evidence was whole without it; empty where it is not."""
+        with self._lock:
+            return self._usage_error
 
     def replaying(self) -> bool:
         """Whether any exporter plays a recording."""
@@ -137,35 +147,38 @@ class PrometheusSource:
         self._error = error
 
     def _read(self, at: float, since: float | None) -> _Read:
-        deadline = Deadline(self._section.pass_timeout)
+        deadline, sooner = Deadline(self._section.pass_timeout), Sooner(self._section.pass_timeout)
         self._engine.take()  # of a pass that came to no end
-        answers = self._ask_identity(at, 0.0 if since is None else at - since, deadline)
+        # Usage may be hours behind: what this alerter saw itself need not be looked for again.
+        seen = since if self._last_success is None else self._last_success
+        answers = self._ask_identity(at, 0.0 if seen is None else at - seen, sooner)
         self._check(answers)
         jobs = self._identity.update(answers, at)
         tables = Tables(at, jobs, self._identity.free, self._learned.values)
-        failed = ask(self._engine, self._evidence_queries, at, self._fold(tables), deadline=deadline)
+        failed = ask(self._engine, self._evidence_queries, at, self._fold(tables), deadline=sooner)
         for query, error in failed.items():
             if not query.window and not query.optional:
                 raise SourceError(error)
         tables.failed.update(query.window for query in failed if query.window)
-        parked = self._parked.copy()
-        growth, until = self._account(at, since, parked, deadline)
+        accounted = self._accounting.account(at, since, deadline)
         self._note(
             twice(answers),
             *self._pace.update(answers, at),
             self._engine.take(),
             f"{len(failed)} queries have no answer: {next(iter(failed.values()))}" if failed else "",
+            accounts.ahead(since, at, self._section.scrape_interval),
+            f"usage is behind, and will be caught up: {accounted.error}" if accounted.error else "",
         )
         devices = DeviceEvidence(tables, self._identity.sights, self._lengths, self._identity.gpus)
-        items = list(self._jobs(tables, growth))
+        items = list(self._jobs(tables, accounted.growth))
         evidence = Evidence(
             jobs=[item for item in items if not is_unowned(item.job)],
             unowned=[item for item in items if is_unowned(item.job) and item.job.gpus],
             gpus=list(devices.gpus()),
             nodes=list(devices.nodes()),
-            accounted_until=until,
+            accounted_until=accounted.until,
         )
-        return _Read(jobs, parked, evidence)
+        return _Read(jobs, accounted, evidence)
 
     def _ask_identity(self, at: float, since: float, deadline: Deadline) -> Answers:
         answers = Answers()
@@ -205,29 +218,9 @@ class PrometheusSource:
 
         return fold
 
-    def _account(self, at: float, since: float | None, parked: Parked, deadline: Deadline) -> tuple[Growth, float]:
-        interval = self._section.scrape_interval
-        due = accounts.spans(since, at, interval)
-        growth = Growth(interval, HOUR / self._settings.time_scale)
-        accounted = due.instants[0]
-        for start, end in due:
-            if accounted > due.instants[0] and deadline.near:
-                # What is left is caught up by the next pass: one that came to no end would never catch up.
-                break
-            for shard in self._shards:
-                for query in self._catalogue.accounts(self._settings, span=end - start, shard=shard):
-                    if query.samples:
-                        matrix = self._engine.raw(query.text, at=end, labels=query.labels, within=deadline.left())
-                        growth.add(query.name, matrix, start, end, parked)
-                        continue
-                    vector = self._engine.instant(query.text, at=end, labels=query.labels, within=deadline.left())
-                    if query.labels == OWNER:
-                        growth.own(query, vector)
-                    else:
-                        growth.take(query.name, vector, start, end)
-            accounted = end
-        parked.forget(at)
-        return growth, accounted
+    def _usage_queries(self, span: float) -> list[Query]:
+        shards, catalogue = self._shards, self._catalogue
+        return [query for shard in shards for query in catalogue.accounts(self._settings, span=span, shard=shard)]
 
     def _jobs(self, tables: Tables, growth: Growth) -> Iterator[JobEvidence]:
         """Every job that holds GPUs or has just ended, and those that came and went since the last pass."""
@@ -240,7 +233,7 @@ class PrometheusSource:
             owner = identity.owners.get(known.key) or {"cluster": known.key[0], "workload": known.key[1]}
             gpus = tuple(held.gpu for _, held in known.held)
             first = identity.first_processes.get(known.key)
-            ended = None if known.ended is None else growth.grown_at.get(known.key, known.ended)
+            ended = None if known.ended is None else growth.end_of(known.key, known.ended)
             yield JobEvidence(
                 job=described(
                     owner,
@@ -262,7 +255,7 @@ class PrometheusSource:
             )
         for key, recent in consumed.items():
             owner = growth.owners.get(key) or {"cluster": key[0], "workload": key[1]}
-            ended = growth.grown_at.get(key, at)
+            ended = growth.end_of(key, at)
             yield JobEvidence(
                 job=described(owner, job_id=job_id(*key), gpus=(), start=ended, start_told=False),
                 at=at,

@@ -17,7 +17,7 @@ from dutycycle_alerter.history import Series
 from dutycycle_alerter.promql.answers import Matrix
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.prometheus import PrometheusSource
-from dutycycle_alerter.sources.prometheus.accounts import SPAN, SPANS, Growth, Parked, spans
+from dutycycle_alerter.sources.prometheus.accounts import SPAN, SPANS, Growth, Parked, ahead, spans
 from dutycycle_alerter.store.database import Database, open_database, set_meta
 from dutycycle_alerter.store.status import WATERMARK
 from tests.alerter.sources.prometheus.conftest import Story
@@ -127,6 +127,42 @@ def test_what_is_due_ends_two_scrapes_ago(since: float | None, at: float, expect
     assert spans(since, at, STEP).instants == expected
 
 
+@pytest.mark.parametrize(
+    ("since", "told"),
+    [
+        pytest.param(None, False, id="never accounted"),
+        pytest.param(940.0, False, id="as ever"),
+        pytest.param(1045.0, False, id="a clock that was set a little"),
+        pytest.param(1060.0, True, id="a minute ahead"),
+        pytest.param(1e9, True, id="far ahead"),
+    ],
+)
+def test_what_is_accounted_for_until_a_time_to_come_is_told(since: float | None, *, told: bool) -> None:
+    said = ahead(since, 1000.0, STEP)
+    assert bool(said) == told
+    if since == 1e9:
+        assert said.startswith("usage counts as accounted for until 2001-09-09 01:46 UTC, which is to come")
+
+
+@pytest.mark.parametrize(
+    ("grew_until", "ended"),
+    [
+        pytest.param(None, 3000.0, id="it is not known to have grown"),
+        pytest.param(285.0, 285.0, id="it stopped before"),
+        pytest.param(600.0, 3000.0, id="it went on behind what is accounted for"),
+    ],
+)
+def test_while_usage_is_behind_a_job_does_not_end_where_that_stands(grew_until: float | None, ended: float) -> None:
+    samples = {} if grew_until is None else {START + t: t for t in np.arange(0, grew_until + 1, STEP).tolist()}
+    growth = grown(samples, [START, START + 600])
+    assert growth.end_of(("c", "slurm/1"), START + 3000) == START + ended
+
+
+def test_a_job_has_ended_when_it_last_grew_where_usage_is_not_behind() -> None:
+    growth = grown({START + t: float(t) for t in range(0, 601, 15)}, [START, START + 600])
+    assert growth.end_of(("c", "slurm/1"), START + 590) == START + 600
+
+
 def test_hours_are_caught_up_a_part_at_each_pass() -> None:
     due = spans(0.0, 10 * HOUR, STEP)
     assert len(due.instants) == SPANS + 1
@@ -200,3 +236,7 @@ def test_the_ledger_gets_what_the_jobs_had(
     assert passes.used['o"brien\\', "of user"] == pytest.approx(2 * until)
     assert passes.used["alice", "of user"] > until
     assert passes.used["", "of user"] == 0
+    if not anew:
+        away = {key[4] for _, key in passes.source._accounting._parked._values}
+        # Long after the one ended, and while the exporter of the other is silent.
+        assert ("slurm/5" in away, "slurm/11" in away) == (False, True)

@@ -21,7 +21,6 @@ from dutycycle_alerter.rules import Outcome
 from dutycycle_alerter.rules.device_memory import judge_leaked_memory
 from dutycycle_alerter.settings import KindMatch, Settings
 from dutycycle_alerter.sources.prometheus import PrometheusSource, queries
-from dutycycle_alerter.sources.prometheus.accounts import Parked
 from dutycycle_alerter.sources.prometheus.asking import AT_ONCE, Deadline
 from dutycycle_alerter.store import incidents
 from dutycycle_alerter.store.database import get_meta, open_database
@@ -165,7 +164,6 @@ FAULTS: dict[str, tuple[Rule, str]] = {
     "allocations missing": (where("max by (cluster, node, gpu,", 422, error("execution", "too many")), "too many"),
     "owners missing": (where("first_process_timestamp", 500, error("internal", "no")), "answered 500 internal: no"),
     "a reading missing": (where("gpu_power_limit_watts", 500, error("internal", "no")), "answered 500 internal: no"),
-    "usage missing": (where("[600000ms]", 500, error("internal", "no")), "answered 500 internal: no"),
     "another time scale": (
         where("time_scale", 200, result([{"metric": {"scale": "60"}, "value": [1, "3"]}])),
         "exporters run at time scale 60, the alerter at 1",
@@ -376,10 +374,11 @@ def test_catching_up_goes_on_at_the_next_pass_where_time_runs_short(rig: Rig) ->
     deadline = Deadline(600)
     source = PrometheusSource(rig.settings, rig.source._database)
     since = rig.clock() - 86400
-    _, whole = source._account(rig.clock(), since, Parked(), deadline)
+    whole = source._accounting.account(rig.clock(), since, deadline)
     deadline._at -= 400
-    _, part = source._account(rig.clock(), since, Parked(), deadline)
-    assert since < part < whole
+    part = source._accounting.account(rig.clock(), since, deadline)
+    assert since < part.until < whole.until
+    assert part.error == ""
     source.close()
 
 
