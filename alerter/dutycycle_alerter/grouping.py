@@ -18,6 +18,7 @@ from dutycycle_alerter.model import (
     JobEvidence,
     JobKind,
     WindowEvidence,
+    highest,
     workload_of,
 )
 from dutycycle_alerter.settings import Idle, Judging
@@ -42,6 +43,7 @@ def together(job: Job, parts: Sequence[JobEvidence], judging: Judging, *, to_com
     start = min(part.job.start for part in live or judged)
     youngest = max(_began(part) for part in judged)
     grew = [part.memory_grew_at for part in judged if part.memory_grew_at is not None]
+    peaks = [part.memory_peak for part in judged if part.memory_peak is not None]
     longest = [part.longest for part in judged if part.longest is not None]
     return JobEvidence(
         job=replace(
@@ -59,6 +61,7 @@ def together(job: Job, parts: Sequence[JobEvidence], judging: Judging, *, to_com
         window=partial(_window, tuple(judged)),
         watched_from=max(part.watched_from for part in judged),
         memory_grew_at=max(grew, default=None),
+        memory_peak=highest(peaks) if len(peaks) == len(judged) else None,
         ended=ended,
         visible=all(part.visible for part in judged) and not too_few,
         unseen="most of its GPUs joined it only just now" if too_few else "",

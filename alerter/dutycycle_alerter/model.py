@@ -173,17 +173,33 @@ class WindowEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryPeak:
+    """The most GPU memory in use on any GPU of a job: `used` in bytes, and `share` of the GPU's, 0..1. On GPUs of
+    different sizes the two may be of different GPUs.
+    """
+
+    used: float
+    share: float
+
+
+def highest(peaks: Sequence[MemoryPeak]) -> MemoryPeak:
+    """Of all of these."""
+    return MemoryPeak(max(peak.used for peak in peaks), max(peak.share for peak in peaks))
+
+
+@dataclass(frozen=True, slots=True)
 class JobEvidence:
     """All that is known of one job at the instant `at`.
 
     `window` computes the evidence of the last n seconds on demand: most passes need two of the four windows. It can do
     so for up to the `longest` (wall seconds; None: any), beyond which the GPUs may have been others'. `watched_from` is
     when the source began to see the job.
-    `memory_grew_at` is when the job's GPU memory last reached a new high, within its first minutes (a job still loading
-    is not judged). `ended` is when the job is known to have ended; `visible` tells whether its exporters answer, so
-    that an absent job is not taken for an ended one; `unseen` says why they are not enough, where it is not that they
-    do not answer. `left_out` is how many GPUs the job has that are not judged, because they have only just joined it;
-    `others_work` whether one of these was seen to work.
+    `memory_grew_at` is when the job's GPU memory came close to its highest, within its first minutes (a job still
+    loading is not judged). `memory_peak` is of all the time since the source began to see the job; None where a part of
+    that was not read, or where any window can be asked for instead. `ended` is when the job is known to have ended;
+    `visible` tells whether its exporters answer, so that an absent job is not taken for an ended one; `unseen` says why
+    they are not enough, where it is not that they do not answer. `left_out` is how many GPUs the job has that are not
+    judged, because they have only just joined it; `others_work` whether one of these was seen to work.
     """
 
     job: Job
@@ -191,6 +207,7 @@ class JobEvidence:
     window: Callable[[float], WindowEvidence] = field(repr=False, compare=False)
     watched_from: float
     memory_grew_at: float | None = None
+    memory_peak: MemoryPeak | None = None
     ended: float | None = None
     visible: bool = True
     recent: tuple[Consumption, ...] = ()

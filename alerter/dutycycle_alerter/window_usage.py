@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from math import inf
 
 from dutycycle_alerter.history import GPU_COUNTERS, Series
+from dutycycle_alerter.memory_growth import Highs
 from dutycycle_alerter.model import HostUsage, Usage, WindowEvidence
 
-# Memory that grows by less than this share of the device's is a running job's noise, not a job that is still loading.
-MEMORY_GROWTH = 0.02
 HOST_COVERAGE = 0.8
 """Share of a window for which a node must have been seen, as it is with GPUs."""
 
@@ -107,22 +106,18 @@ def window_evidence(
 
 
 def memory_grew_at(gpus: Iterable[Series], start: float, until: float) -> float | None:
-    """When the memory of any GPU last rose clearly above what it had held before, within (start, until].
+    """When the memory of the last GPU that grew first was about as high as it is within (start, until].
 
     None where memory is not known. The first reading is a start, not growth.
     """
-    grew: float | None = None
-    known = False
-    for series in gpus:
-        peak: float | None = None
-        for i in range(bisect_right(series.times, start), bisect_right(series.times, until)):
-            used, total = series.gauges[i][1], series.gauges[i][2]
-            if used is None:
-                continue
-            known = True
-            if peak is None:
-                peak = used
-            elif used > peak + MEMORY_GROWTH * (total or used):
-                peak = used
-                grew = max(grew or start, series.times[i])
-    return (grew if grew is not None else start) if known else None
+    known = [highs for series in gpus if (highs := _highs(series, start, until)).known()]
+    return max([start, *(at for highs in known if (at := highs.grew_at()) is not None)]) if known else None
+
+
+def _highs(series: Series, start: float, until: float) -> Highs:
+    highs = Highs()
+    for i in range(bisect_right(series.times, start), bisect_right(series.times, until)):
+        used, total = series.gauges[i][1], series.gauges[i][2]
+        if used is not None:
+            highs.add(series.times[i], used, total)
+    return highs

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from dutycycle_alerter.incidents.model import Severity
-from dutycycle_alerter.model import JobEvidence, JobKind
+from dutycycle_alerter.model import JobEvidence, JobKind, MemoryPeak, highest
 from dutycycle_alerter.rules.case import Case
 from dutycycle_alerter.rules.units import memory_ratio
 from dutycycle_alerter.rules.verdict import Outcome, Verdict
@@ -36,7 +36,8 @@ def report(evidence: JobEvidence, settings: Judging, final: Final | None = None)
     """One verdict per rule of `Rules.REPORTS`, in that order; empty for a job that has not ended.
 
     Looks at the job's life as far as it was watched, or at the last of it where it lasted longer than the longest
-    window. Verdicts carry `watched_seconds` (how much of the life that is) among their figures.
+    window; that little memory was in use is said only where it is known of all of that life. Verdicts carry
+    `watched_seconds` (how much of the life that is) among their figures.
     """
     if evidence.ended is None:
         return ()
@@ -64,14 +65,17 @@ class _Life:
         idle = settings.rules.idle
         lengths = {idle.window, idle.critical_window, idle.serving_window}
         self.asked = sorted(length for length in lengths if evidence.longest is None or length <= evidence.longest)
+        passed = evidence.at - evidence.ended
+        if evidence.longest is None and seen + passed > self.asked[-1]:
+            self.asked.append(seen + passed)
         memory = [self._memory_over(length) for length in self.asked[-2:]]
         # Over a whole day a source may read utilization alone: what is reported is of the window below, then.
         without_longest = len(memory) > 1 and memory[1] is None and memory[0] is not None
         self.lengths = self.asked[:-1] if without_longest else self.asked
-        passed = evidence.at - evidence.ended
         last = self.lengths[-1] if self.lengths else 0.0
         self.length = next((length for length in self.lengths if length >= seen + passed), last)
         self.watched = max(0.0, min(seen, self.length - passed))
+        self._whole = self.length >= seen + passed
 
     @property
     def within(self) -> float:
@@ -112,8 +116,19 @@ class _Life:
         return self.case.window(within).host.cpu_cores if within > 0 and within >= self.watched / 2 else None
 
     def memory(self) -> float | None:
-        """The most GPU memory in use on any GPU, as a share of it."""
+        """The most GPU memory in use on any GPU over its window, as a share of it."""
         return self._memory_over(self.length)
+
+    def memory_ever(self) -> MemoryPeak | None:
+        """The most GPU memory that it ever had in use; None where that of a part of its life is not known."""
+        share = self.memory()
+        if share is None:
+            return None
+        peak = MemoryPeak(max(usage.memory_used or 0.0 for usage in self.case.window(self.length).gpus), share)
+        if self._whole:
+            return peak
+        before = self.case.evidence.memory_peak
+        return None if before is None else highest((before, peak))
 
     def _memory_over(self, length: float) -> float | None:
         return memory_ratio(self.case.window(length).gpus)
@@ -132,9 +147,10 @@ class _Life:
 def _memory_underused(life: _Life) -> Verdict:
     """Hardly any of the GPU memory was ever in use, and the GPU not busy either: a smaller one had done."""
     rule, settings = "memory_underused", life.case.settings.rules.memory_underused
-    figures = _memory_figures(life)
-    if figures is None:
+    ever = life.memory_ever() if life.known() else None
+    if ever is None:
         return life.not_evaluable(rule, "GPU memory or utilization was not measured over its life")
+    figures = {"memory_peak": ever.share, "utilization": life.utilization()}
     firing = figures["memory_peak"] < settings.peak_below and figures["utilization"] < settings.utilization_below
     return life.verdict(rule, figures, firing=firing)
 
@@ -142,9 +158,10 @@ def _memory_underused(life: _Life) -> Verdict:
 def _memory_pressure(life: _Life) -> Verdict:
     """GPU memory was full, and the GPU not busy: memory kept the work per step small."""
     rule, settings = "memory_pressure", life.case.settings.rules.memory_pressure
-    figures = _memory_figures(life)
-    if figures is None:
+    peak = life.memory() if life.known() else None
+    if peak is None:
         return life.not_evaluable(rule, "GPU memory or utilization was not measured over its life")
+    figures = {"memory_peak": peak, "utilization": life.utilization()}
     firing = figures["memory_peak"] >= settings.peak_at_least and figures["utilization"] < settings.utilization_below
     full = tuple(
         gpu
@@ -152,13 +169,6 @@ def _memory_pressure(life: _Life) -> Verdict:
         if (memory_ratio((usage,)) or 0.0) >= settings.peak_at_least
     )
     return replace(life.verdict(rule, figures, firing=firing), gpus=full)
-
-
-def _memory_figures(life: _Life) -> dict[str, float] | None:
-    if not life.known():
-        return None
-    peak = life.memory()
-    return None if peak is None else {"memory_peak": peak, "utilization": life.utilization()}
 
 
 def _overallocated(life: _Life) -> Verdict:
@@ -211,15 +221,14 @@ def _gpu_model(life: _Life) -> dict[str, float] | None:
     )
     if not all(gpu.model for gpu in life.job.gpus) or not life.known():
         return None
-    peaks = [usage.memory_used for usage in life.case.window(life.length).gpus]
-    known = [peak for peak in peaks if peak is not None]
-    if len(known) < len(peaks):
+    ever = life.memory_ever()
+    if ever is None:
         return None
     needed = (
         life.utilization() > settings.gpu_utilization_below
-        or max(known) > settings.gpu_memory_below_bytes
+        or ever.used > settings.gpu_memory_below_bytes
         or (life.final.peak_memory or 0.0) > settings.host_memory_below_bytes
     )
     if needed or not strong:
         return {}
-    return {"utilization": life.utilization(), "gpu_memory_peak_bytes": max(known)}
+    return {"utilization": life.utilization(), "gpu_memory_peak_bytes": ever.used}

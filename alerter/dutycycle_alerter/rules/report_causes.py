@@ -14,11 +14,15 @@ from dutycycle_alerter.rules.verdict import Reasons, Verdict
 
 
 def _memory_underused(_case: Case, verdict: Verdict, _window: WindowEvidence, span: str) -> Reasons:
-    return (Cause.SMALL_WORK, Cause.OVER_REQUEST), [_memory(verdict, span)]
+    peak, mean = verdict.figures["memory_peak"], verdict.figures["utilization"]
+    said = f"never more than {percent(peak)} of GPU memory in use; a mean utilization of {percent(mean)} over {span}"
+    return (Cause.SMALL_WORK, Cause.OVER_REQUEST), [said]
 
 
 def _memory_pressure(_case: Case, verdict: Verdict, window: WindowEvidence, span: str) -> Reasons:
-    evidence = [_memory(verdict, span), "a framework that takes all memory at its start looks the same"]
+    peak, mean = verdict.figures["memory_peak"], verdict.figures["utilization"]
+    full = f"at most {percent(peak)} of GPU memory in use over {span}, at a mean utilization of {percent(mean)}"
+    evidence = [full, "a framework that takes all memory at its start looks the same"]
     dram, tensor = activity_while_busy(window.gpus, "dram"), activity_while_busy(window.gpus, "tensor")
     if dram is None or tensor is None:
         return (Cause.SMALL_WORK, Cause.MEMORY_BOUND), evidence
@@ -41,15 +45,10 @@ def _overallocated(case: Case, verdict: Verdict, _window: WindowEvidence, span: 
     if "gpu_memory_peak_bytes" in figures:
         models = ", ".join(dict.fromkeys(gpu.model for gpu in case.job.gpus))
         evidence.append(
-            f"{percent(figures['utilization'])} utilization and at most "
-            f"{gibibytes(figures['gpu_memory_peak_bytes'])} of memory in use on {models} over {span}"
+            f"{percent(figures['utilization'])} utilization over {span}, and never more than "
+            f"{gibibytes(figures['gpu_memory_peak_bytes'])} of memory in use on {models}"
         )
     return (Cause.OVER_REQUEST,), evidence
-
-
-def _memory(verdict: Verdict, span: str) -> str:
-    peak, mean = verdict.figures["memory_peak"], verdict.figures["utilization"]
-    return f"at most {percent(peak)} of GPU memory in use over {span}, at a mean utilization of {percent(mean)}"
 
 
 BY_RULE: dict[str, Callable[[Case, Verdict, WindowEvidence, str], Reasons]] = {

@@ -5,7 +5,6 @@ known of it then.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from dutycycle_alerter.history import GPU_COUNTERS, HOST_COUNTERS, Series
+from dutycycle_alerter.memory_growth import Highs
 from dutycycle_alerter.model import Consumption, Gpu, Job, JobEvidence
 from dutycycle_alerter.recordings.model import Floats, Recording
 from dutycycle_alerter.recordings.pauses import idle_rows, long_gaps
@@ -21,7 +21,7 @@ from dutycycle_alerter.recordings.tracks import Track, Tracks, present
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.consumed import consumed
 from dutycycle_alerter.sources.jobs import describe
-from dutycycle_alerter.window_usage import MEMORY_GROWTH, window_evidence
+from dutycycle_alerter.window_usage import window_evidence
 
 # A row that follows the one before it within this many intervals begins where that ended.
 _JOINED = 1.5
@@ -43,9 +43,9 @@ class RecordedJob:
         self._series = [_gpu_series(recording, track, settings.time_scale) for track in tracks]
         self._until = [series.times[-1] + _ABSENT * t.interval for series, t in zip(self._series, tracks, strict=True)]
         self._hosts = _host_series(recording, tracks)
-        self._growth = _memory_growth(self._series)
         self._rows = np.unique(np.concatenate([recording.t[track.rows] for track in tracks]))
         self.start = min(series.times[0] for series in self._series)
+        self._highs = _memory_highs(self._series, self.start)
         self.end = max(series.times[-1] for series in self._series)
         self.job = _job(recording, tracks, self.start, settings)
         self._first_process = _first_process(recording, tracks)
@@ -78,12 +78,9 @@ class RecordedJob:
         )
 
     def _grew_at(self, at: float, begun: float) -> float | None:
-        known, grew = self._growth
         until = min(at, begun + self._loading)
-        if known is None or until < known:
-            return None
-        place = bisect_right(grew, until)
-        return grew[place - 1] if place else self.start
+        known = [highs for highs in self._highs if highs.known(until)]
+        return max([self.start, *(t for highs in known if (t := highs.grew_at(until)) is not None)]) if known else None
 
     def _consumption(self, since: float, at: float) -> Iterator[Consumption]:
         pairs = zip(self._gpus, self._series, strict=True)
@@ -198,24 +195,16 @@ def _host_series(recording: Recording, tracks: Sequence[Track]) -> dict[str, Ser
     return hosts
 
 
-def _memory_growth(gpus: Iterable[Series]) -> tuple[float | None, list[float]]:
-    """When memory was first known, and each time that the memory of a GPU rose clearly above what it had held: the
-    steps of `window_usage.memory_grew_at`, found once for all instants.
-    """
-    known: float | None = None
-    grew: list[float] = []
+def _memory_highs(gpus: Iterable[Series], start: float) -> list[Highs]:
+    """Of each GPU, from after the job's start on, as `window_usage.memory_grew_at` looks at them."""
+    found = []
     for series in gpus:
-        peak: float | None = None
+        highs = Highs()
         for t, (_, used, total, *_) in zip(series.times, series.gauges, strict=True):
-            if used is None:
-                continue
-            if peak is None:
-                peak = used
-                known = t if known is None else min(known, t)
-            elif used > peak + MEMORY_GROWTH * (total or used):
-                peak = used
-                grew.append(t)
-    return known, sorted(grew)
+            if used is not None and t > start:
+                highs.add(t, used, total)
+        found.append(highs)
+    return found
 
 
 def _column(recording: Recording, name: str, track: Track) -> Floats:

@@ -6,7 +6,7 @@ import pytest
 
 from dutycycle_alerter.incidents.model import Cause, EventKind, Resolution, Severity, State, Step
 from dutycycle_alerter.incidents.reporting import file_report
-from dutycycle_alerter.model import HostUsage, JobEvidence, JobKind, WindowEvidence
+from dutycycle_alerter.model import HostUsage, JobEvidence, JobKind, MemoryPeak, WindowEvidence
 from dutycycle_alerter.rules import Outcome, Verdict
 from dutycycle_alerter.rules.report import COMPLETED, Final, report, windows_of_a_life
 from dutycycle_alerter.settings import Judging, Rules
@@ -211,9 +211,37 @@ def test_of_a_job_that_was_watched_late_only_what_was_watched_counts(hours: floa
         assert found.figures["watched_seconds"] == HOUR
 
 
-def test_of_a_job_of_days_it_is_the_last_day() -> None:
+def test_of_a_job_of_days_it_is_all_of_them() -> None:
     found = verdict("memory_underused", ended([0.1], memory=0.1, hours=100))
-    assert (found.window, found.figures["watched_seconds"]) == (86400, 86400)
+    assert (found.window, found.figures["watched_seconds"]) == (100 * HOUR, 100 * HOUR)
+
+
+DAY = 24 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("before", "outcome"),
+    [
+        (MemoryPeak(8 * GB, 0.10), FIRING),
+        (MemoryPeak(60 * GB, 0.75), CLEAR),
+        (None, NOT_EVALUABLE),
+    ],
+)
+def test_that_little_memory_was_in_use_is_said_of_all_of_a_life(before: MemoryPeak | None, outcome: Outcome) -> None:
+    """A source that reaches no further than a day: what used its memory before that used it."""
+    item = replace(ended([0.1], memory=0.1, hours=100), longest=DAY, memory_peak=before)
+    found = verdict("memory_underused", item)
+    assert (found.outcome, found.window) == (outcome, DAY)
+    if before is not None:
+        assert found.figures["memory_peak"] == max(0.1, before.share)
+    assert verdict("overallocated", replace(item, job=replace(item.job, cpus=None))).outcome is outcome
+
+
+def test_that_memory_was_full_needs_no_more_than_the_time_that_shows_it() -> None:
+    item = replace(ended([0.1], memory=0.96, hours=100), longest=DAY)
+    assert verdict("memory_pressure", item).outcome is FIRING
+    emptied = replace(ended([0.1], memory=0.1, hours=100), longest=DAY, memory_peak=MemoryPeak(79 * GB, 0.99))
+    assert verdict("memory_pressure", emptied).outcome is CLEAR
 
 
 # The entry in the list
@@ -309,7 +337,7 @@ def test_full_memory_is_told_from_a_memory_bus_at_its_limit(
 
 def test_a_day_that_is_read_for_utilization_alone_takes_no_memory_from_a_report() -> None:
     """Where some jobs may be serving; of the last two hours all is known."""
-    item = ended([0.1], memory=0.1, hours=10)
+    item = replace(ended([0.1], memory=0.1, hours=10), memory_peak=MemoryPeak(8 * GB, 0.1))
     day = SETTINGS.rules.idle.serving_window
 
     def window(length: float) -> WindowEvidence:

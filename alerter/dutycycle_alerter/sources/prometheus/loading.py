@@ -7,37 +7,41 @@ a restart the first reading is a start, not growth.
 from __future__ import annotations
 
 from collections.abc import Set
+from dataclasses import dataclass, field
 
+from dutycycle_alerter.memory_growth import Highs
 from dutycycle_alerter.sources.prometheus.columns import Cells
 from dutycycle_alerter.sources.prometheus.identity import JobKey, Key, Known
-from dutycycle_alerter.window_usage import MEMORY_GROWTH
+
+
+@dataclass(slots=True)
+class _Run:
+    start: float
+    highs: dict[Key, Highs] = field(default_factory=dict)
 
 
 class Loading:
     """The highest memory of young jobs' GPUs, and when it last rose."""
 
     def __init__(self) -> None:
-        self._peaks: dict[JobKey, dict[Key, float]] = {}
-        self._grew: dict[JobKey, float] = {}
+        self._runs: dict[JobKey, _Run] = {}
 
     def grew_at(self, job: JobKey) -> float | None:
         """None where it was not seen to rise."""
-        return self._grew.get(job)
+        run = self._runs.get(job)
+        grew = () if run is None else (highs.grew_at() for highs in run.highs.values())
+        return max((at for at in grew if at is not None), default=None)
 
-    def watch(self, job: Known, used: Cells, total: Cells, at: float) -> None:
-        """Take a young job's readings (bytes), in the order of its GPUs."""
-        peaks = self._peaks.setdefault(job.key, {})
+    def watch(self, job: Known, start: float, used: Cells, total: Cells, at: float) -> None:
+        """Take a young job's readings (bytes), in the order of its GPUs. A job that starts anew loads anew."""
+        run = self._runs.get(job.key)
+        if run is None or run.start != start:
+            run = self._runs[job.key] = _Run(start)
         for (key, _), now, whole in zip(job.held, used, total, strict=True):
-            if now is None:
-                continue
-            peak = peaks.get(key)
-            if peak is not None and now > peak + MEMORY_GROWTH * (whole or now):
-                self._grew[job.key] = at
-            if peak is None or now > peak + MEMORY_GROWTH * (whole or now):
-                peaks[key] = now
+            if now is not None:
+                run.highs.setdefault(key, Highs()).add(at, now, whole)
 
     def keep(self, jobs: Set[JobKey]) -> None:
         """Let go of all other jobs."""
-        for key in self._peaks.keys() - jobs:
-            del self._peaks[key]
-            self._grew.pop(key, None)
+        for key in self._runs.keys() - jobs:
+            del self._runs[key]

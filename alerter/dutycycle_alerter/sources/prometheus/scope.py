@@ -39,6 +39,11 @@ class Windows:
         return max(self.leaked, self.throttled)
 
     @property
+    def memory(self) -> float:
+        """The longest window in which memory is read of every job."""
+        return max(*self.held, *self.peaks)
+
+    @property
     def every(self) -> tuple[float, ...]:
         """All of them, shortest first."""
         return tuple(sorted({*self.basic, *self.full}))

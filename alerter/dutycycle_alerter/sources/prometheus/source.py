@@ -31,6 +31,7 @@ from dutycycle_alerter.sources.prometheus.identity import Answers, Identity, Kno
 from dutycycle_alerter.sources.prometheus.learned import Learned
 from dutycycle_alerter.sources.prometheus.listening import Listening
 from dutycycle_alerter.sources.prometheus.loading import Loading
+from dutycycle_alerter.sources.prometheus.memory_peaks import MemoryPeaks
 from dutycycle_alerter.sources.prometheus.pace import Pace
 from dutycycle_alerter.sources.prometheus.selectors import Query
 from dutycycle_alerter.sources.prometheus.tables import Tables
@@ -70,6 +71,7 @@ class PrometheusSource:
         self._identity = Identity(self._section.scrape_interval, settings.time_scale)
         self._pace = Pace(self._section.scrape_interval, settings.time_scale)
         self._loading = Loading()
+        self._peaks = MemoryPeaks(self._lengths.memory)
         hour = HOUR / settings.time_scale
         self._accounting = Accounting(self._engine, self._section.scrape_interval, hour, self._usage_queries)
         self._learned = Learned(database)
@@ -228,6 +230,7 @@ class PrometheusSource:
         windows = Windows(tables, self._lengths.every)
         described = partial(describe, kinds=self._settings.kinds, uneven_by_design=self._settings.uneven_by_design)
         self._watch_loading(tables)
+        self._watch_memory(tables)
         for known in tables.jobs:
             start = identity.starts.get(known.key, known.watched_from)
             owner = identity.owners.get(known.key) or {"cluster": known.key[0], "workload": known.key[1]}
@@ -248,6 +251,7 @@ class PrometheusSource:
                 window=partial(windows.of, known),
                 watched_from=known.watched_from,
                 memory_grew_at=self._loading.grew_at(known.key),
+                memory_peak=self._peaks.of(known.key),
                 ended=ended,
                 visible=known.visible,
                 recent=tuple(consumed.pop(known.key, ())),
@@ -272,10 +276,20 @@ class PrometheusSource:
         used, total = cells(tables.column(tables.rows, "memory_used", window)), tables.totals()
         self._loading.keep({job.key for job in tables.jobs})
         for job in tables.jobs:
-            start = self._identity.first_processes.get(job.key, self._identity.starts.get(job.key, 0.0))
+            told = self._identity.starts.get(job.key, 0.0)
+            # The first process may yet be that of the run before.
+            start = max(self._identity.first_processes.get(job.key, 0.0), told)
             if tables.at - start <= longest:
                 begin, end = tables.places[job.id]
-                self._loading.watch(job, used[begin:end], total[begin:end], tables.at)
+                self._loading.watch(job, told, used[begin:end], total[begin:end], tables.at)
+
+    def _watch_memory(self, tables: Tables) -> None:
+        used, total = cells(tables.column(tables.rows, "memory_used", self._lengths.memory)), tables.totals()
+        self._peaks.keep({job.key for job in tables.jobs})
+        for job in tables.jobs:
+            begin, end = tables.places[job.id]
+            start = max(self._identity.starts.get(job.key, 0.0), job.watched_from)
+            self._peaks.take(job.key, start, used[begin:end], total[begin:end], tables.at)
 
 
 def _nothing(length: float) -> WindowEvidence:

@@ -9,6 +9,7 @@ import pytest
 
 from dutycycle_alerter.model import Evidence, GpuEvidence, JobEvidence, Usage
 from dutycycle_alerter.rules import Outcome, judge
+from dutycycle_alerter.rules.units import memory_ratio
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.prometheus import PrometheusSource
 from dutycycle_alerter.store.database import open_database
@@ -107,6 +108,18 @@ def test_windows_hold_what_happened_in_them(seen: Seen) -> None:
     assert (usage.memory_used, usage.processes) == (20 * GIB, 2)
     usage = seen.job("slurm/1").window(7200).gpus[0]
     assert (usage.observed, usage.busy) == (about(7200), about(3600))
+
+
+def test_the_most_memory_of_a_life_is_known_where_the_longest_window_holds_all_of_that(seen: Seen) -> None:
+    """At a first pass; later ones know what they read before."""
+    known = {}
+    for item in seen.evidence.jobs:
+        in_window = memory_ratio(item.window(7200).gpus)
+        whole = seen.at - max(item.job.start, item.watched_from) <= 7200
+        found = None if item.memory_peak is None else item.memory_peak.share
+        assert found == (in_window if whole else None), item.job.id
+        known[found is not None] = item
+    assert set(known) == {True, False}
 
 
 def test_what_a_host_did_in_a_part_of_a_window_is_not_what_it_did_in_the_window(seen: Seen) -> None:

@@ -135,7 +135,7 @@ def test_a_gpu_that_was_shown_before_and_is_not_now_is_not_seen() -> None:
 def test_memory_that_rises_tells_that_a_job_still_loads() -> None:
     loading, job = Loading(), held()
     for at, used in ((0.0, 10.0), (60.0, 11.0), (120.0, 30.0), (180.0, 30.5), (240.0, None), (300.0, 29.0)):
-        loading.watch(job, [used], [100.0], at)
+        loading.watch(job, 0.0, [used], [100.0], at)
     assert loading.grew_at(job.key) == 120.0
     loading.keep({job.key})
     assert loading.grew_at(job.key) == 120.0
@@ -143,7 +143,17 @@ def test_memory_that_rises_tells_that_a_job_still_loads() -> None:
     assert loading.grew_at(job.key) is None
 
 
+def test_a_job_that_starts_anew_loads_anew() -> None:
+    loading, job = Loading(), held()
+    loading.watch(job, 0.0, [10.0], [100.0], 60.0)
+    loading.watch(job, 0.0, [90.0], [100.0], 120.0)
+    loading.watch(job, 600.0, [10.0], [100.0], 660.0)
+    assert loading.grew_at(job.key) is None
+    loading.watch(job, 600.0, [50.0], [100.0], 720.0)
+    assert loading.grew_at(job.key) == 720.0
+
+
 def test_the_first_reading_is_a_start_and_not_growth() -> None:
     loading, job = Loading(), held()
-    loading.watch(job, [80.0], [100.0], 60.0)
+    loading.watch(job, 0.0, [80.0], [100.0], 60.0)
     assert loading.grew_at(job.key) is None
