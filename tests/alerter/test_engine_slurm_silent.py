@@ -11,7 +11,12 @@ import pytest
 from dutycycle_alerter.incidents.model import Resolution, State
 from dutycycle_alerter.model import Job
 from dutycycle_alerter.settings.policies import Policies
+from dutycycle_alerter.slurm.facts import JobFacts
+from dutycycle_alerter.slurm.memory import NOTHING
 from dutycycle_alerter.slurm.model import FinalFigures, JobState, SlurmJob
+from dutycycle_alerter.slurm.unheard import Unheard
+from tests.alerter.cases import START as CASES_START
+from tests.alerter.cases import evidence
 from tests.alerter.exporters import Allocation
 from tests.alerter.slurm_site import HOUR, JOB, MINUTE, START, Site, slurm_site
 
@@ -185,6 +190,25 @@ def test_jobs_that_slurm_hides_are_told_of(site: Site) -> None:
     site.slurm.known = {1: JOB}
     site.live(MINUTE, 0.9)
     assert note_of_slurm(site) == ""
+
+
+def test_a_task_of_an_array_that_slurm_hides_is_told_of(site: Site) -> None:
+    """Its number is known from Slurm alone."""
+    site.slurm.known = {}
+    site.rig.exporters[0].end("slurm/1")
+    site.rig.exporters[0].allocate("slurm/120_3", 1, start=site.now)
+    site.live(12 * MINUTE, 0.9)
+    assert note_of_slurm(site).startswith("1 of 1 running jobs")
+
+
+def test_a_job_whose_exporter_is_silent_is_not_said_to_run() -> None:
+    """Its node is down, and Slurm has ended it and forgotten it."""
+    item = evidence([0.0], at=CASES_START + HOUR)
+    facts, unheard = {item.job.id: JobFacts(1, absent=True)}, Unheard()
+    unheard.look([item], facts, NOTHING, "")
+    assert unheard.told().startswith("1 of 1 running jobs")
+    unheard.look([replace(item, visible=False)], facts, NOTHING, "")
+    assert unheard.told() == ""
 
 
 def test_a_job_that_slurm_has_named_and_forgotten_is_not_hidden(site: Site) -> None:

@@ -75,7 +75,10 @@ class _Life:
         last = self.lengths[-1] if self.lengths else 0.0
         self.length = next((length for length in self.lengths if length >= seen + passed), last)
         self.watched = max(0.0, min(seen, self.length - passed))
-        self._whole = self.length >= seen + passed
+        # Where nobody tells when it began, it may have begun before anybody watched; a recording is all that there is.
+        told = self.job.start_told or evidence.longest is None or evidence.watched_from > evidence.at - self.length
+        from_its_start = told and evidence.watched_from <= self.job.start + settings.grace.batch
+        self._whole = from_its_start and self.length >= evidence.at - self.job.start
 
     @property
     def within(self) -> float:

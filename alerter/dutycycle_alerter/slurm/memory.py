@@ -51,6 +51,11 @@ def learnt(before: Memory, snapshot: Snapshot, *, kept: float = KEPT) -> Memory:
     return Memory(jobs, snapshot.nodes, numbers, suspended, vanished)
 
 
+def is_shown(name: str) -> bool:
+    """Whether it is an id as people use them, of a task of an array or a part of a heterogeneous job."""
+    return _SHOWN_ID.fullmatch(name) is not None
+
+
 def raw_number(text: str, numbers: Mapping[str, int]) -> int | None:
     """The raw id in a job's name, which is that or what people use; None for what is neither (a SLUID)."""
     if text.isascii() and text.isdecimal() and len(text) <= 18:

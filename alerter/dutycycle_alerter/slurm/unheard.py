@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from dutycycle_alerter.model import JobEvidence
-from dutycycle_alerter.slurm.facts import JobFacts
-from dutycycle_alerter.slurm.memory import Memory
+from dutycycle_alerter.slurm.facts import JobFacts, is_slurms
+from dutycycle_alerter.slurm.memory import Memory, is_shown
 
 SETTLED = 300.0
 """Seconds after which Slurm has named a job that began."""
@@ -22,15 +22,21 @@ class Unheard:
         self._running = 0
         self._never_named = 0
 
-    def look(self, jobs: Iterable[JobEvidence], facts: Mapping[str, JobFacts], memory: Memory) -> None:
-        """Count the jobs of Slurm that run by the exporters' word, for a while already, and those it never named."""
+    def look(self, jobs: Iterable[JobEvidence], facts: Mapping[str, JobFacts], memory: Memory, cluster: str) -> None:
+        """Count the jobs of this Slurm that run by the exporters' word, for a while, and those it never named."""
         self._running = self._never_named = 0
         for item in jobs:
             known = facts.get(item.job.id)
-            if known is None or item.ended is not None or item.at - item.job.start < self._settled:
+            runs = item.visible and item.ended is None and item.at - item.job.start >= self._settled
+            if not runs or not is_slurms(item.job, cluster):
                 continue
-            self._running += 1
-            self._never_named += known.absent and known.id not in memory.jobs and known.final is None
+            if known is None:
+                # The number of a task of an array is known from Slurm alone.
+                never_named = is_shown(item.job.job_id)
+            else:
+                never_named = known.absent and known.id not in memory.jobs and known.final is None
+            self._running += known is not None or never_named
+            self._never_named += never_named
 
     def told(self) -> str:
         """For people; empty where Slurm named them all."""

@@ -154,7 +154,7 @@ class SlurmWord:
         """
         facts = self._facts(evidence)
         if self.snapshot is not None:
-            self.unheard.look(evidence.jobs, facts, self.memory)
+            self.unheard.look(evidence.jobs, facts, self.memory, self.cluster)
         return replace(evidence, jobs=[self._completed(item, facts.get(item.job.id)) for item in evidence.jobs])
 
     def declared(self, evidence: Evidence) -> Mapping[str, Declarations]:

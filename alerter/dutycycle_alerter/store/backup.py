@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing, suppress
+import tempfile
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
@@ -27,23 +28,31 @@ def back_up(url: str, target: Path) -> int:
     if not source.exists():
         raise ConfigError(f"database {name}: there is no such file")
     if target.exists():
-        raise ConfigError(f"{target}: is there already; name another file, or move it away")
-    part = target.with_name(f"{target.name}.part")
+        raise _there_already(target)
+    part: Path | None = None
     try:
-        part.unlink(missing_ok=True)
-        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        opened, made = tempfile.mkstemp(dir=target.absolute().parent, prefix=f".{target.name}.")
+        os.close(opened)
+        part = Path(made)
         # In one step: in several, each write of an alerter would make it begin anew.
         with closing(_opened(source)) as store, closing(sqlite3.connect(part)) as copy:
             store.backup(copy)
         with part.open("rb") as written:
             os.fsync(written.fileno())
-        part.rename(target)
+        # Unlike a renaming this replaces nothing that came meanwhile.
+        target.hardlink_to(part)
+    except FileExistsError as error:
+        raise _there_already(target) from error
     except (OSError, sqlite3.Error) as error:
         raise StoreError(f"database {name}: cannot be copied to {target}: {reason_of(error)}") from error
     finally:
-        with suppress(OSError):
+        if part is not None:
             part.unlink(missing_ok=True)
     return target.stat().st_size
+
+
+def _there_already(target: Path) -> ConfigError:
+    return ConfigError(f"{target}: is there already; name another file, or move it away")
 
 
 def _opened(file: Path) -> sqlite3.Connection:

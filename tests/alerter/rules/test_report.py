@@ -204,8 +204,8 @@ def test_a_job_that_was_hardly_measured_is_not_judged_by_it(coverage: float, out
 
 @pytest.mark.parametrize(("hours", "outcome"), [(6.0, FIRING), (6.01, NOT_EVALUABLE)])
 def test_of_a_job_that_was_watched_late_only_what_was_watched_counts(hours: float, outcome: Outcome) -> None:
-    item = replace(ended([0.1], memory=0.1, hours=7), watched_from=START + hours * HOUR)
-    found = verdict("memory_underused", item)
+    item = replace(ended([0.1], memory=0.96, hours=7), watched_from=START + hours * HOUR)
+    found = verdict("memory_pressure", item)
     assert found.outcome is outcome
     if outcome is FIRING:
         assert found.figures["watched_seconds"] == HOUR
@@ -235,6 +235,13 @@ def test_that_little_memory_was_in_use_is_said_of_all_of_a_life(before: MemoryPe
     if before is not None:
         assert found.figures["memory_peak"] == max(0.1, before.share)
     assert verdict("overallocated", replace(item, job=replace(item.job, cpus=None))).outcome is outcome
+
+
+def test_of_a_job_that_was_watched_late_nobody_knows_how_little_memory_it_ever_used() -> None:
+    late = replace(ended([0.1], memory=0.1, hours=7), watched_from=START + HOUR)
+    assert verdict("memory_underused", late).outcome is NOT_EVALUABLE
+    untold = replace(late, job=replace(late.job, start=START + HOUR, start_told=False), longest=4 * HOUR)
+    assert verdict("memory_underused", untold).outcome is NOT_EVALUABLE
 
 
 def test_that_memory_was_full_needs_no_more_than_the_time_that_shows_it() -> None:

@@ -189,11 +189,8 @@ class Growth:
         return found
 
     def end_of(self, job: JobKey, seen: float) -> float:
-        """When a job ended that was last `seen` to hold GPUs then: when it last grew. One that grew up to where its
-        consumption is accounted for may have gone on.
-        """
-        grown_at = self.grown_at.get(job, seen)
-        return seen if grown_at > self.until - self.interval and self.until < seen else grown_at
+        """When a job ended that was last `seen` to hold GPUs: when it last grew, where that is accounted for."""
+        return seen if self.until < seen else self.grown_at.get(job, seen)
 
     def _cover(self, start: float, end: float) -> None:
         self.since, self.until = min(self.since, start), max(self.until, end)

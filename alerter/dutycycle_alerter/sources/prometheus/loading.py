@@ -16,7 +16,7 @@ from dutycycle_alerter.sources.prometheus.identity import JobKey, Key, Known
 
 @dataclass(slots=True)
 class _Run:
-    start: float
+    at: float
     highs: dict[Key, Highs] = field(default_factory=dict)
 
 
@@ -35,8 +35,9 @@ class Loading:
     def watch(self, job: Known, start: float, used: Cells, total: Cells, at: float) -> None:
         """Take a young job's readings (bytes), in the order of its GPUs. A job that starts anew loads anew."""
         run = self._runs.get(job.key)
-        if run is None or run.start != start:
-            run = self._runs[job.key] = _Run(start)
+        if run is None or start > run.at:
+            run = self._runs[job.key] = _Run(at)
+        run.at = at
         for (key, _), now, whole in zip(job.held, used, total, strict=True):
             if now is not None:
                 run.highs.setdefault(key, Highs()).add(at, now, whole)

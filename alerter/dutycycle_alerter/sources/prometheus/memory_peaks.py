@@ -16,9 +16,8 @@ from dutycycle_alerter.sources.prometheus.identity import JobKey
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Of a run that began at `start`, when last; whether each moment since lies in the window of some reading."""
+    """When last; whether each moment since the run began lies in the window of some reading."""
 
-    start: float
     at: float
     whole: bool
     peak: MemoryPeak
@@ -37,17 +36,19 @@ class MemoryPeaks:
         return read.peak if read is not None and read.whole else None
 
     def take(self, job: JobKey, start: float, used: Cells, total: Cells, at: float) -> None:
-        """A job's readings (bytes) of each of its GPUs; one that lacks any is none."""
+        """A job's readings (bytes) of each of its GPUs; one that lacks any is none. A run that begins after the reading
+        before is another; until when it may have begun can waver, and be no earlier than the window.
+        """
         pairs = [(now, whole) for now, whole in zip(used, total, strict=True) if now is not None and whole]
         if not pairs or len(pairs) < len(used):
             return
         peak = MemoryPeak(max(now for now, _ in pairs), max(now / whole for now, whole in pairs))
         before = self._read.get(job)
-        if before is None or before.start != start:
-            self._read[job] = _Read(start, at, at - start <= self._window, peak)
+        if before is None or start > before.at:
+            self._read[job] = _Read(at, at - start < self._window, peak)
             return
         whole = before.whole and at - before.at <= self._window
-        self._read[job] = _Read(start, at, whole, highest((before.peak, peak)))
+        self._read[job] = _Read(at, whole, highest((before.peak, peak)))
 
     def keep(self, jobs: Set[JobKey]) -> None:
         """Let go of all other jobs."""

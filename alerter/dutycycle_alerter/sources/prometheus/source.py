@@ -67,7 +67,9 @@ class PrometheusSource:
         self._catalogue = dcgm if self._section.metrics == "dcgm" else queries
         self._shards = scope.shards(self._section)
         self._lengths = scope.windows(settings)
-        self._evidence_queries = [q for shard in self._shards for q in self._catalogue.evidence(settings, shard=shard)]
+        evidence = [query for shard in self._shards for query in self._catalogue.evidence(settings, shard=shard)]
+        # What a pass cannot do without comes first, of all shards.
+        self._evidence_queries = sorted(evidence, key=lambda query: bool(query.window or query.optional))
         self._identity = Identity(self._section.scrape_interval, settings.time_scale)
         self._pace = Pace(self._section.scrape_interval, settings.time_scale)
         self._loading = Loading()

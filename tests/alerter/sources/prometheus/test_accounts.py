@@ -145,17 +145,18 @@ def test_what_is_accounted_for_until_a_time_to_come_is_told(since: float | None,
 
 
 @pytest.mark.parametrize(
-    ("grew_until", "ended"),
+    "grew_until",
     [
-        pytest.param(None, 3000.0, id="it is not known to have grown"),
-        pytest.param(285.0, 285.0, id="it stopped before"),
-        pytest.param(600.0, 3000.0, id="it went on behind what is accounted for"),
+        pytest.param(None, id="it is not known to have grown"),
+        # A scrape was missed there, or comes less often than is configured.
+        pytest.param(285.0, id="it did not grow to the end of what is accounted for"),
+        pytest.param(600.0, id="it went on behind what is accounted for"),
     ],
 )
-def test_while_usage_is_behind_a_job_does_not_end_where_that_stands(grew_until: float | None, ended: float) -> None:
+def test_while_usage_is_behind_a_job_does_not_end_where_that_stands(grew_until: float | None) -> None:
     samples = {} if grew_until is None else {START + t: t for t in np.arange(0, grew_until + 1, STEP).tolist()}
     growth = grown(samples, [START, START + 600])
-    assert growth.end_of(("c", "slurm/1"), START + 3000) == START + ended
+    assert growth.end_of(("c", "slurm/1"), START + 3000) == START + 3000
 
 
 def test_a_job_has_ended_when_it_last_grew_where_usage_is_not_behind() -> None:

@@ -115,7 +115,7 @@ def test_the_most_memory_of_a_life_is_known_where_the_longest_window_holds_all_o
     known = {}
     for item in seen.evidence.jobs:
         in_window = memory_ratio(item.window(7200).gpus)
-        whole = seen.at - max(item.job.start, item.watched_from) <= 7200
+        whole = seen.at - max(item.job.start, item.watched_from) < 7200
         found = None if item.memory_peak is None else item.memory_peak.share
         assert found == (in_window if whole else None), item.job.id
         known[found is not None] = item
