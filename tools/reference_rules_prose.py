@@ -118,7 +118,7 @@ def _reports(judging: Judging) -> dict[str, Text]:
             window=once,
             severity="information: it is listed, and sent only by routes with `severity: info`",
             clears="",
-            needs="GPU memory",
+            needs="GPU memory of all of its life: of a job that ran before anybody watched, nobody knows",
         ),
         "memory_pressure": Text(
             fires=f"""some GPU had >= {_pct(full.peak_at_least)} of its memory in use, and U <

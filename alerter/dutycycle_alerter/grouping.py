@@ -41,7 +41,7 @@ def together(job: Job, parts: Sequence[JobEvidence], judging: Judging, *, to_com
     left_out = _gpus(others) + to_come if live else 0
     too_few = left_out > _gpus(judged)
     start = min(part.job.start for part in live or judged)
-    youngest = max(_began(part) for part in judged)
+    youngest = max(part.job.began for part in judged)
     grew = [part.memory_grew_at for part in judged if part.memory_grew_at is not None]
     peaks = [part.memory_peak for part in judged if part.memory_peak is not None]
     longest = [part.longest for part in judged if part.longest is not None]
@@ -98,10 +98,6 @@ def _outermost(choose: Callable[[list[float]], float], instants: Sequence[float 
     return choose(known) if known and len(known) == len(instants) else None
 
 
-def _began(part: JobEvidence) -> float:
-    return part.job.start if part.job.first_process is None else max(part.job.start, part.job.first_process)
-
-
 def _gpus(parts: Iterable[JobEvidence]) -> int:
     return sum(len(part.job.gpus) for part in parts)
 
@@ -135,7 +131,7 @@ def _by_age(live: list[JobEvidence], kind: JobKind, judging: Judging, window: fl
     old: list[JobEvidence] = []
     young: list[JobEvidence] = []
     for part in live:
-        ready = max(_began(part) + grace, part.watched_from) + window
+        ready = max(part.job.began + grace, part.watched_from) + window
         (old if part.at >= ready else young).append(part)
     return old, young
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from math import inf
 
 MEMORY_GROWTH = 0.02
@@ -40,3 +41,9 @@ class Highs:
             return None
         first = bisect_left(self._highest, self._enough[count - 1], 0, count)
         return self._at[first] if first else None
+
+
+def last_grew(gpus: Iterable[Highs], start: float, until: float = inf) -> float | None:
+    """When the last of a job's GPUs grew; its `start` where none did, None where nothing is known of any until then."""
+    known = [highs for highs in gpus if highs.known(until)]
+    return max([start, *(at for highs in known if (at := highs.grew_at(until)) is not None)]) if known else None

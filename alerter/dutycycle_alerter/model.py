@@ -88,6 +88,15 @@ class Job:
         """The job's nodes, each once, in order."""
         return tuple(dict.fromkeys(gpu.node for gpu in self.gpus))
 
+    @property
+    def began(self) -> float:
+        """When its first process began; when it got its GPUs, where that is not known, or not yet: a process from
+        before the start that is told was one of a former run.
+        """
+        if self.first_process is None or (self.start_told and self.first_process < self.start):
+            return self.start
+        return self.first_process
+
 
 def latest_workloads(before: tuple[str, ...], job: Job) -> tuple[str, ...]:
     """Those that a job is or was made of, as far as they are remembered: the newest."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from math import inf
 
 from dutycycle_alerter.history import GPU_COUNTERS, Series
-from dutycycle_alerter.memory_growth import Highs
+from dutycycle_alerter.memory_growth import Highs, last_grew
 from dutycycle_alerter.model import HostUsage, Usage, WindowEvidence
 
 HOST_COVERAGE = 0.8
@@ -110,8 +110,7 @@ def memory_grew_at(gpus: Iterable[Series], start: float, until: float) -> float 
 
     None where memory is not known. The first reading is a start, not growth.
     """
-    known = [highs for series in gpus if (highs := _highs(series, start, until)).known()]
-    return max([start, *(at for highs in known if (at := highs.grew_at()) is not None)]) if known else None
+    return last_grew((_highs(series, start, until) for series in gpus), start)
 
 
 def _highs(series: Series, start: float, until: float) -> Highs:

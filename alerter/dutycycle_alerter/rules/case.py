@@ -64,7 +64,7 @@ class Case:
 
     def _end_of_grace(self) -> float:
         grace = self.settings.grace
-        start = _began(self.job)
+        start = self.job.began
         if self.job.kind is JobKind.INTERACTIVE:
             return start + grace.interactive
         if self.evidence.memory_grew_at is None:
@@ -149,13 +149,6 @@ class Case:
         """Seconds of a window that have to be known of a GPU."""
         # A share of a GPU is measured for share x time. The small term keeps exact coverage from failing on rounding.
         return self.settings.coverage * length * usage.share * (1 - 1e-9)
-
-
-def _began(job: Job) -> float:
-    """Since when grace counts. A process from before the start that is told was one of the job's former run."""
-    if job.first_process is None or (job.start_told and job.first_process < job.start):
-        return job.start
-    return job.first_process
 
 
 def utilizations(window: WindowEvidence) -> list[float]:

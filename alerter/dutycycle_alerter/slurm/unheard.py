@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from dutycycle_alerter.model import JobEvidence
+from dutycycle_alerter.model import Job, JobEvidence
 from dutycycle_alerter.slurm.facts import JobFacts, is_slurms
 from dutycycle_alerter.slurm.memory import Memory, is_shown
 
@@ -26,17 +26,10 @@ class Unheard:
         """Count the jobs of this Slurm that run by the exporters' word, for a while, and those it never named."""
         self._running = self._never_named = 0
         for item in jobs:
-            known = facts.get(item.job.id)
             runs = item.visible and item.ended is None and item.at - item.job.start >= self._settled
-            if not runs or not is_slurms(item.job, cluster):
-                continue
-            if known is None:
-                # The number of a task of an array is known from Slurm alone.
-                never_named = is_shown(item.job.job_id)
-            else:
-                never_named = known.absent and known.id not in memory.jobs and known.final is None
-            self._running += known is not None or never_named
-            self._never_named += never_named
+            if runs and is_slurms(item.job, cluster):
+                self._running += 1
+                self._never_named += _never_named(item.job, facts.get(item.job.id), memory)
 
     def told(self) -> str:
         """For people; empty where Slurm named them all."""
@@ -46,3 +39,10 @@ class Unheard:
             f"{self._never_named} of {self._running} running jobs that exporters show are not in Slurm's list:"
             " `PrivateData` may hide them from the alerter's user"
         )
+
+
+def _never_named(job: Job, known: JobFacts | None, memory: Memory) -> bool:
+    if known is None:
+        # The number of a task of an array is known from Slurm alone.
+        return is_shown(job.job_id)
+    return known.absent and known.id not in memory.jobs and known.final is None

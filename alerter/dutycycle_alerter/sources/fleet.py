@@ -128,7 +128,6 @@ class Fleet:
         workload = members[0].labels["workload"]
         job = self._job(judged)
         histories = [tracked.history for tracked in judged]
-        begun = job.start if job.first_process is None else job.first_process
         idle_power = [None if gpu.mig else self.devices.idle_power.get(gpu.model) for gpu in job.gpus]
         hosts = [self.hosts.get((node, workload)) for node in job.nodes]
         return JobEvidence(
@@ -136,7 +135,7 @@ class Fleet:
             at=at,
             window=partial(window_evidence, histories, hosts, at, idle_power=idle_power, longest_gap=self._longest_gap),
             watched_from=max(history.times[0] for history in histories),
-            memory_grew_at=memory_grew_at(histories, job.start, min(at, begun + self.loading)),
+            memory_grew_at=memory_grew_at(histories, job.start, min(at, job.began + self.loading)),
             ended=ended,
             # An allocation that the newest answer lacks has ended, or will be back: until that is known, nothing is.
             visible=all(self._sees(node, at) for node in job.nodes) and not any(t.absent for t in present),

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from dutycycle_alerter.history import GPU_COUNTERS, HOST_COUNTERS, Series
-from dutycycle_alerter.memory_growth import Highs
+from dutycycle_alerter.memory_growth import Highs, last_grew
 from dutycycle_alerter.model import Consumption, Gpu, Job, JobEvidence
 from dutycycle_alerter.recordings.model import Floats, Recording
 from dutycycle_alerter.recordings.pauses import idle_rows, long_gaps
@@ -78,9 +78,7 @@ class RecordedJob:
         )
 
     def _grew_at(self, at: float, begun: float) -> float | None:
-        until = min(at, begun + self._loading)
-        known = [highs for highs in self._highs if highs.known(until)]
-        return max([self.start, *(t for highs in known if (t := highs.grew_at(until)) is not None)]) if known else None
+        return last_grew(self._highs, self.start, min(at, begun + self._loading))
 
     def _consumption(self, since: float, at: float) -> Iterator[Consumption]:
         pairs = zip(self._gpus, self._series, strict=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import tempfile
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
@@ -18,8 +17,8 @@ def back_up(url: str, target: Path) -> int:
     """Copy the store as it is at one moment into a file that is not there yet, and that only its owner may read: the
     store holds the key of links and sessions. Returns its bytes.
 
-    The copy is complete or not there. Raises ConfigError for another database, a store that does not exist, and a file
-    that does; StoreError where it cannot be copied.
+    The copy is complete, or not there; after a kill its file is empty. Raises ConfigError for another database, a store
+    that does not exist, and a file that does; StoreError where it cannot be copied.
     """
     engine, name = connect(url)
     if engine.dialect.name != "sqlite":
@@ -27,32 +26,34 @@ def back_up(url: str, target: Path) -> int:
     source = Path(str(engine.url.database))
     if not source.exists():
         raise ConfigError(f"database {name}: there is no such file")
-    if target.exists():
-        raise _there_already(target)
-    part: Path | None = None
     try:
-        opened, made = tempfile.mkstemp(dir=target.absolute().parent, prefix=f".{target.name}.")
-        os.close(opened)
-        part = Path(made)
+        # Taken at once, so that nothing that comes meanwhile is replaced.
+        target.touch(0o600, exist_ok=False)
+    except FileExistsError as error:
+        raise ConfigError(f"{target}: is there already; name another file, or move it away") from error
+    except OSError as error:
+        raise _failed(name, target, error) from error
+    part = target.with_name(f".{target.name}.part")
+    try:
+        part.unlink(missing_ok=True)
+        part.touch(0o600)
         # In one step: in several, each write of an alerter would make it begin anew.
         with closing(_opened(source)) as store, closing(sqlite3.connect(part)) as copy:
             store.backup(copy)
         with part.open("rb") as written:
             os.fsync(written.fileno())
-        # Unlike a renaming this replaces nothing that came meanwhile.
-        target.hardlink_to(part)
-    except FileExistsError as error:
-        raise _there_already(target) from error
-    except (OSError, sqlite3.Error) as error:
-        raise StoreError(f"database {name}: cannot be copied to {target}: {reason_of(error)}") from error
-    finally:
-        if part is not None:
-            part.unlink(missing_ok=True)
+        part.replace(target)
+    except BaseException as error:
+        for file in (part, target):
+            file.unlink(missing_ok=True)
+        if isinstance(error, OSError | sqlite3.Error):
+            raise _failed(name, target, error) from error
+        raise
     return target.stat().st_size
 
 
-def _there_already(target: Path) -> ConfigError:
-    return ConfigError(f"{target}: is there already; name another file, or move it away")
+def _failed(name: str, target: Path, error: Exception) -> StoreError:
+    return StoreError(f"database {name}: cannot be copied to {target}: {reason_of(error)}")
 
 
 def _opened(file: Path) -> sqlite3.Connection:

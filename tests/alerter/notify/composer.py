@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from dutycycle_alerter.incidents.model import Incident
 from dutycycle_alerter.notify.model import Brief, Item, Mail, Parcel, Recipient, SlackMessage
@@ -13,19 +13,23 @@ class SilentComposer:
     """Implements `notify.model.Composer`; whatever is asked of it, the test fails."""
 
     def mail(self, parcel: Parcel) -> Mail:
-        raise NotImplementedError
+        _unasked()
 
     def slack(self, parcel: Parcel, *, threaded: bool = True) -> SlackMessage:
-        raise NotImplementedError
+        _unasked()
 
     def slack_reply(self, item: Item, to: Recipient) -> str:
-        raise NotImplementedError
+        _unasked()
 
     def brief(self, parcel: Parcel) -> Brief:
-        raise NotImplementedError
+        _unasked()
 
     def annotations(self, incident: Incident) -> Mapping[str, str]:
-        raise NotImplementedError
+        _unasked()
 
     def document(self, parcel: Parcel) -> Mapping[str, Any]:
-        raise NotImplementedError
+        _unasked()
+
+
+def _unasked() -> NoReturn:
+    raise AssertionError("the receiver asks for a text that the test has none for")

@@ -153,5 +153,5 @@ def test_urls_that_cannot_be_used_are_a_matter_of_configuration(tmp_path: Path, 
 
 def test_without_apprise_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "apprise", None)
-    with pytest.raises(ConfigError, match=r"pip install 'dutycycle\[apprise\]'"):
+    with pytest.raises(ConfigError, match=r"in a checkout, pip install '\.\[apprise\]'"):
         receiver("json://127.0.0.1")

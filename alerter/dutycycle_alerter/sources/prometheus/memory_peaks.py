@@ -36,8 +36,10 @@ class MemoryPeaks:
         return read.peak if read is not None and read.whole else None
 
     def take(self, job: JobKey, start: float, used: Cells, total: Cells, at: float) -> None:
-        """A job's readings (bytes) of each of its GPUs; one that lacks any is none. A run that begins after the reading
-        before is another; until when it may have begun can waver, and be no earlier than the window.
+        """A job's readings (bytes) of each of its GPUs; one that lacks any is none.
+
+        Only a `start` after the reading before is another run's: of one run it moves a little from pass to pass. One
+        that is as early as the window reaches may be earlier in truth.
         """
         pairs = [(now, whole) for now, whole in zip(used, total, strict=True) if now is not None and whole]
         if not pairs or len(pairs) < len(used):
