@@ -103,8 +103,8 @@ def proven(number: int, one: Pass, due: int) -> Pass:
     """
     if one.error:
         raise RuntimeError(f"pass {number} read nothing, so its figures are of no pass: {one.error}")
-    if number == 1 and due and not one.open:
-        raise RuntimeError(f"pass 1 opened no incident, and {due} jobs are worth one: it cannot have read of them")
+    if number == 1 and one.open < due:
+        raise RuntimeError(f"pass 1 opened {one.open} incidents, and {due} jobs are worth one: it has not read of all")
     return one
 
 

@@ -76,14 +76,14 @@ def test_with_new_owners_at_every_scrape_memory_stays_and_ended_owners_go(
 def test_the_exporter_and_its_child_stay_as_big_as_they_are(
     nvml_libraries, tmp_path, scrapes, settled, grown, record_property
 ):
-    """Of the pages one in ten is looked at: that costs as much as to make them."""
+    """Of the pages one in ten is looked at: that costs as much as to make them. Of each time the height counts."""
     with FakeNode(tmp_path / "node", nvml_libraries, gpus=2) as node:
         paths = [f"--path.{name}={path}" for name, path in node.start().paths.items()]
         flags = ("--sample-interval=100ms", "--series-hold=100ms", "--collect.processes")
         with Daemon(tmp_path, node.environment, *paths, *flags) as daemon:
             pids = (daemon.process.pid, eventually(daemon.child, "the child runs"))
             files = [Prolog(tmp_path / "prolog", gpu.uuid) for gpu in node.driver.gpus]
-            before, most = (0, 0), (0, 0)
+            before, after = [0, 0], [0, 0]
             seen: set[str] = set()
             for scrape in range(scrapes):
                 for gpu, file in enumerate(files):
@@ -92,13 +92,12 @@ def test_the_exporter_and_its_child_stay_as_big_as_they_are(
                 assert status == 200
                 if scrape % 10 == 0:
                     seen |= workloads(page)
-                if scrape == settled:
-                    before = tuple(map(resident, pids))
-                elif scrape > settled and scrape % 100 == 0:
-                    most = tuple(max(pair) for pair in zip(most, map(resident, pids), strict=True))
-            sizes = [f"{then / 1e6:.1f} to {after / 1e6:.1f} MB" for then, after in zip(before, most, strict=True)]
+                if scrape % 100 == 0:
+                    highest = before if scrape <= settled else after
+                    highest[:] = map(max, highest, map(resident, pids))
+            sizes = [f"{then / 1e6:.1f} to {later / 1e6:.1f} MB" for then, later in zip(before, after, strict=True)]
             record_property("figure", f"{scrapes} scrapes: exporter {sizes[0]}, its child {sizes[1]}")
-            assert all(after - then < grown for after, then in zip(most, before, strict=True)), (before, most)
+            assert all(later - then < grown for then, later in zip(before, after, strict=True)), (before, after)
             assert len(seen) > scrapes / 100, "owners changed"
             for file in files:
                 file.release()

@@ -50,6 +50,7 @@ EXEMPT = {
     "dutycycle_alerter.reports.shapes": "what this program has just made",
     "dutycycle_alerter.slurm.commands": "bytes for slurm.documents and slurm.sacct, which are fuzzed",
     "dutycycle_alerter.sources.resolving": "targets that settings.scrape has let through",
+    "dutycycle_alerter.store.backup": "opens what SQLite has just written, to have it on the disk",
     "dutycycle_alerter.store.keys": "what this program has written into its own store",
     "dutycycle_alerter.store.lock": "a number in its own file, shown and not parsed",
     "dutycycle_alerter.web.app": "a public URL that settings.web has let through",

@@ -78,7 +78,7 @@ class _Life:
         # Where nobody tells when it began, it may have begun before anybody watched; a recording is all that there is.
         told = self.job.start_told or evidence.longest is None or evidence.watched_from > evidence.at - self.length
         from_its_start = told and evidence.watched_from <= self.job.start + settings.grace.batch
-        self._whole = from_its_start and self.length >= evidence.at - self.job.start
+        self._whole = from_its_start and self.length >= seen + passed
 
     @property
     def within(self) -> float:

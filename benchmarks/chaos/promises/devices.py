@@ -31,7 +31,7 @@ def device_incidents_are_true(record: Record) -> Iterator[Found]:
             text = f"incident {incident.id}: {incident.kind}, {incident.rule}"
             yield Violation("no incident is made up", incident.subject, event.at, text)
     for node, fault in _losses(record):
-        spans = _seen(record, node, fault.began, fault.stood_until)
+        spans = _seen(record, node, fault.stood_from, fault.stood_until)
         if not any(end - begin > lost_told_after(record.time_scale) for begin, end in spans):
             continue
         yield Occasion(fault.name)
@@ -67,7 +67,7 @@ def _active(record: Record, node: str) -> list[Span]:
 
 def _told(record: Record, node: str, fault: Happened) -> list[Span]:
     """When incidents told of this loss: opened while it lasted, or left from the one before and not resolved since."""
-    known = fault.began + lost_told_after(record.time_scale)
+    known = fault.stood_from + lost_told_after(record.time_scale)
     return [
         (since, until)
         for since, until in _active(record, node)

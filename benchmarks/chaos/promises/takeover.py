@@ -49,12 +49,13 @@ def _due(record: Record, fault: Happened) -> float | None:
 
 
 def _seen(record: Record, fault: Happened, gone: str, due: float) -> list[bool]:
-    """Of each look from then on while it stood, whether another one evaluates."""
-    terms = [look.epoch for look in record.looks if look.at <= fault.stood_from]
-    newer = [look.epoch > terms[-1] for look in record.looks if terms and due <= look.at <= fault.stood_until]
-    leads = [
-        page.leads
-        for page in record.alerters
-        if page.replica != gone and page.status == 200 and due <= page.at <= fault.stood_until
+    """Of each look at the other one from then on while the fault stood, whether that leads, and a pass has ended since
+    the first look: who has the lease and comes to the end of none evaluates nothing.
+    """
+    pages = [
+        page
+        for page in sorted(record.alerters, key=lambda page: page.at)
+        if page.replica != gone and page.status == 200 and fault.stood_from <= page.at <= fault.stood_until
     ]
-    return newer + leads
+    # Unlike and not later: its clock may have been set meanwhile.
+    return [page.leads and page.last_pass != pages[0].last_pass for page in pages if page.at >= due]

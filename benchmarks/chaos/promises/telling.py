@@ -19,7 +19,7 @@ def what_is_away_is_told(record: Record) -> Iterator[Found]:
     for fault in record.faults:
         for said in sorted(fault.says):
             kind, _, name = said.partition(":")
-            yield from _ASKED[kind](record, fault, name, fault.began + told_after(said, record.time_scale))
+            yield from _ASKED[kind](record, fault, name, fault.stood_from + told_after(said, record.time_scale))
 
 
 def never_judged(record: Record, occasions: tuple[Occasion, ...]) -> list[str]:
@@ -86,7 +86,7 @@ def _store(record: Record, fault: Happened, replica: str, since: float) -> Itera
 
 def _receiver(record: Record, fault: Happened, receiver: str, since: float) -> Iterator[Found]:
     """Only where a message was due to it meanwhile: who has nothing to say learns nothing."""
-    needs = since - fault.began
+    needs = since - fault.stood_from
     due = [
         one.at
         for one in record.deliveries

@@ -45,7 +45,7 @@ check_wheels() {
     wheels=$(cd -- "$wheels" && pwd)
     [[ -n $python_version ]] || return 0
     while read -r line; do
-        [[ $line =~ ^([a-z0-9][a-z0-9.-]*)(\[[a-z]+\])?==([0-9A-Za-z.!+]+)\ --hash=sha256:([0-9a-f]{64})$ ]] || {
+        [[ $line =~ ^([a-z0-9][a-z0-9.-]*)(\[[a-z,]+\])?==([0-9A-Za-z.!+]+)\ --hash=sha256:([0-9a-f]{64})$ ]] || {
             [[ -z $line || $line == '#'* ]] || problem "$list: what is ${line:0:60}? Gather the wheels anew: make wheels"
             continue
         }

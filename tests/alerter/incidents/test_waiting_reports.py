@@ -79,7 +79,9 @@ def test_a_report_that_waits_keeps_its_windows_only(
         filed.append(_filed(database))
         database.close()
     assert filed[0] == filed[1]
-    assert filed[0] is not None
+    # How much memory it ever had is not known of all of a longer life, and there is nothing else to say.
+    nothing = final == Final() and longest is not None and lasted > longest
+    assert (filed[0] is None) is nothing
 
 
 def _filed(database: Database) -> Incident | None:

@@ -13,7 +13,7 @@ from benchmarks.chaos.promises import devices, takeover, telling
 from benchmarks.chaos.promises.bounds import LOOK, LOOKS
 from benchmarks.chaos.promises.quiet import recovery_at
 from benchmarks.chaos.promises.violation import Occasion
-from benchmarks.chaos.record import AlerterPage, ExporterPage, Look, Record
+from benchmarks.chaos.record import AlerterPage, ExporterPage, Record
 from benchmarks.chaos.schedule import Plan, plan
 
 HOUR, CALM, SCALE = 3600.0, 95.0, 60.0
@@ -141,8 +141,7 @@ def handed_over(made: Plan, time_scale: float) -> list[str]:
         )
         for one in record.faults
     )
-    looks = tuple(Look(LOOK * number, (), "a#1", 1) for number in range(int(made.length / LOOK)))
-    asked = takeover.another_takes_over(replace(record, faults=faults, looks=looks))
+    asked = takeover.another_takes_over(replace(record, faults=faults))
     return [one.fault for one in asked if isinstance(one, Occasion)]
 
 

@@ -11,7 +11,7 @@ from benchmarks.chaos.promises import Judged
 from benchmarks.chaos.promises.bounds import taken_over_after
 from benchmarks.chaos.promises.quiet import recovery
 from benchmarks.chaos.promises.takeover import another_takes_over
-from benchmarks.chaos.record import AlerterPage, Look, Record
+from benchmarks.chaos.record import AlerterPage
 
 from .evidence import clean
 
@@ -25,47 +25,51 @@ KILLED = Happened(
     silences=frozenset({"alerter-a"}),
 )
 DUE = BEGAN + taken_over_after(60.0)
-BEFORE = Look(1299.0, (), "a#1", 1)
-NEVER = replace(BEFORE, at=1319.0)
-TAKEN = Look(1319.0, (), "b#2", 2)
-FOLLOWS = AlerterPage("b", 1319.0, 0.1, 200, leads=False, epoch=1, store=True)
+FIRST = AlerterPage("b", 1302.0, 0.1, 200, leads=False, epoch=1, store=True, last_pass=1299.0)
+STANDS = replace(FIRST, at=1319.0)
+LEADS = replace(STANDS, leads=True)
+EVALUATES = replace(LEADS, last_pass=1318.0)
 
 
-def judged(*faults: Happened, looks: tuple[Look, ...] = (BEFORE, NEVER), page: AlerterPage | None = None) -> Judged:
-    record: Record = replace(clean(), faults=faults, looks=looks, alerters=() if page is None else (page,))
-    return Judged.of(another_takes_over(record))
-
-
-def test_a_follower_that_never_takes_the_lease_is_a_violation() -> None:
-    for page in (None, FOLLOWS):
-        found = judged(KILLED, page=page)
-        assert [one.fault for one in found.occasions] == ["leader-killed"]
-        assert [(one.promise, one.subject, one.at) for one in found.violations] == [
-            ("another takes over", "alerter-a", DUE)
-        ]
+def judged(*faults: Happened, pages: tuple[AlerterPage, ...] = (FIRST, STANDS)) -> Judged:
+    return Judged.of(another_takes_over(replace(clean(), faults=faults, alerters=pages)))
 
 
 @pytest.mark.parametrize(
-    ("looks", "page"),
+    "pages",
     [
-        ((BEFORE, TAKEN), None),
-        ((BEFORE, TAKEN), FOLLOWS),
-        # Who leads may have been mistaken as the fault began: the other one did already.
-        ((BEFORE, NEVER), replace(FOLLOWS, leads=True)),
-        ((), replace(FOLLOWS, leads=True)),
+        pytest.param((FIRST, STANDS), id="it never takes the lease"),
+        pytest.param((FIRST, LEADS), id="it takes the lease and has no pass"),
+        pytest.param((FIRST, replace(STANDS, last_pass=1318.0)), id="somebody has passes, and it does not lead"),
+        pytest.param((FIRST, STANDS, replace(EVALUATES, at=ENDED + 1)), id="it does so only afterwards"),
+        pytest.param((FIRST, STANDS, replace(EVALUATES, replica="a")), id="the one that is gone says that it does"),
     ],
 )
-def test_one_that_has_the_lease_or_says_that_it_leads_has_taken_over(
-    looks: tuple[Look, ...], page: AlerterPage | None
-) -> None:
-    found = judged(KILLED, looks=looks, page=page)
+def test_a_follower_that_does_not_evaluate_is_a_violation(pages: tuple[AlerterPage, ...]) -> None:
+    found = judged(KILLED, pages=pages)
+    assert [one.fault for one in found.occasions] == ["leader-killed"]
+    assert [(one.promise, one.subject, one.at) for one in found.violations] == [
+        ("another takes over", "alerter-a", DUE)
+    ]
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [
+        (FIRST, EVALUATES),
+        (FIRST, STANDS, replace(EVALUATES, at=1319.9)),
+        # Its clock was set back meanwhile.
+        (FIRST, replace(EVALUATES, last_pass=1018.0)),
+    ],
+)
+def test_one_that_leads_and_has_had_a_pass_since_has_taken_over(pages: tuple[AlerterPage, ...]) -> None:
+    found = judged(KILLED, pages=pages)
     assert [one.fault for one in found.occasions] == ["leader-killed"]
     assert found.violations == ()
 
 
-def test_the_one_that_is_gone_does_not_take_over_from_itself() -> None:
-    found = judged(KILLED, page=replace(FOLLOWS, replica="a", leads=True))
-    assert [one.subject for one in found.violations] == ["alerter-a"]
+def test_nobody_is_asked_where_nobody_answered_in_time() -> None:
+    assert judged(KILLED, pages=(FIRST, replace(STANDS, status=0))) == Judged((), ())
 
 
 @pytest.mark.parametrize(
@@ -98,7 +102,7 @@ def test_nobody_has_to_where_something_else_is_in_the_way() -> None:
 
 def test_what_was_in_the_way_for_a_moment_gives_all_of_the_time_anew() -> None:
     for until, expected in ((BEGAN + 2, 1), (DUE - 1, 0)):
-        record = replace(clean(), faults=(KILLED,), looks=(BEFORE, NEVER), alerters=(), stalls=((BEGAN + 1, until),))
-        found = Judged.of(another_takes_over(record))
+        stalled = replace(clean(), faults=(KILLED,), alerters=(FIRST, STANDS), stalls=((BEGAN + 1, until),))
+        found = Judged.of(another_takes_over(stalled))
         assert (len(found.occasions), len(found.violations)) == (expected, expected)
         assert [one.at for one in found.violations] == [DUE + 2] * expected

@@ -133,3 +133,12 @@ def test_a_message_that_went_out_while_its_receiver_was_put_right_was_due_all_th
         record = replace(clean(), faults=(fault,), alerters=(BEFORE, NOT_TOLD), deliveries=sent)
         found = Judged.of(telling.what_is_away_is_told(record)).violations
         assert [one.subject for one in found] == expected
+
+
+def test_a_fault_that_took_long_to_begin_has_to_be_told_of_as_much_later() -> None:
+    """The time that the site has counts from when it stood: what is seen in the middle of its beginning is no word."""
+    fault = Happened("fault", "it", BEGAN, ENDED, says=frozenset({"store:"}))
+    for stood_from, violations in ((BEGAN, 1), (NOT_TOLD.at - 1, 0)):
+        late = replace(fault, stood=(stood_from, ENDED))
+        record = replace(clean(), faults=(late,), alerters=(BEFORE, NOT_TOLD))
+        assert len(Judged.of(telling.what_is_away_is_told(record)).violations) == violations
