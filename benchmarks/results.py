@@ -57,6 +57,29 @@ class Row:
     day: str = ""
 
 
+@dataclass(frozen=True)
+class Provenance:
+    """Of which run figures are that are told later, as its rows in RESULTS.md say it: `by` the command, `commit` that
+    of ours, `parts` the versions of what else was played with, `day` year-month-day. All empty: nobody knows.
+    """
+
+    by: str = ""
+    commit: str = ""
+    parts: str = ""
+    machine: str = ""
+    day: str = ""
+
+    @property
+    def counts(self) -> bool:
+        """Whether a row may be made of it long afterwards: it says whose figures it has, and they say something."""
+        return bool(self.commit) and "--quick" not in self.by.split()
+
+    def stamped(self, row: Row, also: str = "") -> Row:
+        """The row as that of this run; `also` is what its version says besides."""
+        by = f"`{self.by}`" if self.by else ""
+        return replace(row, by=by, versions=self.parts, ours=f"{self.commit}{also}", day=self.day)
+
+
 class ResultsError(Exception):
     """RESULTS.md cannot be written: which file, and why."""
 
@@ -172,6 +195,11 @@ def versions(*distributions: str) -> str:
         except PackageNotFoundError:
             continue
     return ", ".join(found)
+
+
+def provenance(*parts: str) -> Provenance:
+    """Of a run that begins here and now, with parts of these versions (an empty one is none)."""
+    return Provenance(program(), ours(), ", ".join(filter(None, parts)), describe_machine(), today())
 
 
 def today() -> str:

@@ -21,7 +21,7 @@ from benchmarks.interruptible import INTERRUPTED, interruptible
 from . import kept
 from .enclosure import enclose
 from .faults import FAULTS
-from .findings import counts, making, row, show
+from .findings import making, row, show
 from .machines import INTERVAL
 from .play import play
 from .promises import Verdicts, check, violations
@@ -85,7 +85,7 @@ def main() -> int:
             parser.error(f"--judge: {error}")
         judged, checker = check(record), results.ours()
         show(record, judged, record.ended - record.began, checker)
-        given.quick = given.quick or not counts(record.made)
+        given.quick = given.quick or not record.made.counts
         results.report([row(record, judged, checker)], given, section="Chaos", machine=record.made.machine)
         return _status(record, judged)
     if unknown := [name for name in given.only if name not in FAULTS]:
@@ -116,7 +116,7 @@ def _run(given: argparse.Namespace, drawn: Plan, console: Console) -> int:
     """What is planned, judged, shown, kept where it is wanted or tells of something; the exit status."""
     directory = Path(tempfile.mkdtemp(prefix="chaos-"))
     enclose()
-    made = making(given.seed, drawn.length)  # what is here now, and not what others have made of it when it is over
+    made = making()  # what is here now, and not what others have made of it when it is over
     began = time.monotonic()
     try:
         with interruptible():
@@ -132,7 +132,7 @@ def _run(given: argparse.Namespace, drawn: Plan, console: Console) -> int:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - whatever it was, there is no evidence: nothing to judge, and no row
         return _failed(error, f"logs are in {kept.move(directory, given.keep)}", console)
-    record = kept.without_places(replace(record, made=made))
+    record = kept.without_places(replace(record, seed=given.seed, length=drawn.length, made=made))
     kept.write(record, directory)  # before it is judged: an hour is not to be lost by whatever goes wrong there
     try:
         judged = check(record)  # once: of a run that nobody keeps its logs are gone afterwards

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import results
+from benchmarks.results import Provenance
 from tests.postgres.server import program as postgres_program
 from tests.prometheus.server import program as prometheus_program
 
@@ -13,41 +14,22 @@ from .faults import FAULTS
 from .pace import pace
 from .promises import Promise, Verdicts, clear_share, violations
 from .promises.telling import never_judged, what_is_away_is_told
-from .record import Made, Record
+from .record import Record
 
 
-def making(seed: int, length: float) -> Made:
+def making() -> Provenance:
     """Of which run its record will be, asked as it begins."""
-    return Made(
-        seed=seed,
-        length=length,
-        by=results.program(),
-        commit=results.ours(),
-        parts=_parts(),
-        machine=results.describe_machine(),
-        day=results.today(),
-    )
-
-
-def _parts() -> str:
-    known = (
+    return results.provenance(
         results.command_version(prometheus_program("prometheus")),
         results.command_version(postgres_program("postgres")),
         results.command_version("slurmctld", "-V"),
         results.versions("psycopg", "sqlalchemy"),
     )
-    return ", ".join(filter(None, known))
-
-
-def counts(made: Made) -> bool:
-    """Whether a row may be made of it long afterwards: it says whose figures it has, and they say something."""
-    return bool(made.commit) and "--quick" not in made.by.split()
 
 
 def row(record: Record, judged: Verdicts, checker: str = "") -> results.Row:
     """The run's one row; `checker` is the commit whose it is, where it is not the run's own."""
-    made = record.made
-    what = f"chaos, {made.length / 60:.0f} minutes at {record.time_scale:g} times the pace, seed {made.seed}"
+    what = f"chaos, {record.length / 60:.0f} minutes at {record.time_scale:g} times the pace, seed {record.seed}"
     sent = sum(1 for one in record.deliveries if one.sent_at is not None)
     kinds = len({one.name for one in record.faults})
     figure = (
@@ -55,8 +37,7 @@ def row(record: Record, judged: Verdicts, checker: str = "") -> results.Row:
         f"faults of {kinds} of {len(FAULTS)} kinds; {len(record.jobs)} jobs, {len(record.incidents)} incidents, "
         f"{sent} messages; {'; '.join(_unsaid(record, judged, checker))}"
     )
-    by = f"`{made.by}`" if made.by else ""
-    return results.Row(what, figure, by=by, versions=made.parts, ours=made.commit, day=made.day)
+    return record.made.stamped(results.Row(what, figure))
 
 
 def _asked(judged: Verdicts) -> str:

@@ -8,6 +8,7 @@ import re
 import shutil
 import tempfile
 import zlib
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,9 +32,20 @@ def move(directory: Path, wanted: Path | None) -> Path:
 
 
 def without_places(record: Record) -> Record:
-    """It, with no path of this machine in what programs and the harness said."""
-    ended = tuple(replace(one, said=_without_places(one.said)) for one in record.ended_by_themselves)
-    return replace(record, broke=_without_places(record.broke), ended_by_themselves=ended)
+    """It, with no path of this machine in anything that was said, but for its logs' own places."""
+    told = _RECORDS.validate_python(_anonymous(_RECORDS.dump_python(replace(record, logs=()))))
+    return replace(told, logs=record.logs)
+
+
+def _anonymous(value: object) -> object:
+    """What a record is made of, without places in any text."""
+    if isinstance(value, str):
+        return _without_places(value)
+    if isinstance(value, Mapping):
+        return {key: _anonymous(one) for key, one in value.items()}
+    if isinstance(value, tuple | list):
+        return [_anonymous(one) for one in value]
+    return value
 
 
 def _without_places(text: str) -> str:

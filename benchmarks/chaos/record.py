@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.results import Provenance
+
 from .happened import Happened
 
 
@@ -222,21 +224,6 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Made:
-    """Of which run a record is, as its row in RESULTS.md says it: `length` in wall seconds, `by` the command, `commit`
-    that of ours and `parts` the versions of what else was played with.
-    """
-
-    seed: int = 0
-    length: float = 0.0
-    by: str = ""
-    commit: str = ""
-    parts: str = ""
-    machine: str = ""
-    day: str = ""
-
-
-@dataclass(frozen=True)
 class Record:
     """One run. `calm` is when the last fault was over and everything could settle until `ended`."""
 
@@ -287,7 +274,10 @@ class Record:
     """When each target of Prometheus was scraped, as far back as it knows at the end."""
     broke: str = ""
     """Why the harness ended the run before its time."""
-    made: Made = Made()
+    seed: int = 0
+    length: float = 0.0
+    """Wall seconds that were planned."""
+    made: Provenance = field(default_factory=Provenance)
 
     def scaled(self, seconds: float) -> float:
         """Wall seconds of a duration of the full-length run."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -11,49 +11,24 @@ import msgspec
 from benchmarks import results
 from benchmarks.real.chain import Chain
 from benchmarks.real.runs import Run
-from benchmarks.results import Row
+from benchmarks.results import Provenance, Row
 from tests.prometheus.server import program
 
 FILE = "chain.json"
 
 
 @dataclass(frozen=True)
-class Made:
-    """Of which run figures are, as its rows in RESULTS.md say it: `by` the command, `commit` that of ours and `parts`
-    the versions of what else was played with.
-    """
-
-    by: str
-    commit: str
-    parts: str
-    machine: str
-    day: str
-
-    @property
-    def counts(self) -> bool:
-        """Whether its figures say anything, whatever the command that shows them is."""
-        return "--quick" not in self.by.split()
-
-
-@dataclass(frozen=True)
 class Kept:
     """`workloads` are those of the runs that were played."""
 
-    made: Made
+    made: Provenance
     workloads: tuple[str, ...]
     chain: Chain
 
 
-def making() -> Made:
+def making() -> Provenance:
     """Of a run that begins here and now."""
-    parts = (results.command_version(program("prometheus")), results.versions("sqlalchemy"))
-    return Made(
-        by=results.program(),
-        commit=results.ours(),
-        parts=", ".join(filter(None, parts)),
-        machine=results.describe_machine(),
-        day=results.today(),
-    )
+    return results.provenance(results.command_version(program("prometheus")), results.versions("sqlalchemy"))
 
 
 def write(kept: Kept, directory: Path) -> None:
@@ -76,11 +51,9 @@ def read(directory: Path, runs: Iterable[Run]) -> Kept:
     return kept
 
 
-def stamped(rows: Sequence[Row], made: Made, analyzed_by: str) -> list[Row]:
+def stamped(rows: Sequence[Row], made: Provenance, analyzed_by: str) -> list[Row]:
     """The rows as those of the run that they are of; they name the commit whose analyze was compared with it where that
     is another one.
     """
     other = "" if analyzed_by == made.commit else f", analyzed by {analyzed_by.removeprefix('dutycycle ')}"
-    return [
-        replace(row, by=f"`{made.by}`", versions=made.parts, ours=f"{made.commit}{other}", day=made.day) for row in rows
-    ]
+    return [made.stamped(row, other) for row in rows]

@@ -19,8 +19,9 @@ from benchmarks.chaos import __main__ as program
 from benchmarks.chaos import kept
 from benchmarks.chaos.happened import Happened
 from benchmarks.chaos.promises import PROMISES, check
-from benchmarks.chaos.record import Ended, Made, Record
+from benchmarks.chaos.record import Ended, Record, StoredDelivery
 from benchmarks.exits import NOT_HERE
+from benchmarks.results import Provenance
 
 from .evidence import clean
 
@@ -104,17 +105,17 @@ def reported(monkeypatch: pytest.MonkeyPatch):
     return found
 
 
-MADE = Made(3, 3600.0, "python -m benchmarks.chaos --seed 3", "dutycycle 1234567", "psycopg 3", "2 cores", "2026-11-24")
+MADE = Provenance("python -m benchmarks.chaos --seed 3", "dutycycle 1234567", "psycopg 3", "2 cores", "2026-11-24")
 
 
 @pytest.mark.parametrize(
     ("made", "kept_there"),
-    [(MADE, True), (replace(MADE, by=f"{MADE.by} --quick"), False), (Made(), False)],
+    [(MADE, True), (replace(MADE, by=f"{MADE.by} --quick"), False), (Provenance(), False)],
 )
 def test_a_row_of_evidence_is_of_the_run_that_left_it(
-    made: Made, kept_there: bool, reported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: Provenance, kept_there: bool, reported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept.write(replace(clean(), made=made), tmp_path)
+    kept.write(replace(clean(), seed=3, length=3600.0, made=made), tmp_path)
     monkeypatch.setattr(sys, "argv", ["chaos", "--judge", str(tmp_path)])
     assert program.main() == 0
     [(row, is_kept, machine)] = reported
@@ -144,10 +145,10 @@ def test_a_row_says_how_many_passes_were_stopped_and_refused(run, reported) -> N
 
 def test_what_a_row_says_is_of_the_run_and_of_the_code_at_its_beginning(run, reported, tmp_path: Path) -> None:
     run(clean(), "--seed", "7", "--minutes", "10", "--keep", str(tmp_path / "kept"))
-    made = kept.read(tmp_path / "kept").made
-    assert (made.seed, made.length) == (7, 600.0)
-    assert made.commit == results.ours()
-    assert made.machine == results.describe_machine()
+    record = kept.read(tmp_path / "kept")
+    assert (record.seed, record.length) == (7, 600.0)
+    assert record.made.commit == results.ours()
+    assert record.made.machine == results.describe_machine()
 
 
 def test_evidence_of_nonsense_is_kept_as_it_was(tmp_path: Path) -> None:
@@ -295,12 +296,21 @@ def test_neither_evidence_nor_row_name_a_place_of_this_machine(run, reported, tm
     root = Path(program.__file__).resolve().parents[2]
     trace = f'Traceback: File "{root}/exporter/x.py", {Path.home()}/.pgpass, {tempfile.gettempdir()}/chaos-1/n1.sock'
     ended = Ended("exporter-n1", 1215.0, trace)
-    spoilt = replace(clean(), broke=f"OSError: {root}: no such file", ended_by_themselves=(ended,))
+    delivery = StoredDelivery(1, "incident/1", "chat", 1215.0, 1, None, None, f"{root}/ca.pem: expired", "")
+    spoilt = replace(
+        clean(),
+        broke=f"OSError: {root}: no such file",
+        ended_by_themselves=(ended,),
+        deliveries=(delivery,),
+        pages=(("http://a/", f"<p>{Path.home()}/store.sqlite3</p>"),),
+    )
     assert run(spoilt, "--keep", str(tmp_path / "kept")) == 3
     record = kept.read(tmp_path / "kept")
     assert record.broke == "OSError: REPOSITORY: no such file"
     said = 'Traceback: File "REPOSITORY/exporter/x.py", HOME/.pgpass, TMP/chaos-1/n1.sock'
     assert [one.said for one in record.ended_by_themselves] == [said]
+    assert [one.error for one in record.deliveries] == ["REPOSITORY/ca.pem: expired"]
+    assert record.pages == (("http://a/", "<p>HOME/store.sqlite3</p>"),)
     [(row, *_)] = reported
     assert str(root) not in row.figure
 
