@@ -23,11 +23,9 @@ LEAD = 120.0
 REST = 300.0
 """Seconds for which a GPU is free between two runs."""
 MEMORY_STEP = 0.005
-"""Of the device's memory: smaller changes are not played."""
-APART = 60.0
-"""Seconds between two changes of memory."""
+"""Of the device's memory: smaller growth is not played."""
 LOADING = 1800.0
-"""Seconds in which changes of memory are played: later ones move no job's grace."""
+"""Seconds in which memory that grows is played: later growth moves no job's grace."""
 CPU_CORES = 1.0
 
 
@@ -77,14 +75,13 @@ class Courses:
 
 
 def course(run: Run) -> tuple[Phase, ...]:
-    """Levels and power as recorded; a phase for each minute at the most in which the memory of a GPU changed.
+    """Levels and power as recorded, memory as high as it ever was until then; a phase begins where that of a GPU grew.
 
-    A GPU whose rows begin after, or end before, the run's has a process there, and does nothing.
+    Memory that goes down and comes back is not played: grace, the one thing here that depends on when memory changes,
+    asks for new highs alone, and a scrape that misses one would end it at another moment. A GPU whose rows begin after,
+    or end before, the run's has a process there, and does nothing.
     """
-    cuts = [0.0]
-    for cut in sorted(cut for track in run.tracks for cut in _memory_cuts(track, run.start)):
-        if cut >= cuts[-1] + APART:
-            cuts.append(cut)
+    cuts = sorted({0.0, *(cut for track in run.tracks for cut in _memory_cuts(track, run.start))})
     host = (Use(cpu_cores=CPU_CORES),)
     return tuple(
         Phase(since, tuple(_load(track, place, run, since, until) for place, track in enumerate(run.tracks)), host)
@@ -116,22 +113,22 @@ def _part(values: Sequence[tuple[float, float]], since: float, until: float) -> 
 
 
 def _memory_cuts(track: Track, start: float) -> Iterable[float]:
-    """Seconds of the run at which the GPU's memory becomes another."""
+    """Seconds of the run at which the GPU's memory becomes higher than it ever was."""
     shares = [(row, share) for row in track.rows if (share := _share(row)) is not None]
     held: float | None = None
     for row, share in shares:
         if held is None:
             held = share
-        elif abs(share - held) > MEMORY_STEP and row.t - start < LOADING:
+        elif share - held > MEMORY_STEP and row.t - start < LOADING:
             held = share
             yield row.t - start
 
 
 def _memory(track: Track, at: float) -> int:
-    """Bytes on the GPU that plays it: the same share of its memory, in the row that ended then or is the next one."""
+    """Bytes on the GPU that plays it: the same share of its memory as in the highest row until then, or the first."""
     known = [(row.t, share) for row in track.rows if (share := _share(row)) is not None]
-    shares = [share for t, share in known if t <= at + 1e-6][-1:] or [share for _, share in known[:1]]
-    return round(shares[0] * H100.memory) if shares else 0
+    shares = [share for t, share in known if t <= at + 1e-6] or [share for _, share in known[:1]]
+    return round(max(shares, default=0.0) * H100.memory)
 
 
 def _share(row: Row) -> float | None:

@@ -52,9 +52,12 @@ class RecordedJob:
         self._loading = settings.judging.grace.longest_loading
 
     def passes(self, every: float) -> list[float]:
-        """When it is judged: `every` so many seconds while it lives, if a row has ended since the time before."""
+        """When it is judged: `every` so many seconds while it lives, if a row has ended since the time before; and as
+        its last row ends, which may be long ones.
+        """
         steps = np.unique(np.ceil((self._rows - self.start) / every - 1e-9))
-        return [at for step in steps.tolist() if self.start < (at := self.start + step * every) <= self.end]
+        times = {min(self.start + step * every, self.end) for step in steps.tolist()}
+        return sorted(at for at in times if at > self.start)
 
     def evidence(self, at: float, *, since: float | None = None, ended: bool = False) -> JobEvidence:
         """What was known of it at `at`; `since` asks for what it consumed from then on."""

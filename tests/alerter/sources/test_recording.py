@@ -207,6 +207,12 @@ def test_passes_are_made_only_where_something_new_is_known():
     assert len(job.passes(60)) <= 6
 
 
+def test_the_last_row_is_judged_as_it_ends():
+    """Of rows that stand for a quarter of an hour the last is a large part of a short run."""
+    job = only([{"t": START + 900 * n, "utilization_ratio": 0.5} for n in (1, 2)] + [{"t": START + 2500}])
+    assert job.passes(60)[-1] == job.end == START + 2500
+
+
 SPANS = st.lists(
     st.tuples(st.floats(1, 400), st.none() | st.floats(0, 1), st.none() | st.floats(0, 100)), min_size=2, max_size=40
 )
