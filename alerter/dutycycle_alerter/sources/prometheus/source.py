@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 
 from dutycycle_alerter.errors import SourceError
 from dutycycle_alerter.model import Evidence, JobEvidence, WindowEvidence, job_id
@@ -79,6 +80,8 @@ class PrometheusSource:
         self._learned = Learned(database)
         self._accounted_until: float | None = None
         self._last_success: float | None = None
+        self._whole_from = -inf
+        """When the engine answered again after it had not: it may have lost what was before."""
         self._usage_error = ""
         self._error = ""
         self._noted = ""
@@ -106,7 +109,7 @@ class PrometheusSource:
                 yield Evidence(accounted_until=until, accounted_from=known)
                 self._accounted_until = until
                 return
-            self._last_success, self._error, self._usage_error = at, "", read.accounted.error
+            self._last_success, self._usage_error = at, read.accounted.error
             if self._client is not None:
                 self._client.turn()
             yield replace(read.evidence, accounted_from=known)
@@ -173,6 +176,8 @@ class PrometheusSource:
             accounts.ahead(since, at, self._section.scrape_interval),
             f"usage is behind, and will be caught up: {accounted.error}" if accounted.error else "",
         )
+        if self._error:
+            self._error, self._whole_from = "", at
         devices = DeviceEvidence(tables, self._identity.sights, self._lengths, self._identity.gpus)
         items = list(self._jobs(tables, accounted.growth))
         evidence = Evidence(
@@ -229,7 +234,7 @@ class PrometheusSource:
     def _jobs(self, tables: Tables, growth: Growth) -> Iterator[JobEvidence]:
         """Every job that holds GPUs or has just ended, and those that came and went since the last pass."""
         identity, at, consumed = self._identity, tables.at, growth.consumption()
-        windows = Windows(tables, self._lengths.every)
+        windows = Windows(tables, self._lengths.every, self._whole_from)
         described = partial(describe, kinds=self._settings.kinds, uneven_by_design=self._settings.uneven_by_design)
         self._watch_loading(tables)
         self._watch_memory(tables)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 
 from dutycycle_alerter.model import HostUsage, Usage, WindowEvidence
@@ -28,10 +30,14 @@ _LONGER_GAPS = ("gap_2to30", "gap_30to600", "gap_ge600")
 
 
 class Windows:
-    """The windows of a pass; those that were not asked for, or not answered, are not known."""
+    """The windows of a pass; those that were not asked for, or not answered, are not known.
 
-    def __init__(self, tables: Tables, asked: tuple[float, ...]) -> None:
+    The engine may lack what was before `whole_from`, if only for having lost it.
+    """
+
+    def __init__(self, tables: Tables, asked: tuple[float, ...], whole_from: float = -inf) -> None:
         self._tables = tables
+        self._whole_from = whole_from
         self._known = set(asked) - tables.failed
         self._made: dict[float, _Window] = {}
 
@@ -41,15 +47,15 @@ class Windows:
             return WindowEvidence(length, tuple(Usage(0.0, 0.0, 0.0, share=held.share) for _, held in job.held))
         made = self._made.get(length)
         if made is None:
-            made = self._made[length] = _Window(self._tables, length)
+            made = self._made[length] = _Window(self._tables, length, self._tables.at - self._whole_from)
         return made.of(job.id)
 
 
 class _Window:
-    def __init__(self, tables: Tables, length: float) -> None:
+    def __init__(self, tables: Tables, length: float, whole: float) -> None:
         self._tables = tables
         self._length = length
-        self._usages = list(map(Usage, *_columns(tables, length)))
+        self._usages = list(map(Usage, *_columns(tables, length, whole)))
         self._cores, self._of_limit, self._io, self._cpu = _hosts(tables, length)
 
     def of(self, job: str) -> WindowEvidence:
@@ -75,8 +81,8 @@ def _known(column: Cells, places: set[int]) -> list[float]:
     return [value for place in places if (value := column[place]) is not None]
 
 
-def _columns(tables: Tables, length: float) -> list[Cells]:
-    """One column for each field of `Usage`, in its order."""
+def _columns(tables: Tables, length: float, whole: float) -> list[Cells]:
+    """One column for each field of `Usage`, in its order; the last `whole` seconds are all there."""
     held = [held for job in tables.jobs for _, held in job.held]
     shares = np.array([one.share for one in held])
     row = {name: tables.column(tables.rows, name, length) for name in _OF_ROW}
@@ -90,7 +96,7 @@ def _columns(tables: Tables, length: float) -> list[Cells]:
     idle_power = tables.learned.get("idle_power", {})
     columns: dict[str, Cells] = {name: cells(column) for name, column in row.items()}
     columns |= {
-        "allocated": _plain(shares * length),
+        "allocated": _plain(shares * _seen(row["observed"], length, whole)),
         "observed": _plain(observed),
         "busy": _plain(np.nan_to_num(row["busy"])),
         "memory_total": tables.totals(),
@@ -101,6 +107,14 @@ def _columns(tables: Tables, length: float) -> list[Cells]:
         "idle_power": [None if one.gpu.mig else idle_power.get(one.gpu.model) for one in held],
     }
     return [columns[name] for name in Usage.__dataclass_fields__]
+
+
+def _seen(observed: Column, length: float, whole: float) -> Column:
+    """For how long GPUs are known to have been held. Nothing tells of one that was not measured that it was there
+    before the engine had anything: an instance that cannot be measured is one that was not while it was watched.
+    """
+    found = np.where(observed > 0, length, min(length, whole))
+    return np.where(np.isnan(observed), 0.0, found)
 
 
 def _plain(column: Column) -> Cells:

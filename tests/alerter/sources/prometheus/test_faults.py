@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 import pytest
 
@@ -392,3 +392,32 @@ def test_nothing_of_a_job_is_ever_part_of_a_query(rig: Rig, story: Story) -> Non
         assert name not in asked
     fixed = len(queries.identity(rig.settings, back=1.0)) + len(queries.evidence(rig.settings))
     assert len(rig.proxy.asked) in (fixed, fixed + len(queries.accounts(rig.settings, span=60)))
+
+
+def test_an_instance_is_not_beyond_measuring_because_the_engine_had_nothing_of_it_while_it_was_away(
+    rig: Rig, story: Story, tmp_path: Path
+) -> None:
+    database = open_database(f"sqlite:///{tmp_path}/a.sqlite3")
+    source = PrometheusSource(rig.settings, database)
+
+    def unmeasured(query: str) -> Answer | None:
+        if queries.ACCOUNTED["observed"] not in query or "increase" not in query:
+            return None
+        body = urlencode({"query": f"({query}) * 0", "time": story.at}).encode()
+        with urllib.request.urlopen(f"{rig.proxy.engine}/api/v1/query", body, timeout=60) as response:
+            return response.status, response.read()
+
+    def allocated(at: float) -> set[float]:
+        with source.evidence(at) as evidence:
+            (item,) = [item for item in evidence.jobs if item.job.id == "slurm/6"]
+            return {usage.allocated for usage in item.window(1800.0).gpus}
+
+    rig.proxy.rule = unmeasured
+    known = allocated(story.at)
+    rig.proxy.rule = always(503, b"")
+    with source.evidence(story.at):
+        pass
+    rig.proxy.rule = unmeasured
+    assert (known, allocated(story.at), allocated(story.at + 15)) == ({1800.0}, {0.0}, {15.0})
+    source.close()
+    database.close()

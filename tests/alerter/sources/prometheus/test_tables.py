@@ -157,3 +157,22 @@ def test_the_first_reading_is_a_start_and_not_growth() -> None:
     loading, job = Loading(), held()
     loading.watch(job, 0.0, [80.0], [100.0], 60.0)
     assert loading.grew_at(job.key) is None
+
+
+@pytest.mark.parametrize(
+    ("observed", "allocated"),
+    [
+        pytest.param({}, 0.0, id="no increase at all: the engine may have seen it once"),
+        pytest.param({("n1", "G0", "M1", "slurm/1"): 0.0}, 60.0, id="not measured since the engine came back"),
+        pytest.param({("n1", "G0", "M1", "slurm/1"): 40.0}, 450.0, id="measured"),
+    ],
+)
+def test_what_was_not_measured_is_not_known_to_have_been_there_before_the_engine_came_back(
+    observed: dict[tuple[str, ...], float], allocated: float
+) -> None:
+    """An engine that lost its data would else make an instance one that cannot be measured, and end its incident."""
+    tables = Tables(AT, [held(mig="M1", share=0.5)])
+    give(tables, "observed", KEY, observed, 900)
+    give(tables, "busy", KEY, observed, 900)
+    (usage,) = Windows(tables, (900,), AT - 120).of(tables.jobs[0], 900).gpus
+    assert usage.allocated == allocated
