@@ -168,7 +168,7 @@ class Service:
             news = self._loss is None or self._loss.reason != reason
             if news:
                 self._loss = Loss(reason, text, now)
-            self._collectors["nvml"] = replace(self._collectors.get("nvml") or CollectorRun(False), success=False)
+            self._nvml_failed()
         if news:
             log.warning("%s", text)
         self.on_silence()
@@ -184,6 +184,11 @@ class Service:
         view = self._accounts.update(Snapshot(now, (), ownership=recorded, elapsed=self._elapsed()), ownership)
         with self._lock:
             self._view = view
+            # Nothing of the GPUs is shown any more: who reads the page must not take that for what NVML said.
+            self._nvml_failed()
+
+    def _nvml_failed(self) -> None:
+        self._collectors["nvml"] = replace(self._collectors.get("nvml") or CollectorRun(False), success=False)
 
     def _owners_then(self, snapshot: Snapshot) -> Ownership:
         """Whose the GPUs are, but for who began since: while this process was stopped snapshots waited in the pipe.

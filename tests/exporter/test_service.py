@@ -180,6 +180,20 @@ def test_xids_beyond_what_is_counted_are_dropped_and_that_is_counted(page):
     assert page.value("dutycycle_exporter_samples_dropped_total", {"reason": "xid"}) == 1100 - 1024
 
 
+def test_a_page_that_shows_no_gpu_any_more_does_not_say_that_nvml_was_read(page):
+    """A child that has stopped is replaced only after a while: until then nothing else would tell."""
+    nvml = {"collector": "nvml"}
+    page.snapshot()
+    page.service.on_silence()
+    assert page.value("dutycycle_exporter_collector_success", nvml) == 1
+    page.clock.advance(60)
+    page.service.on_silence()
+    assert "gpu_utilization_ratio" not in page.names()
+    assert page.value("dutycycle_exporter_collector_success", nvml) == 0
+    page.snapshot()
+    assert page.value("dutycycle_exporter_collector_success", nvml) == 1
+
+
 def test_time_scale_and_replay_are_published(tmp_path):
     page = Page(tmp_path, time_scale=30.0, replay=True)
     assert page.value("dutycycle_exporter_time_scale") == 30
