@@ -49,14 +49,16 @@ class Facts:
         return sum(usage.share for usage in self.window.gpus)
 
 
-def tailored(causes: Iterable[Cause], facts: Facts) -> Iterator[str]:
-    """The steps that this job's figures allow to say, in the order of the causes; none where they are not known."""
+def tailored(causes: Iterable[Cause], facts: Facts) -> Iterator[tuple[Cause, str]]:
+    """The steps that this job's figures allow to say, each with its cause, in the order of the causes; none where they
+    are not known.
+    """
     named = tuple(causes)
     for cause in named:
         # Nobody may be waiting for GPUs that perhaps were not meant to work.
         asked_too_much = cause is Cause.COMMUNICATION and Cause.OVER_REQUEST in named
         if cause in _STEPS and not asked_too_much:
-            yield from _STEPS[cause](facts)
+            yield from ((cause, step) for step in _STEPS[cause](facts))
 
 
 def held_for_nothing(causes: Iterable[Cause], facts: Facts) -> str:

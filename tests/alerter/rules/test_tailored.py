@@ -2,6 +2,7 @@
 
 import pytest
 
+from dutycycle_alerter.incidents.model import Cause
 from dutycycle_alerter.model import HostUsage, JobEvidence
 from tests.alerter.cases import evidence
 from tests.alerter.rules.test_diagnosis import GIB, HELD, SPINS, diagnosis
@@ -117,3 +118,13 @@ def test_large_numbers_read_as_people_write_them() -> None:
     fed = {"host": HostUsage(cpu_cores=1500.5), "cpus": 2048.0, "nodes": 16}
     steps = diagnosis("stalled", evidence([0.3] * 128, gpu_fields=gaps(0.5), **fed)).advice  # type: ignore[arg-type]
     assert "The job has 2,048 CPU cores for 128 GPUs and uses 1,500.5 of them: 547 more can load data." in steps
+
+
+def test_every_step_with_the_jobs_own_numbers_has_its_cause() -> None:
+    """Those that are only about one cause of several are told as that."""
+    found = diagnosis("partially_idle", evidence([0.9] + [0.0] * 7))
+    (own,) = found.own_steps
+    assert own == (Cause.OVER_REQUEST, found.advice[0])
+    small = diagnosis("underused", evidence([0.1] * 8, gpu_fields=gaps(0.15) | HELD))
+    assert [cause for cause, _ in small.own_steps] == [Cause.SMALL_WORK] * 2
+    assert small.advice[:2] == tuple(step for _, step in small.own_steps)

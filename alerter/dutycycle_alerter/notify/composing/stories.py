@@ -226,13 +226,17 @@ def _name(incident: Incident) -> str:
 
 
 def _steps(diagnosis: Diagnosis) -> Iterable[str]:
-    """What to do first. Where several causes are likely, a step of each: the steps of one would hide the others."""
+    """What to do first. Where several causes are likely, a step of each: the steps of one would hide the others. One
+    with the job's own numbers, as far as there is one that no other cause has.
+    """
     found: dict[Cause, str] = {}
     if len(diagnosis.causes) > 1:
         for cause in diagnosis.causes:
-            own = [step for step in diagnosis.advice if step in ADVICE[cause] and step not in found.values()]
-            if own:
-                found[cause] = own[0]
+            own = [step for of, step in diagnosis.own_steps if of is cause]
+            general = [step for step in diagnosis.advice if step in ADVICE[cause]]
+            first = next((step for step in own + general if step not in found.values()), None)
+            if first is not None:
+                found[cause] = first
     return [f"if it is {cause.label}: {step}" for cause, step in found.items()] or diagnosis.advice[:_ADVICE]
 
 
