@@ -12,9 +12,11 @@ from dutycycle_alerter.model import Job
 from dutycycle_alerter.rules.advice import may_end
 from dutycycle_alerter.rules.kubectl import end_object
 
-_NSYS = "nsys profile --trace=cuda,nvtx,osrt --delay=60 --duration=60"
+# Without --kill=none the program is ended with the collection (Nsight Systems' user guide).
+_NSYS = "nsys profile --trace=cuda,nvtx,osrt --delay=60 --duration=60 --kill=none"
 _PYTORCH = (
-    "with torch.profiler.profile(schedule=torch.profiler.schedule(wait=10, warmup=5, active=10), "
+    # Without repeat=1 it traces 10 of every 25 steps until the run ends, each time into a new file.
+    "with torch.profiler.profile(schedule=torch.profiler.schedule(wait=10, warmup=5, active=10, repeat=1), "
     'on_trace_ready=torch.profiler.tensorboard_trace_handler("trace")) as profiler: '
     "...  # PyTorch: around the training loop, with profiler.step() after each step"
 )
