@@ -1,10 +1,12 @@
 """Commands that a job's owner is shown: each runs where the job runs, and none does more than it says."""
 
 import shlex
+from dataclasses import replace
 
 import pytest
 
 from dutycycle_alerter.incidents.model import Cause
+from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.rules.commands import confirm
 from tests.alerter.cases import evidence, job
 from tests.alerter.rules.test_diagnosis import diagnosis
@@ -50,15 +52,32 @@ def test_what_is_profiled_goes_on_after_the_profile() -> None:
 
 
 def test_the_stacks_of_a_hang_are_taken_on_every_node() -> None:
+    """Whose each is can be seen: srun numbers the lines, and the first of each node has its name."""
     commands = confirm(job(8, nodes=2, id="slurm/7", job_id="7"), (Cause.HANG,))
-    assert commands[0] == "srun --jobid=7 --overlap --nodes=2 --ntasks-per-node=1 nvidia-smi"
+    assert commands[0] == "srun --jobid=7 --overlap --label --nodes=2 --ntasks-per-node=1 nvidia-smi"
     (stacks,) = [shlex.split(c) for c in commands if "py-spy" in c]
-    assert stacks[:5] == ["srun", "--jobid=7", "--overlap", "--nodes=2", "--ntasks-per-node=1"]
+    assert stacks[:6] == ["srun", "--jobid=7", "--overlap", "--label", "--nodes=2", "--ntasks-per-node=1"]
     # The shell on the node gets one word.
-    assert stacks[5:7] == ["sh", "-c"]
-    assert stacks[7].endswith('py-spy dump --pid "$pid"; done')
-    assert len(stacks) == 8
-    assert "scancel 7" in commands
+    assert stacks[6:8] == ["sh", "-c"]
+    assert stacks[8].startswith("hostname; for pid in ")
+    assert stacks[8].endswith('py-spy dump --pid "$pid"; done')
+    assert stacks[9:] == ["|", "tee", "-a", "stacks.txt"]
+    assert commands[-1] == "scancel 7"
+
+
+def test_the_stacks_of_one_node_have_no_numbers() -> None:
+    (stacks,) = [c for c in confirm(job(8, id="slurm/7", job_id="7"), (Cause.HANG,)) if "py-spy" in c]
+    assert "--label" not in stacks
+    assert "hostname" not in stacks
+
+
+@pytest.mark.parametrize(("pods", "hint"), [(2, "  # once for each pod: this is the first"), (1, "")])
+def test_the_stacks_of_pods_are_taken_in_each(pods: int, hint: str) -> None:
+    gpus = tuple(Gpu(f"n{n}", "0", f"GPU-{n}", "", "H100", f"k8s/ml/train-{n % pods}/uid-{n % pods}") for n in range(4))
+    item = replace(job(4, scheduler="k8s", job_id="", namespace="ml", pod="train-0"), gpus=gpus)
+    (stacks,) = [c for c in confirm(item, (Cause.HANG,)) if "py-spy" in c]
+    assert stacks.startswith("kubectl exec -n ml train-0 -- sh -c 'for pid in ")
+    assert stacks.endswith(f"done' | tee -a stacks.txt{hint}")
 
 
 def test_why_clocks_are_held_down_is_asked_of_the_driver() -> None:
