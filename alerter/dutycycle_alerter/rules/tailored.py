@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from math import ceil, floor
+from math import ceil, floor, isfinite
 
 from dutycycle_alerter.figures import amount, count, gibibytes, hours, percent
 from dutycycle_alerter.incidents.model import NOTHING_WORKS, Cause
@@ -148,15 +148,16 @@ def _cores(facts: Facts) -> float | None:
     if facts.case.job.cpus is not None:
         return facts.case.job.cpus
     if host.cpu_cores and host.cpu_of_limit and len(facts.case.job.nodes) == 1:
-        return host.cpu_cores / host.cpu_of_limit
+        cores = host.cpu_cores / host.cpu_of_limit
+        return cores if isfinite(cores) else None
     return None
 
 
 def _more_work(facts: Facts) -> Iterator[str]:
     memory = memory_ratio(facts.window.gpus)
     if memory is not None and 0 < memory <= FULL / 2:
-        fold = floor(FULL / memory)
-        room = f"a batch about {fold} times as large" if fold <= MOST_FOLD else "a much larger batch"
+        fold = FULL / memory
+        room = f"a batch about {floor(fold)} times as large" if fold < MOST_FOLD + 1 else "a much larger batch"
         yield (
             f"At most {percent(memory)} of GPU memory is in use: there is room for {room}. Raise it step by step while "
             "throughput rises, and adapt the learning rate: a larger batch trains differently."

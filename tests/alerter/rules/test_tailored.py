@@ -112,6 +112,15 @@ def test_how_far_a_batch_may_grow_is_not_promised(used: float, room: str) -> Non
     assert "adapt the learning rate" in step
 
 
+def test_what_divides_by_next_to_nothing_is_not_counted() -> None:
+    least = 5e-324
+    host = HostUsage(cpu_cores=2.0, cpu_of_limit=least, io_pressure=0.9)
+    assert not any("CPU cores" in s and "has" in s for s in diagnosis("stalled", evidence([0.3], host=host)).advice)
+    memory = {"memory_used": least, "memory_total": 1.0}
+    steps = diagnosis("underused", evidence([0.1], gpu_fields=NO_GAPS | memory)).advice
+    assert "room for a much larger batch" in steps[0]
+
+
 def test_large_numbers_read_as_people_write_them() -> None:
     idle = diagnosis("idle", evidence([0.0] * 1024, nodes=128))
     assert "every hour like this wastes 1,024 GPU-hours" in idle.evidence
