@@ -161,8 +161,9 @@ def _causes(judging: Judging, rules: Iterable[Entry]) -> Iterator[str]:
         A cause is named alone only where a signal separates it from the others. Otherwise a finding says between which
         of them the evidence does not decide (two or three, seldom four), and how to tell them apart: the line “looks
         like” below. What is not known excludes no cause. Advice in a message begins with steps that have the job's own
-        numbers, as far as these are known, and ends with the exact commands that confirm the cause: Nsight Systems, the
-        profilers of PyTorch and TensorFlow, py-spy.
+        numbers, as far as these are known. After it come exact commands: to look at the job (nvidia-smi, py-spy), to
+        profile its next run (Nsight Systems, or the profilers of PyTorch and TensorFlow), and to end it where all of it
+        does nothing.
     """)
     named_alone = alone(judging)
     rules = list(rules)

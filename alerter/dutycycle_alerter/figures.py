@@ -81,6 +81,11 @@ def count(number: int, singular: str, plural: str = "") -> str:
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
+def amount(number: float) -> str:
+    """A number of things of which there are parts, such as GPUs that are shared: `0.25`, `8`, `1,024`."""
+    return f"{number:.3g}" if number < 999.5 else f"{number:,.0f}"
+
+
 def local(timestamp: float, zone: tzinfo | None) -> datetime:
     """The wall time in `zone`; None is the machine's own zone."""
     return datetime.fromtimestamp(timestamp, UTC).astimezone(zone)

@@ -51,6 +51,14 @@ def test_hours(seconds: float | None, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("number", "text"),
+    [(1 / 7, "0.143"), (0.25, "0.25"), (8.0, "8"), (999.4, "999"), (999.6, "1,000"), (2048, "2,048")],
+)
+def test_amount(number: float, text: str) -> None:
+    assert figures.amount(number) == text
+
+
+@pytest.mark.parametrize(
     ("joules", "text"),
     [
         (None, "unknown"),

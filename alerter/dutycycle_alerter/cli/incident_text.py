@@ -16,6 +16,7 @@ from dutycycle_alerter.headline import headline, rule_name, shown_subject, subje
 from dutycycle_alerter.incidents.model import Event, Incident
 from dutycycle_alerter.incidents.reasons import reasons
 from dutycycle_alerter.printable import NAME_LIMIT, printable
+from dutycycle_alerter.rules.purposes import by_purpose
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.views import Status
 
@@ -62,9 +63,13 @@ def _parts(
         yield Text("\nWhat to do", "bold")
         yield from _items(diagnosis.advice, numbered=True)
     if diagnosis.commands:
-        yield Text("\nCommands that confirm it" if incident.about == "job" else "\nCommands", "bold")
-        # Never cut: half a command is a different one.
-        yield from (Padding(Text(printable(command), "green"), (0, 0, 0, 2)) for command in diagnosis.commands)
+        yield Text("\nCommands", "bold")
+        if incident.about == "job":
+            for purpose, commands in by_purpose(diagnosis.commands).items():
+                yield Text(f"  {purpose.label}:", QUIET)
+                yield from _commands(commands)
+        else:
+            yield from _commands(diagnosis.commands)
     yield Text("\nTimeline", "bold")
     yield _timeline(incident, events, moment)
 
@@ -117,6 +122,11 @@ def _items(texts: Sequence[str], *, numbered: bool = False) -> Iterator[Renderab
     for number, text in enumerate(texts, 1):
         grid.add_row(f"{number}." if numbered else "-", outside(text, limit=_LIMIT))
     yield grid
+
+
+def _commands(commands: Sequence[str]) -> Iterator[RenderableType]:
+    """Never cut: half a command is a different one."""
+    return (Padding(Text(printable(command), "green"), (0, 0, 0, 2)) for command in commands)
 
 
 def _timeline(incident: Incident, events: Sequence[Event], moment: Moment) -> Table:

@@ -79,7 +79,8 @@ class Diagnosis:
     """Why a rule fires. One cause is a verdict; several are a hesitation, and `tell_apart` says how to settle it.
 
     `evidence` are sentences with the figures that picked the cause; `advice` are concrete steps, most useful first;
-    `commands` are exact command lines that would confirm it. `known` are the names of what was measured of all its GPUs
+    `own_steps` are those of them that have the job's own numbers, each with the cause that it is for; `commands` are
+    exact command lines: to look, to end it, to profile it. `known` are the names of what was measured of all its GPUs
     and nodes: with less of it the same causes need not be found.
     """
 
@@ -89,6 +90,7 @@ class Diagnosis:
     tell_apart: str = ""
     commands: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
+    own_steps: tuple[tuple[Cause, str], ...] = ()
 
     @property
     def summary(self) -> str:

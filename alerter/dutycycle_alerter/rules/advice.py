@@ -69,8 +69,9 @@ ADVICE: dict[Cause, tuple[str, ...]] = {
     Cause.COMMUNICATION: _RANKS,
     Cause.SMALL_WORK: (
         (
-            "Raise the batch size while GPU memory is not full; "
-            "where memory is the limit, use gradient accumulation or activation checkpointing."
+            "Raise the batch size step by step while throughput rises and GPU memory is not full, and adapt the "
+            "learning rate: a larger batch trains differently. "
+            "Where memory is the limit, use gradient accumulation or activation checkpointing."
         ),
         (
             "Take the host out of the step: no .item(), print or metric computation per step, keep data on the GPU, "

@@ -1,4 +1,4 @@
-"""Exact command lines that would confirm a cause on a running job.
+"""Exact command lines for the owner of a job: to look into it, to end it, to profile its next run.
 
 What comes from outside (job ids, names of pods) is quoted for the shell; nothing else of the job enters a command.
 """
@@ -12,9 +12,11 @@ from dutycycle_alerter.model import Job
 from dutycycle_alerter.rules.advice import may_end
 from dutycycle_alerter.rules.kubectl import end_object
 
-_NSYS = "nsys profile --trace=cuda,nvtx,osrt --delay=60 --duration=60"
+# Without --kill=none the program is ended with the collection (Nsight Systems' user guide).
+_NSYS = "nsys profile --trace=cuda,nvtx,osrt --delay=60 --duration=60 --kill=none"
 _PYTORCH = (
-    "with torch.profiler.profile(schedule=torch.profiler.schedule(wait=10, warmup=5, active=10), "
+    # Without repeat=1 it traces 10 of every 25 steps until the run ends, each time into a new file.
+    "with torch.profiler.profile(schedule=torch.profiler.schedule(wait=10, warmup=5, active=10, repeat=1), "
     'on_trace_ready=torch.profiler.tensorboard_trace_handler("trace")) as profiler: '
     "...  # PyTorch: around the training loop, with profiler.step() after each step"
 )
@@ -39,7 +41,7 @@ def confirm(job: Job, causes: tuple[Cause, ...], *, ended: bool = False) -> tupl
     if Cause.THROTTLING in named:
         commands.append(_inside(job, "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"))
     if _LOOK_AT_CODE & named:
-        commands.append(_inside(job, _STACKS, in_shell=True))
+        commands.append(_stacks(job))
     if {Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.HANG} & named and may_end(named):
         commands += _end(job)
     if _PROFILE & named:
@@ -51,12 +53,23 @@ def _inside(job: Job, command: str, *, in_shell: bool = False) -> str:
     """The command as it is run where the job runs: on each of its nodes, or in its pod."""
     if job.scheduler == "slurm" and job.job_id:
         step = "--pty " if len(job.nodes) == 1 and not in_shell else f"--nodes={len(job.nodes)} --ntasks-per-node=1 "
+        # What several nodes write runs together: each line with the number of its node.
+        step = f"--label {step}" if len(job.nodes) > 1 else step
         within = f"sh -c {shlex.quote(command)}" if in_shell else command
         return f"srun --jobid={shlex.quote(job.job_id)} --overlap {step}{within}"
     if job.scheduler == "k8s" and job.pod:
         within = f"sh -c {shlex.quote(command)}" if in_shell else command
         return f"kubectl exec -n {shlex.quote(job.namespace)} {shlex.quote(job.pod)} -- {within}"
     return command
+
+
+def _stacks(job: Job) -> str:
+    """Stacks of all its Python processes, shown and added to a file; of several nodes, each under its node's name."""
+    several = job.scheduler == "slurm" and len(job.nodes) > 1
+    line = _inside(job, f"hostname; {_STACKS}" if several else _STACKS, in_shell=True)
+    pods = {gpu.pod for gpu in job.gpus if gpu.pod}
+    hint = "  # once for each pod: this is the first" if len(pods) > 1 else ""
+    return f"{line} | tee -a stacks.txt{hint}"
 
 
 def _nsys(job: Job) -> str:

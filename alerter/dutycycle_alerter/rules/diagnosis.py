@@ -36,7 +36,8 @@ def diagnose(judgement: Judgement, rule: str, settings: Judging, *, time_scale: 
     # Beside GPUs of a job that do nothing others work.
     held = "" if rule == "partially_idle" else held_for_nothing(found, facts)
     evidence += filter(None, (held, left_undone(facts)))
-    told = [*tailored(found, facts)]
+    own_steps = tuple(tailored(found, facts))
+    told = [step for _, step in own_steps]
     if rule != "overallocated":  # it is about CPUs, memory and time as well: its own figures say all of it
         told += steps(found, gpus=len(window.gpus))
     slowed = () if rule in _REGARDLESS_OF_CLOCKS else throttled_gpus(case, window)
@@ -52,6 +53,7 @@ def diagnose(judgement: Judgement, rule: str, settings: Judging, *, time_scale: 
         tell_apart=tell_apart(found),
         commands=confirm(_concerned(case.job, verdict), found, ended=rule in report_causes.BY_RULE),
         known=tuple(_known(window)),
+        own_steps=own_steps,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dutycycle_alerter.figures import gibibytes, percent
+from dutycycle_alerter.figures import amount, gibibytes, percent
 from dutycycle_alerter.incidents.model import Cause
 from dutycycle_alerter.model import WindowEvidence
 from dutycycle_alerter.rules.case import Case
@@ -35,7 +35,9 @@ def _memory_pressure(_case: Case, verdict: Verdict, window: WindowEvidence, span
 def _overallocated(case: Case, verdict: Verdict, _window: WindowEvidence, span: str) -> Reasons:
     figures, evidence = verdict.figures, []
     if "cpu_cores" in figures:
-        evidence.append(f"{figures['cpu_cores_used']:.1f} of {figures['cpu_cores']:.3g} CPU cores in use on average")
+        evidence.append(
+            f"{figures['cpu_cores_used']:,.1f} of {amount(figures['cpu_cores'])} CPU cores in use on average"
+        )
     if "host_memory_bytes" in figures:
         peak, requested = figures["host_memory_peak_bytes"], figures["host_memory_bytes"]
         evidence.append(f"at most {gibibytes(peak)} of {gibibytes(requested)} of host memory in use")

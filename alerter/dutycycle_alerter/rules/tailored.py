@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from math import ceil, floor
+from math import ceil, floor, isfinite
 
-from dutycycle_alerter.figures import count, gibibytes, hours, percent
+from dutycycle_alerter.figures import amount, count, gibibytes, hours, percent
 from dutycycle_alerter.incidents.model import NOTHING_WORKS, Cause
 from dutycycle_alerter.model import WindowEvidence
 from dutycycle_alerter.rules.case import Case, mean_utilization, utilizations
@@ -24,8 +24,8 @@ FULL = 0.9
 HEADROOM = 1.25
 # MIG divides a GPU into seven instances at most.
 MOST_ON_ONE = 7
-# A batch is not advised to grow further than this: next to nothing in use says little of what one more sample needs.
-MOST_FOLD = 100
+# A batch is not said to have room for more than this: next to nothing in use says little of what one more sample needs.
+MOST_FOLD = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +49,23 @@ class Facts:
         return sum(usage.share for usage in self.window.gpus)
 
 
-def tailored(causes: Iterable[Cause], facts: Facts) -> Iterator[str]:
-    """The steps that this job's figures allow to say, in the order of the causes; none where they are not known."""
+def tailored(causes: Iterable[Cause], facts: Facts) -> Iterator[tuple[Cause, str]]:
+    """The steps that this job's figures allow to say, each with its cause, in the order of the causes; none where they
+    are not known.
+    """
     named = tuple(causes)
     for cause in named:
         # Nobody may be waiting for GPUs that perhaps were not meant to work.
         asked_too_much = cause is Cause.COMMUNICATION and Cause.OVER_REQUEST in named
         if cause in _STEPS and not asked_too_much:
-            yield from _STEPS[cause](facts)
+            yield from ((cause, step) for step in _STEPS[cause](facts))
 
 
 def held_for_nothing(causes: Iterable[Cause], facts: Facts) -> str:
     """What holding the GPUs wastes from now on, where nothing works on them; empty where something may."""
     if not NOTHING_WORKS & set(causes):
         return ""
-    said = f"every hour like this wastes {facts.whole_gpus:.3g} GPU-hours"
+    said = f"every hour like this wastes {amount(facts.whole_gpus)} GPU-hours"
     job, at = facts.case.job, facts.case.evidence.at
     if job.time_limit is not None and (left := job.start + job.time_limit - at) > 0:
         lost = hours(facts.whole_gpus * left * facts.time_scale)
@@ -88,8 +90,8 @@ def _fewer_gpus(facts: Facts) -> Iterator[str]:
             members = zip(facts.case.job.gpus, facts.window.gpus, strict=True)
             spent = sum(usage.observed for gpu, usage in members if gpu in concerned)
             yield (
-                f"Ask for {count(facts.gpus - idle, 'GPU')} instead of {facts.gpus}: "
-                f"{idle} did nothing over {facts.span}, {hours(spent * facts.time_scale)} GPU-hours."
+                f"Ask for {count(facts.gpus - idle, 'GPU')} instead of {facts.gpus:,}: "
+                f"{idle:,} did nothing over {facts.span}, {hours(spent * facts.time_scale)} GPU-hours."
             )
     elif facts.verdict.rule == "overallocated":
         yield from _ask_for_less(facts)
@@ -102,10 +104,10 @@ def _ask_for_less(facts: Facts) -> Iterator[str]:
     figures = facts.verdict.figures
     if "cpu_cores" in figures:
         enough = max(facts.gpus, ceil(figures["cpu_cores_used"] * HEADROOM))
-        yield f"Ask for {count(enough, 'CPU core')} instead of {figures['cpu_cores']:.3g}."
+        yield f"Ask for {count(enough, 'CPU core')} instead of {amount(figures['cpu_cores'])}."
     if "host_memory_bytes" in figures:
         enough = ceil(figures["host_memory_peak_bytes"] * HEADROOM / 2**30)
-        yield f"Ask for {enough} GiB of host memory instead of {figures['host_memory_bytes'] / 2**30:.0f}."
+        yield f"Ask for {enough:,} GiB of host memory instead of {figures['host_memory_bytes'] / 2**30:,.0f}."
     if "time_limit_seconds" in figures:
         enough_time, limit = figures["run_seconds"] * HEADROOM, figures["time_limit_seconds"]
         yield (
@@ -123,20 +125,21 @@ def _together(facts: Facts) -> Iterator[str]:
     work = mean_utilization(facts.window) * facts.gpus
     needed = max(1, ceil(work / FULL))
     if needed < facts.gpus:
-        yield (f"The {facts.gpus} GPUs together do the work of {work:.1f}: ask for {needed} if the program allows it.")
+        said = f"The {facts.gpus:,} GPUs together do the work of {work:,.1f}"
+        yield f"{said}: ask for {needed:,} if the program allows it."
 
 
 def _feed(facts: Facts) -> Iterator[str]:
     cores, requested = facts.window.host.cpu_cores, _cores(facts)
     if cores is not None and requested:
         said = (
-            f"The job has {requested:.3g} CPU cores for {count(facts.gpus, 'GPU')} "
-            f"and uses {min(cores, requested):.1f} of them"
+            f"The job has {amount(requested)} CPU cores for {count(facts.gpus, 'GPU')} "
+            f"and uses {min(cores, requested):,.1f} of them"
         )
         if cores >= FULL * requested:
             yield said + ": ask for more of them per GPU."
         elif (free := floor(requested - cores)) >= 1:
-            yield said + f": {free} more can load data."
+            yield said + f": {free:,} more can load data."
 
 
 def _cores(facts: Facts) -> float | None:
@@ -145,16 +148,19 @@ def _cores(facts: Facts) -> float | None:
     if facts.case.job.cpus is not None:
         return facts.case.job.cpus
     if host.cpu_cores and host.cpu_of_limit and len(facts.case.job.nodes) == 1:
-        return host.cpu_cores / host.cpu_of_limit
+        cores = host.cpu_cores / host.cpu_of_limit
+        return cores if isfinite(cores) else None
     return None
 
 
 def _more_work(facts: Facts) -> Iterator[str]:
     memory = memory_ratio(facts.window.gpus)
     if memory is not None and 0 < memory <= FULL / 2:
+        fold = FULL / memory
+        room = f"a batch about {floor(fold)} times as large" if fold < MOST_FOLD + 1 else "a much larger batch"
         yield (
-            f"At most {percent(memory)} of GPU memory is in use: "
-            f"the batch can grow about {floor(min(MOST_FOLD, FULL / memory))}-fold before it is full."
+            f"At most {percent(memory)} of GPU memory is in use: there is room for {room}. Raise it step by step while "
+            "throughput rises, and adapt the learning rate: a larger batch trains differently."
         )
     mean = mean_utilization(facts.window)
     if facts.gpus > 1:

@@ -63,6 +63,7 @@ def from_row(row: Any) -> Incident:
             tell_apart=diagnosis["tell_apart"],
             commands=tuple(diagnosis["commands"]),
             known=tuple(diagnosis.get("known", ())),
+            own_steps=tuple((Cause(cause), step) for cause, step in diagnosis.get("own_steps", ())),
         ),
     )
 
@@ -93,6 +94,7 @@ def to_row(item: Incident) -> dict[str, Any]:
         "diagnosis": {
             **{name: getattr(item.diagnosis, name) for name in _DIAGNOSIS},
             "causes": [cause.value for cause in item.diagnosis.causes],
+            "own_steps": [[cause.value, step] for cause, step in item.diagnosis.own_steps],
         },
         "nodes": " " + " ".join(dict.fromkeys(gpu.node for gpu in item.gpus)) + " ",
         "causes": item.diagnosis.summary,

@@ -16,6 +16,7 @@ from dutycycle_alerter.headline import headline, rule_name, shown_subject, subje
 from dutycycle_alerter.incidents.reasons import reasons
 from dutycycle_alerter.printable import NAME_LIMIT, printable
 from dutycycle_alerter.prose import TEXT_LIMIT, sentence
+from dutycycle_alerter.rules.purposes import by_purpose
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.web.lists import MAX_TEXT
 
@@ -85,6 +86,7 @@ def environment() -> Environment:
         shown_subject=shown_subject,
         reasons=reasons,
         places=figures.gpu_places,
+        by_purpose=by_purpose,
     )
     # The sheet's address changes with its content, so that browsers never mix an old sheet with a new page.
     made.globals.update(

@@ -1,6 +1,5 @@
 """Which signal picks which cause, and where the evidence leaves a hesitation."""
 
-import shlex
 from dataclasses import replace
 
 import pytest
@@ -10,9 +9,8 @@ from dutycycle_alerter.incidents.reasons import REASONS, Reason, reasons
 from dutycycle_alerter.model import HostUsage, JobEvidence, JobKind, WindowEvidence
 from dutycycle_alerter.rules import Outcome, judge, sentences
 from dutycycle_alerter.rules.advice import ADVICE, steps, tell_apart
-from dutycycle_alerter.rules.commands import confirm
 from dutycycle_alerter.rules.diagnosis import diagnose
-from tests.alerter.cases import SETTINGS, evidence, job
+from tests.alerter.cases import SETTINGS, evidence
 from tests.alerter.rules.spinning import at_power, counters
 from tests.alerter.rules.test_rules import NO_GAPS, gaps
 
@@ -256,83 +254,6 @@ def test_a_rank_that_ended_is_told_with_those_that_spin(processes: list[float | 
 
 
 @pytest.mark.parametrize(
-    ("rule", "item", "step"),
-    [
-        ("partially_idle", evidence([0.9] + [0.0] * 7), "Ask for 1 GPU instead of 8: 7 did nothing over 30 min, 3.5"),
-        ("partially_idle", evidence([0.9] * 3 + [0.0]), "Ask for 3 GPUs instead of 4: 1 did nothing over 30 min, 0.50"),
-        (
-            "stalled",
-            evidence([0.7 - 1e-9] * 2, gpu_fields=gaps(0.21), host=HostUsage(cpu_cores=3.9), cpus=4.0),
-            "The job has 4 CPU cores for 2 GPUs and uses 3.9 of them: ask for more of them per GPU.",
-        ),
-        (
-            "stalled",
-            evidence([0.3], gpu_fields=gaps(0.5), host=HostUsage(cpu_cores=2.0, cpu_of_limit=0.25, io_pressure=0.9)),
-            "The job has 8 CPU cores for 1 GPU and uses 2.0 of them: 6 more can load data.",
-        ),
-        (
-            "underused",
-            evidence([0.1], gpu_fields=NO_GAPS | HELD),
-            "At most 14 % of GPU memory is in use: the batch can grow about 6-fold before it is full.",
-        ),
-        (
-            "underused",
-            evidence([0.2], gpu_fields=NO_GAPS),
-            "At 20 % utilization about 4 such jobs fit on one GPU, where their memory does.",
-        ),
-        (
-            "underused",
-            evidence([0.2] * 8, gpu_fields=NO_GAPS),
-            "The 8 GPUs together do the work of 1.6: ask for 2 if the program allows it.",
-        ),
-    ],
-)
-def test_advice_has_the_jobs_own_numbers(rule: str, item: JobEvidence, step: str) -> None:
-    assert any(found.startswith(step) for found in diagnosis(rule, item).advice), diagnosis(rule, item).advice
-
-
-@pytest.mark.parametrize(
-    ("rule", "item", "said"),
-    [
-        ("idle", evidence([0.0] * 4), "every hour like this wastes 4 GPU-hours"),
-        (
-            "idle",
-            evidence([0.0] * 4, time_limit=24 * 3600.0),
-            "every hour like this wastes 4 GPU-hours: 56.0 until the time limit, 14 h from now",
-        ),
-        ("idle", evidence([0.0] * 4, time_limit=3600.0), "every hour like this wastes 4 GPU-hours"),
-        ("hung", evidence([1.0] * 2, gpu_fields=SPINS), "every hour like this wastes 2 GPU-hours"),
-        ("underused", evidence([0.1], gpu_fields=NO_GAPS | HELD), ""),
-        ("partially_idle", evidence([0.9] * 3 + [0.0]), ""),
-    ],
-)
-def test_what_going_on_like_this_wastes_is_evidence_and_no_step(rule: str, item: JobEvidence, said: str) -> None:
-    found = diagnosis(rule, item)
-    assert [line for line in found.evidence if "every hour" in line] == ([said] if said else [])
-    assert not any("very hour" in step for step in found.advice)
-
-
-@pytest.mark.parametrize(
-    ("rule", "item", "said"),
-    [
-        ("stalled", evidence([0.7 - 1e-9] * 2, gpu_fields=gaps(0.21)), "without them about 89 %"),
-        (
-            "underused",
-            evidence([0.2], gpu_fields=NO_GAPS | {"gap_30to600_share": 0.5}),
-            "utilization without the pauses: about 40 %",
-        ),
-        ("underused", evidence([0.12], gpu_fields=gaps(0.15)), "utilization without the short gaps: about 14 %"),
-        ("uneven", evidence([0.9, 0.3]), "all as busy as the busiest would have worked 0.30 GPU-hours more"),
-    ],
-)
-def test_what_could_be_is_evidence_and_no_step(rule: str, item: JobEvidence, said: str) -> None:
-    """A step says what to do; what it would bring is what speaks for it."""
-    found = diagnosis(rule, item)
-    assert [line for line in found.evidence if said in line]
-    assert not any(word in step for step in found.advice for word in ("without them", "without the", "would have"))
-
-
-@pytest.mark.parametrize(
     ("utilizations", "said"),
     [
         ([0.0], "0 % utilization"),
@@ -347,20 +268,6 @@ def test_nothing_is_less_than_nothing(utilizations: list[float], said: str) -> N
     assert sentences.at_most(utilizations) == said
 
 
-def test_figures_that_are_not_known_are_not_in_the_advice() -> None:
-    """Without CPU, memory and gaps only the general steps are left."""
-    found = diagnosis("underused", evidence([0.2] * 2))
-    assert not any("CPU cores" in step and "has" in step for step in found.advice)
-    assert not any("of GPU memory is in use" in step for step in found.advice)
-
-
-def test_spans_and_waste_in_the_words_are_as_people_count_them() -> None:
-    uneven = diagnosis("uneven", evidence([0.9, 0.3]), 60.0).evidence
-    assert "all as busy as the busiest would have worked 18.0 GPU-hours more over 30 h" in uneven
-    steps = diagnosis("partially_idle", evidence([0.9, 0.0]), 60.0).advice
-    assert "Ask for 1 GPU instead of 2: 1 did nothing over 30 h, 30.0 GPU-hours." in steps
-
-
 @pytest.mark.parametrize(("time_scale", "span"), [(1.0, "30 min"), (30.0, "15 h")])
 def test_the_evidence_names_the_window_as_people_count_it(time_scale: float, span: str) -> None:
     assert span in diagnosis("idle", evidence([0.0]), time_scale).evidence[0]
@@ -373,60 +280,6 @@ def test_a_stall_says_what_utilization_could_be() -> None:
 
 def test_what_is_not_zero_does_not_read_as_zero() -> None:
     assert "under 0.1 %" in diagnosis("idle", evidence([0.0004])).evidence[0]
-
-
-def test_commands_are_quoted_and_only_for_the_jobs_own_scheduler() -> None:
-    hostile = evidence([0.0], gpu_fields={"processes": 0.0}, job_id="7; rm -rf /")
-    commands = diagnosis("idle", hostile).commands
-    assert "scancel '7; rm -rf /'" in commands
-    assert all("'7; rm -rf /'" in command for command in commands if "--jobid" in command)
-    pod = evidence([0.0], id="k8s/ns/p/u", scheduler="k8s", namespace="ns", pod="p $(reboot)", job_id="")
-    commands = diagnosis("idle", pod).commands
-    assert "kubectl delete -n ns 'pod/p $(reboot)'" in commands
-    assert not any("scancel" in command for command in commands)
-    local = evidence([0.0], id="local/1-2", scheduler="local", job_id="")
-    assert diagnosis("idle", local).commands[0] == "nvidia-smi"
-
-
-@pytest.mark.parametrize("cause", [Cause.SMALL_WORK, Cause.MEMORY_BOUND, Cause.DATA_LOADING, Cause.CHECKPOINT])
-def test_what_a_profile_shows_comes_with_the_profilers(cause: Cause) -> None:
-    commands = "\n".join(confirm(job(), (cause,)))
-    for profiler in (
-        "nsys profile --trace=cuda,nvtx,osrt",
-        "torch.profiler.profile(",
-        "tf.keras.callbacks.TensorBoard(",
-    ):
-        assert profiler in commands
-
-
-def test_a_slurm_job_is_profiled_with_a_report_for_each_rank() -> None:
-    (nsys,) = [c for c in confirm(job(), (Cause.SMALL_WORK,)) if "nsys" in c]
-    assert nsys.startswith("srun nsys profile ")
-    assert "--output=profile-%q{SLURM_JOB_ID}-%q{SLURM_PROCID} python train.py" in nsys
-    (alone,) = [c for c in confirm(job(scheduler="local"), (Cause.SMALL_WORK,)) if "nsys" in c]
-    assert alone.startswith("nsys profile ")
-
-
-def test_the_stacks_of_a_hang_are_taken_on_every_node() -> None:
-    commands = confirm(job(8, nodes=2, id="slurm/7", job_id="7"), (Cause.HANG,))
-    assert commands[0] == "srun --jobid=7 --overlap --nodes=2 --ntasks-per-node=1 nvidia-smi"
-    (stacks,) = [shlex.split(c) for c in commands if "py-spy" in c]
-    assert stacks[:5] == ["srun", "--jobid=7", "--overlap", "--nodes=2", "--ntasks-per-node=1"]
-    # The shell on the node gets one word.
-    assert stacks[5:7] == ["sh", "-c"]
-    assert stacks[7].endswith('py-spy dump --pid "$pid"; done')
-    assert len(stacks) == 8
-    assert "scancel 7" in commands
-
-
-def test_why_clocks_are_held_down_is_asked_of_the_driver() -> None:
-    assert any("nvidia-smi -q -d PERFORMANCE" in c for c in confirm(job(), (Cause.THROTTLING,)))
-
-
-def test_a_job_that_has_ended_is_asked_of_accounting_only() -> None:
-    (command,) = confirm(job(job_id="7; rm"), (Cause.OVER_REQUEST,), ended=True)
-    assert command.startswith("sacct --jobs='7; rm' ")
-    assert confirm(job(scheduler="k8s"), (Cause.OVER_REQUEST,), ended=True) == ()
 
 
 @pytest.mark.parametrize("cause", Cause)

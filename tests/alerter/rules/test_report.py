@@ -322,7 +322,18 @@ def test_a_report_keeps_every_rule_that_fired() -> None:
     assert incident is not None
     assert [rule.rule for rule in incident.rules] == ["memory_underused", "overallocated"]
     assert incident.diagnosis.causes == (Cause.SMALL_WORK, Cause.OVER_REQUEST)
-    assert "the batch can grow about 9-fold" in " ".join(incident.diagnosis.advice)
+    assert "there is room for a much larger batch" in " ".join(incident.diagnosis.advice)
+
+
+def test_large_requests_read_as_people_write_them() -> None:
+    item = ended([0.05] * 8, memory=0.3, cpus=2048.0, memory_requested=4096 * GIB)
+    incident = filed(item, Final(cpu_seconds=20 * 2 * HOUR, peak_memory=8 * GIB, state=COMPLETED)).incident
+    assert incident is not None
+    assert incident.diagnosis.evidence[0] == "20.0 of 2,048 CPU cores in use on average"
+    assert incident.diagnosis.advice == (
+        "Ask for 25 CPU cores instead of 2,048.",
+        "Ask for 10 GiB of host memory instead of 4,096.",
+    )
 
 
 @pytest.mark.parametrize(

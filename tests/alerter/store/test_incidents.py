@@ -91,6 +91,7 @@ DIAGNOSES = st.builds(
     tell_apart=TEXT,
     commands=st.lists(TEXT, max_size=3).map(tuple),
     known=st.lists(TEXT, max_size=3).map(tuple),
+    own_steps=st.lists(st.tuples(st.sampled_from(Cause), TEXT), max_size=3).map(tuple),
 )
 INCIDENTS = st.builds(
     Incident,
@@ -141,11 +142,12 @@ def test_the_strategies_know_every_field(made: type, strategy: st.SearchStrategy
     assert {field.name for field in fields(made)} - {"id"} <= set(strategy.wrapped_strategy.kwargs)  # type: ignore[attr-defined]
 
 
-def test_an_incident_from_before_it_was_kept_what_was_measured_is_read(database: Database) -> None:
+@pytest.mark.parametrize("younger", ["known", "own_steps"])
+def test_an_incident_from_before_something_was_kept_of_its_diagnosis_is_read(database: Database, younger: str) -> None:
     (number,) = add(database, incident())
     with database.write() as connection:
         (diagnosis,) = connection.execute(sa.select(schema.incident.c.diagnosis)).scalars()
-        del diagnosis["known"]
+        del diagnosis[younger]
         connection.execute(sa.update(schema.incident).values(diagnosis=diagnosis))
         read = incidents.get(connection, number)
     assert read is not None

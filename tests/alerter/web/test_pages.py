@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 
 from dutycycle_alerter.incidents.model import Cause, Diagnosis, Resolution, State
+from dutycycle_alerter.rules.purposes import Purpose
 from dutycycle_alerter.settings import Costs
 from dutycycle_alerter.usage import UserUsage
 from dutycycle_alerter.views import DeliveryCounts, NotEvaluable, TargetStatus
@@ -124,6 +125,12 @@ class TestIncident:
         assert "4 of 4" in words
         began = datetime.fromtimestamp(live.store.incident(live.incident_of("alice")).started_at, UTC)  # type: ignore[union-attr]
         assert began.isoformat(timespec="seconds") in [t.attributes["datetime"] for t in page.all("time")]
+
+    def test_a_command_that_ends_the_job_stands_under_what_it_does(self, live: Live) -> None:
+        words = body(live.client.page(f"/incidents/{live.incident_of('alice')}")).words
+        looks, ends = Purpose.LOOK.label, Purpose.END.label
+        assert f"{ends} scancel 41207" in words
+        assert words.index(looks) < words.index("nvidia-smi") < words.index(ends)
 
     def test_a_hesitation_names_its_causes_and_how_to_tell_them_apart(self, live: Live) -> None:
         words = body(live.client.page(f"/incidents/{live.incident_of('bob')}")).words

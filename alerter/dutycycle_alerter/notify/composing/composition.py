@@ -10,7 +10,7 @@ from typing import Any
 from dutycycle_alerter.errors import ConfigError
 from dutycycle_alerter.incidents.model import Incident
 from dutycycle_alerter.notify.composing import blocks
-from dutycycle_alerter.notify.composing.content import Message
+from dutycycle_alerter.notify.composing.content import Command, Message
 from dutycycle_alerter.notify.composing.documents import document
 from dutycycle_alerter.notify.composing.messages import IN_FULL, Saying
 from dutycycle_alerter.notify.composing.offering import Offer
@@ -111,8 +111,9 @@ class Composition:
         return Brief(title=_line(title, _TITLE), text=text.strip("\n"), url=alone)
 
     def annotations(self, incident: Incident) -> Mapping[str, str]:
-        """`summary`, `description` and, where there are such, `commands` (one a line), `cost_per_day`, `incident_url`
-        and `dashboard_url`. No links that act: alerts are shown to everybody.
+        """`summary`, `description` and, where there are such, `commands` (one a line, each under a comment that says
+        what it is for), `cost_per_day`, `incident_url` and `dashboard_url`. No links that act: alerts are shown to
+        everybody.
         """
         now = max(incident.known_at, incident.updated_at)
         message = self._saying(OPERATORS, now, PLAIN).one(Item(incident, ()))
@@ -122,7 +123,7 @@ class Composition:
         found = {
             "summary": _line(summary, _SUBJECT),
             "description": text.strip("\n"),
-            "commands": "\n".join(command.line for command in story.commands),
+            "commands": "\n".join(_commented(command) for command in story.commands),
             "cost_per_day": _line(self._templates.built_in("_daily.j2", values), _SUBJECT),
             "incident_url": story.urls.incident,
             "dashboard_url": story.urls.dashboard,
@@ -206,6 +207,11 @@ def _latest(item: Item) -> float:
 def _tidy(text: str) -> str:
     """No spaces at the ends of lines and no rows of empty lines: templates need not be written around them."""
     return _GAPS.sub("\n\n", _BLANK.sub("", text)).strip("\n ")
+
+
+def _commented(command: Command) -> str:
+    """Under what it is for, as a comment of the shell: what reads one line after the other is not misled by it."""
+    return f"# {command.label}\n{command.line}" if command.label else command.line
 
 
 def _line(text: str, limit: int) -> str:

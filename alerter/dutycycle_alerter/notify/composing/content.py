@@ -30,9 +30,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """An exact command line, and what it is for: `look`, `end`, `profile`, or `do` where the order counts."""
+    """An exact command line, and what it is for: `look`, `dump`, `stacks`, `end`, `profile`, or `do` where the order
+    counts. `label` says so above it; empty for `do`.
+    """
 
     what: str
+    label: str
     line: str
 
 

@@ -18,6 +18,7 @@ from dutycycle_alerter.notify.links import Action
 from dutycycle_alerter.notify.model import Item, Recipient, To
 from dutycycle_alerter.notify.model import Telling as Told
 from dutycycle_alerter.rules.advice import ADVICE
+from dutycycle_alerter.rules.purposes import Purpose, by_purpose
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.settings import Costs as Prices
 from dutycycle_alerter.settings.notify import News
@@ -43,9 +44,6 @@ _NEWS = {
     News.UPDATED: "Changed",
     News.RESOLVED: "It is over",
 }
-_LOOK, _END, _PROFILE, _DO = "look", "end", "profile", "do"
-_ENDING = ("scancel ", "kubectl delete ", "kubectl scale ", "kubectl annotate ")
-_PROFILING = ("nsys profile", "torch.profiler", "keras.callbacks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,18 +157,17 @@ class Teller:
         )
 
     def _commands(self, incident: Incident) -> Iterator[Command]:
-        """Of a job, one to look, one to end it and one to profile: the first of each that can be said exactly. Of a GPU
-        or a node, the first few in their order.
+        """Of a job, one of each purpose: the first that can be said exactly; what goes into the program is left to the
+        incident's page. Of a GPU or a node, the first few in their order.
         """
         lines = incident.diagnosis.commands
-        exact = [(line, said) for line in lines if (said := self.voice.command(line)) is not None]
+        exact = {line: said for line in lines if (said := self.voice.command(line)) is not None}
         if incident.about != "job":
-            yield from (Command(_DO, said) for _, said in exact[:_COMMANDS])
+            yield from (Command("do", "", said) for said in [*exact.values()][:_COMMANDS])
             return
-        found: dict[str, str] = {}
-        for line, said in exact:
-            found.setdefault(_purpose(line), said)
-        yield from (Command(what, found[what]) for what in (_LOOK, _END, _PROFILE) if what in found)
+        for purpose, (first, *_) in by_purpose(exact).items():
+            if purpose is not Purpose.TRACE:
+                yield Command(purpose.value, purpose.label, exact[first])
 
     def _costs(self, incident: Incident) -> Costs:
         if incident.about != "job":
@@ -226,13 +223,17 @@ def _name(incident: Incident) -> str:
 
 
 def _steps(diagnosis: Diagnosis) -> Iterable[str]:
-    """What to do first. Where several causes are likely, a step of each: the steps of one would hide the others."""
+    """What to do first. Where several causes are likely, a step of each: the steps of one would hide the others. One
+    with the job's own numbers, as far as there is one that no other cause has.
+    """
     found: dict[Cause, str] = {}
     if len(diagnosis.causes) > 1:
         for cause in diagnosis.causes:
-            own = [step for step in diagnosis.advice if step in ADVICE[cause] and step not in found.values()]
-            if own:
-                found[cause] = own[0]
+            own = [step for of, step in diagnosis.own_steps if of is cause]
+            general = [step for step in diagnosis.advice if step in ADVICE[cause]]
+            first = next((step for step in own + general if step not in found.values()), None)
+            if first is not None:
+                found[cause] = first
     return [f"if it is {cause.label}: {step}" for cause, step in found.items()] or diagnosis.advice[:_ADVICE]
 
 
@@ -242,12 +243,6 @@ def _says_more(telling: Told) -> bool:
     if telling.news is News.ESCALATED and said.endswith(" became critical"):
         return False
     return bool(said) and said not in (f"{telling.news} by {telling.actor}", telling.news.value)
-
-
-def _purpose(line: str) -> str:
-    if line.startswith(_ENDING):
-        return _END
-    return _PROFILE if any(sign in line for sign in _PROFILING) else _LOOK
 
 
 def _daily(cost: Bill) -> float | None:
