@@ -12,7 +12,7 @@ from collections import defaultdict
 import sqlalchemy as sa
 
 from dutycycle_alerter.headline import rule_name
-from dutycycle_alerter.incidents.model import Event, Severity
+from dutycycle_alerter.incidents.model import Event, EventKind, Severity
 from dutycycle_alerter.notify.owners import Due, due
 from dutycycle_alerter.notify.planning import Notice, opening, plan
 from dutycycle_alerter.notify.routing import Routing
@@ -76,9 +76,12 @@ class Announcer:
                 happened[incident_id].append(event)
                 after = number
             known = outbox.told(connection, happened)
+            woken = [number for number, those in happened.items() if any(map(_wakes, those))]
+            unheard = outbox.unheard(connection, woken, before=events[0][0])
             notices: list[Notice] = []
             for number, incident in outbox.concerned(connection, happened).items():
-                notices += plan(incident, happened[number], known.get(number, set()), self._routing, now=now)
+                told, worse = known.get(number, set()), unheard.get(number, {})
+                notices += plan(incident, happened[number], told, self._routing, now=now, unheard=worse)
             outbox.add(connection, notices)
         if after != before:
             set_meta(connection, PLANNED, after)
@@ -111,3 +114,7 @@ class Announcer:
             return f"{rule_name(found.rule)} became critical"
         within = format_duration(self._owners.within * self._time_scale)
         return f"{rule_name(found.rule)}: more than {self._owners.wasted_gpu_hours:g} GPU-hours wasted within {within}"
+
+
+def _wakes(event: Event) -> bool:
+    return event.kind is EventKind.SNOOZE_EXPIRED
