@@ -46,13 +46,14 @@ class Telling:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An incident as it is now, what there is to tell of it (oldest first), and what the receiver kept of its thread
-    (empty where it was never told of it).
+    """An incident as it is now, what there is to tell of it (oldest first), what the receiver kept of its thread (empty
+    where it was never told of it), and for the user of the job why they hear of it, as `reasons.clause` said then.
     """
 
     incident: Incident
     tellings: tuple[Telling, ...]
     thread: Mapping[str, str] = field(default_factory=dict)
+    because: str = ""
 
     @property
     def news(self) -> frozenset[News]:

@@ -72,7 +72,8 @@ class Composition:
         users = None if weekly is None else histogram(weekly)
         pictures = self._pictures(parcel)
         report = None if weekly is None else told(weekly, PLAIN, self._zone, self._settings.time_scale, users)
-        values = _values(self._saying(parcel.to, parcel.as_of, PLAIN).message(parcel, pictures=pictures, report=report))
+        saying = self._saying(parcel.to, parcel.as_of, PLAIN)
+        values = _values(saying.message(parcel, pictures=pictures, report=report))
         return Mail(
             subject=_line(self._templates.render("mail.subject.j2", values), _SUBJECT),
             text=_tidy(self._templates.render("mail.text.j2", values)) + "\n",

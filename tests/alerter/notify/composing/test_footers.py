@@ -1,0 +1,66 @@
+"""What stands below a message to the user of a job: why they hear of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dutycycle_alerter.notify.model import ParcelKind, Telling
+from dutycycle_alerter.settings.notify import News
+from tests.alerter.notify.composing.parcels import (
+    ALICE,
+    IDLE_LONG,
+    NOW,
+    WASTED,
+    composition,
+    many,
+    parcels,
+    told,
+)
+from tests.alerter.notify.composing.parcels import hesitating as small
+from tests.alerter.web.html import parse
+from tests.fakes.slack.rendering import seen
+
+COMPOSER = composition()
+NOTICED = Telling(News.OPENED, NOW)
+WHY = f"You hear of it because {WASTED}. This is one of them."
+
+
+def test_the_user_of_a_job_reads_why_above_the_footer() -> None:
+    parcel = told(small(), NOTICED, to=ALICE, because=WASTED)
+    mail = COMPOSER.mail(parcel)
+    assert f"\n\n{WHY}\n\n--\nYou get this because" in mail.text
+    words = parse(mail.html).words
+    assert words.index(WHY) < words.index("You get this because")
+    for threaded in (True, False):
+        assert WHY in seen(COMPOSER.slack(parcel, threaded=threaded))
+    for said in (mail.text, mail.html, seen(COMPOSER.slack(parcel))):
+        assert said.count("You hear of") == 1
+
+
+def test_what_comes_later_says_why_they_heard_of_it_first() -> None:
+    """That it came now has another reason, which is what it tells."""
+    for news in (News.ESCALATED, News.UPDATED):
+        parcel = told(small(), Telling(news, NOW), to=ALICE, because=WASTED)
+        for said in (COMPOSER.mail(parcel).text, seen(COMPOSER.slack(parcel))):
+            assert WHY.replace("You hear", "You first heard") in said
+
+
+def test_of_several_each_reason_is_said_once() -> None:
+    parcel = parcels()["digest"]
+    items = tuple(replace(item, because=WASTED if n % 3 else IDLE_LONG) for n, item in enumerate(many(30)))
+    for kind, number in ((ParcelKind.DIGEST, 30), (ParcelKind.INCIDENTS, 3)):
+        several = replace(parcel, kind=kind, to=ALICE, items=items[:number])
+        said = COMPOSER.mail(several).text
+        assert f"You hear of {number * 2 // 3} of these because {WASTED}." in said
+        assert f"You hear of {number // 3} of these because {IDLE_LONG}." in said
+        assert f"You hear of {number // 3} of these because {IDLE_LONG}." in seen(COMPOSER.slack(several))
+
+
+@pytest.mark.parametrize("case", ["partly-idle-kubernetes", "resolved", "three", "weekly", "test"])
+def test_who_hears_of_it_for_no_reason_of_their_own_reads_none(case: str) -> None:
+    parcel = parcels()[case]
+    if parcel.kind is not ParcelKind.REPORT:
+        mail = COMPOSER.mail(parcel)
+        assert "You hear of" not in mail.text + mail.html + seen(COMPOSER.slack(parcel))
