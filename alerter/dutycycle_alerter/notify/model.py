@@ -170,8 +170,10 @@ class Brief:
 class Composer(Protocol):
     """Says everything: the one place where incidents become words of messages. Text from outside is inert in all."""
 
-    def mail(self, parcel: Parcel) -> Mail:
-        """Of any kind of parcel. Raises ConfigError where a template of the site cannot be used."""
+    def mail(self, parcel: Parcel, *, unsubscribe: str = "") -> Mail:
+        """Of any kind of parcel; `unsubscribe` is where its reader can do that, empty where they cannot. Raises
+        ConfigError where a template of the site cannot be used.
+        """
         ...
 
     def slack(self, parcel: Parcel, *, threaded: bool = True) -> SlackMessage:

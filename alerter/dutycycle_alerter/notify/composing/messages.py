@@ -38,9 +38,10 @@ class Saying:
         pictures: Mapping[int, Picture] | None = None,
         report: Report | None = None,
         threaded: bool = False,
+        unsubscribe: str = "",
     ) -> Message:
         """The whole of it. `pictures` are by the number of the incident that each shows; `threaded`: what is new is
-        said beside it.
+        said beside it; `unsubscribe` is an address.
         """
         ordered = worst_first(parcel.items)
         shown = ordered[: _TOP if parcel.kind is ParcelKind.DIGEST else _MOST]
@@ -59,6 +60,7 @@ class Saying:
             replay=self.replay,
             threaded=threaded,
             because=self._because(ordered),
+            unsubscribe=self.teller.voice.link(unsubscribe),
             now=self.teller.moment(self.teller.now),
             zone=figures.local(self.teller.now, self.teller.zone).tzname() or "UTC",
         )

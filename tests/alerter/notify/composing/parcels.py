@@ -37,6 +37,7 @@ ALICE = Recipient(To.OWNER, "alice")
 NOW = LATER + 600
 IDLE_LONG = "all GPUs of the job were idle for at least 2 h"
 WASTED = "your jobs together wasted more than 24 GPU-hours within 7 d"
+UNSUBSCRIBE = "https://gpus.example.org/unsubscribe/AXUA"
 
 
 def settings(**changes: object) -> Settings:

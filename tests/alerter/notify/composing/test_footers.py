@@ -1,4 +1,4 @@
-"""What stands below a message to the user of a job: why they hear of it."""
+"""What stands below a message to the user of a job: why they hear of it, and how to hear less."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from dutycycle_alerter.notify.model import ParcelKind, Telling
+from dutycycle_alerter.notify.model import OPERATORS, Parcel, ParcelKind, Telling
 from dutycycle_alerter.settings.notify import News
 from tests.alerter.notify.composing.parcels import (
     ALICE,
     IDLE_LONG,
     NOW,
+    UNSUBSCRIBE,
     WASTED,
     composition,
     many,
@@ -25,6 +26,7 @@ from tests.fakes.slack.rendering import seen
 COMPOSER = composition()
 NOTICED = Telling(News.OPENED, NOW)
 WHY = f"You hear of it because {WASTED}. This is one of them."
+FEWER = "(you then get only those about critical incidents, until you undo it on the same page)"
 
 
 def test_the_user_of_a_job_reads_why_above_the_footer() -> None:
@@ -64,3 +66,19 @@ def test_who_hears_of_it_for_no_reason_of_their_own_reads_none(case: str) -> Non
     if parcel.kind is not ParcelKind.REPORT:
         mail = COMPOSER.mail(parcel)
         assert "You hear of" not in mail.text + mail.html + seen(COMPOSER.slack(parcel))
+
+
+def test_unsubscribing_can_be_seen_and_says_what_it_does() -> None:
+    parcel = told(small(), to=ALICE)
+    mail = COMPOSER.mail(parcel, unsubscribe=UNSUBSCRIBE)
+    assert f"Fewer of these emails: {UNSUBSCRIBE}\n{FEWER}\n" in mail.text
+    page = parse(mail.html)
+    assert [link.words for link in page.all("a") if link.attributes["href"] == UNSUBSCRIBE] == ["Fewer of these emails"]
+    assert f"Fewer of these emails {FEWER}" in page.words
+
+
+@pytest.mark.parametrize("url", ["", "https://gpus.example.org/x y", 'javascript:alert("1")'])
+@pytest.mark.parametrize("parcel", [told(small(), to=ALICE), told(small(), to=OPERATORS)])
+def test_without_an_address_nothing_is_said_of_unsubscribing(parcel: Parcel, url: str) -> None:
+    mail = COMPOSER.mail(parcel, unsubscribe=url)
+    assert "Fewer" not in mail.text + mail.html
