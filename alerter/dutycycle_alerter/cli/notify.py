@@ -102,7 +102,7 @@ def preview(
         )
         if incident_id is not None:
             to, new = To(audience) if audience else None, News(news) if news else None
-            parcel = previewing.of_incident(reader, incident_id, to=to, news=new, now=status.now)
+            parcel = previewing.of_incident(reader, incident_id, scaled, to=to, news=new, now=status.now)
         elif digest:
             parcel = previewing.digest(reader, now=status.now)
         else:

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dutycycle_alerter.errors import ConfigError, IncidentNotFoundError
 from dutycycle_alerter.incidents.model import Event, EventKind, Incident, State
 from dutycycle_alerter.notify.model import OPERATORS, Item, Parcel, ParcelKind, Recipient, Telling, To
+from dutycycle_alerter.notify.owners import due
+from dutycycle_alerter.notify.reasons import clause
+from dutycycle_alerter.notify.routing import rules_of
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.settings.notify import News
 from dutycycle_alerter.views import IncidentFilter, Reader
@@ -24,8 +27,11 @@ _LISTED = 1000
 _WEEK = 7 * 86400.0
 
 
-def of_incident(reader: Reader, incident_id: int, *, to: To | None, news: News | None, now: float) -> Parcel:
-    """About one incident; to None: to the user of the job, where it has one. `now` in Unix seconds.
+def of_incident(
+    reader: Reader, incident_id: int, settings: Settings, *, to: To | None, news: News | None, now: float
+) -> Parcel:
+    """About one incident; to None: to the user of the job, where it has one. `settings` are scaled, `now` is in Unix
+    seconds.
 
     Raises IncidentNotFoundError, ConfigError where there is no user whom it could be for, and StoreError.
     """
@@ -37,7 +43,8 @@ def of_incident(reader: Reader, incident_id: int, *, to: To | None, news: News |
         raise ConfigError(f"incident {incident_id} has no owner to notify: unknown user, or not about a job")
     recipient = Recipient(To.OWNER, incident.user) if owned and to is not To.OPERATORS else OPERATORS
     told = _telling(incident, reader.events(incident_id), news)
-    return Parcel(KEY, ParcelKind.INCIDENTS, recipient, (Item(incident, (told,)),), now)
+    because = _because(incident, settings) if recipient.user else ""
+    return Parcel(KEY, ParcelKind.INCIDENTS, recipient, (Item(incident, (told,), because=because),), now)
 
 
 def digest(reader: Reader, *, now: float) -> Parcel:
@@ -54,6 +61,12 @@ def week(settings: Settings, *, now: float) -> Parcel:
     configured = settings.notify.weekly
     since = configured[0].since if configured else _WEEK / settings.time_scale
     return Parcel(KEY, ParcelKind.REPORT, OPERATORS, (), now, report=(now - since, now))
+
+
+def _because(incident: Incident, settings: Settings) -> str:
+    """Why its user would hear of it, if what their jobs wasted together is enough."""
+    found = due(rules_of(incident), float("inf"), settings.notify.owners, time_scale=settings.time_scale)
+    return "" if found is None else clause(found, incident, settings)
 
 
 def _telling(incident: Incident, events: Sequence[Event], news: News | None) -> Telling:

@@ -11,12 +11,11 @@ from collections import defaultdict
 
 import sqlalchemy as sa
 
-from dutycycle_alerter.headline import rule_name
-from dutycycle_alerter.incidents.model import Event, Severity
+from dutycycle_alerter.incidents.model import Event, EventKind, Severity
 from dutycycle_alerter.notify.owners import Due, due
 from dutycycle_alerter.notify.planning import Notice, opening, plan
+from dutycycle_alerter.notify.reasons import clause
 from dutycycle_alerter.notify.routing import Routing
-from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.store import deliveries, incidents, outbox, weekly
 from dutycycle_alerter.store.database import forget_meta, get_meta, set_meta
@@ -35,6 +34,7 @@ class Announcer:
 
     def __init__(self, settings: Settings, store: Transactions) -> None:
         self._store = store
+        self._settings = settings
         self._owners = settings.notify.owners
         self._time_scale = settings.time_scale
         self._receivers = [receiver.name for receiver in settings.notify.receivers]
@@ -76,9 +76,12 @@ class Announcer:
                 happened[incident_id].append(event)
                 after = number
             known = outbox.told(connection, happened)
+            woken = [number for number, those in happened.items() if any(map(_wakes, those))]
+            unheard = outbox.unheard(connection, woken, before=events[0][0])
             notices: list[Notice] = []
             for number, incident in outbox.concerned(connection, happened).items():
-                notices += plan(incident, happened[number], known.get(number, set()), self._routing, now=now)
+                told, worse = known.get(number, set()), unheard.get(number, {})
+                notices += plan(incident, happened[number], told, self._routing, now=now, unheard=worse)
             outbox.add(connection, notices)
         if after != before:
             set_meta(connection, PLANNED, after)
@@ -99,15 +102,13 @@ class Announcer:
             destination = self._routing.owner(incident, receiver)
             quiet = (receiver, incident.user) in unsubscribed and incident.severity is not Severity.CRITICAL
             if destination is not None and not quiet:
-                text = self._because(reasons[number])
+                text = clause(reasons[number], incident, self._settings)
                 notices.append(opening(destination, incident, text, self._routing, now=now))
         return notices
 
     def _due(self, item: Unaware, wasted: float) -> Due | None:
         return due(item.rules, wasted, self._owners, time_scale=self._time_scale)
 
-    def _because(self, found: Due) -> str:
-        if not found.cost:
-            return f"{rule_name(found.rule)} became critical"
-        within = format_duration(self._owners.within * self._time_scale)
-        return f"{rule_name(found.rule)}: more than {self._owners.wasted_gpu_hours:g} GPU-hours wasted within {within}"
+
+def _wakes(event: Event) -> bool:
+    return event.kind is EventKind.SNOOZE_EXPIRED

@@ -46,13 +46,14 @@ class Telling:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An incident as it is now, what there is to tell of it (oldest first), and what the receiver kept of its thread
-    (empty where it was never told of it).
+    """An incident as it is now, what there is to tell of it (oldest first), what the receiver kept of its thread (empty
+    where it was never told of it), and for the user of the job why they hear of it, as `reasons.clause` said then.
     """
 
     incident: Incident
     tellings: tuple[Telling, ...]
     thread: Mapping[str, str] = field(default_factory=dict)
+    because: str = ""
 
     @property
     def news(self) -> frozenset[News]:
@@ -169,8 +170,10 @@ class Brief:
 class Composer(Protocol):
     """Says everything: the one place where incidents become words of messages. Text from outside is inert in all."""
 
-    def mail(self, parcel: Parcel) -> Mail:
-        """Of any kind of parcel. Raises ConfigError where a template of the site cannot be used."""
+    def mail(self, parcel: Parcel, *, unsubscribe: str = "") -> Mail:
+        """Of any kind of parcel; `unsubscribe` is where its reader can do that, empty where they cannot. Raises
+        ConfigError where a template of the site cannot be used.
+        """
         ...
 
     def slack(self, parcel: Parcel, *, threaded: bool = True) -> SlackMessage:

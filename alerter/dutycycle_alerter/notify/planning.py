@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from dutycycle_alerter.incidents.model import Event, EventKind, Incident, Severity, State
 from dutycycle_alerter.notify.model import OPERATORS, Recipient
@@ -55,10 +56,17 @@ def news_of(event: Event) -> News | None:
 
 
 def plan(
-    incident: Incident, events: Iterable[Event], told: Set[Address], routing: Routing, *, now: float
+    incident: Incident,
+    events: Iterable[Event],
+    told: Set[Address],
+    routing: Routing,
+    *,
+    now: float,
+    unheard: Mapping[Address, Sequence[Event]] = MappingProxyType({}),
 ) -> list[Notice]:
     """What is to be told of events of an incident, which is as it is after them. `told` are those who know of it, or
-    will: a notice that says so was sent, or waits.
+    will: a notice that says so was sent, or waits. `unheard` is by which events it became worse before these without
+    some of them hearing of it.
 
     Users of jobs hear here only what became of an incident that they know of.
     """
@@ -75,7 +83,10 @@ def plan(
         notice_of(destination, incident, kind, event, routing, now=now)
         for address, destination in where.items()
         for kind, event in _told(
-            destination, incident, _heard(news, destination.to, incident, routing), known=address in told
+            destination,
+            incident,
+            _heard(news, destination.to, incident, routing, unheard.get(address, ())),
+            known=address in told,
         )
     ]
 
@@ -106,18 +117,23 @@ def notice_of(
 
 
 def _heard(
-    news: Sequence[tuple[News, Event]], to: Recipient, incident: Incident, routing: Routing
+    news: Sequence[tuple[News, Event]], to: Recipient, incident: Incident, routing: Routing, unheard: Iterable[Event]
 ) -> list[tuple[News, Event]]:
     """News as they are to somebody. For the user of a job it is worse where a rule is critical for them; where the
-    incident was so before, where one joins that is told at once.
+    incident was so before, where one joins that is told at once. What became worse while they were not to be disturbed
+    they hear when that is over.
     """
     if to == OPERATORS:
         return list(news)
     worse = critical(rules_of(incident))
-    return [
-        (kind if kind is not News.ESCALATED or worse & _named(event, worse, routing) else News.UPDATED, event)
-        for kind, event in news
-    ]
+    heard: list[tuple[News, Event]] = []
+    for kind, event in news:
+        is_worse = kind is not News.ESCALATED or worse & _named(event, worse, routing)
+        heard.append((kind if is_worse else News.UPDATED, event))
+        if event.kind is EventKind.SNOOZE_EXPIRED and incident.state.active:
+            late = [one for one in unheard if worse & _named(one, worse, routing)]
+            heard += [(News.ESCALATED, one) for one in late[-1:]]
+    return heard
 
 
 def _named(event: Event, rules: Set[str], routing: Routing) -> Set[str]:

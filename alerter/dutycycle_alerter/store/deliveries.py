@@ -233,12 +233,27 @@ def _items(connection: sa.Connection, row: Any) -> tuple[tuple[Item, ...], tuple
     to = recipient_of(row)
     threads = threads_of(connection, row.receiver, listed)
     known = concerned(connection, listed)
+    reasons = _reasons(connection, row.receiver, to, listed)
     items = [
-        Item(known[number], tuple(tellings[number]), threads.get((number, to), {}))
+        Item(known[number], tuple(tellings[number]), threads.get((number, to), {}), reasons.get(number, ""))
         for number in listed
         if number in known
     ]
     return tuple(items), loud, len(order) - len(listed)
+
+
+def _reasons(connection: sa.Connection, receiver: str, to: Recipient, about: Collection[int]) -> dict[int, str]:
+    """Why the user of a job hears of incidents: what the notice said with which they first did."""
+    found: dict[int, str] = {}
+    if to == OPERATORS:
+        return found
+    columns = notice.c
+    mine = columns.receiver == receiver, columns.audience == to.to.value, columns.user == to.user
+    opened = columns.news == News.OPENED.value, columns.dropped.is_(None)
+    for numbers in chunks(about):
+        query = sa.select(columns.incident_id, columns.text).where(columns.incident_id.in_(numbers), *mine, *opened)
+        found |= {row.incident_id: row.text for row in connection.execute(query.order_by(columns.id))}
+    return found
 
 
 def threads_of(

@@ -9,13 +9,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dutycycle_alerter.incidents.model import EventKind, Incident, OpenRule, Severity, State
+from dutycycle_alerter.incidents.model import Event, EventKind, Incident, OpenRule, Severity, State
 from dutycycle_alerter.notify.gathering import UNSUBSCRIBED, Waiting
 from dutycycle_alerter.notify.model import Recipient, To
 from dutycycle_alerter.notify.owners import Waste
 from dutycycle_alerter.notify.planning import Notice
 from dutycycle_alerter.notify.routing import LOUD, Address
-from dutycycle_alerter.store.incident_rows import from_row, to_rule
+from dutycycle_alerter.store.incident_rows import event_from_row, from_row, to_rule
 from dutycycle_alerter.store.schema import delivery, event, incident, mute, notice
 from dutycycle_alerter.views import OutboxDepth
 
@@ -25,6 +25,8 @@ _WAITS = sa.and_(notice.c.delivery_id.is_(None), notice.c.dropped.is_(None))
 _UNDELIVERED = sa.and_(delivery.c.sent_at.is_(None), delivery.c.failed_at.is_(None))
 _ACTIVE = incident.c.state != sa.literal_column(f"'{State.RESOLVED.value}'")
 _LOUD = sorted(news.value for news in LOUD)
+_REACHES = (notice.c.news.in_(_LOUD), notice.c.dropped.is_(None), delivery.c.failed_at.is_(None))
+"""That a notice brings an incident to somebody's attention, or will."""
 _SILENT = (EventKind.TOLD.value, EventKind.NOT_TOLD.value)
 _CHUNK = 500
 
@@ -88,16 +90,45 @@ def told(connection: sa.Connection, incident_ids: Collection[int]) -> dict[int, 
         query = (
             sa.select(columns.incident_id, columns.receiver, columns.audience, columns.user)
             .outerjoin(delivery, delivery.c.id == columns.delivery_id)
-            .where(
-                columns.incident_id.in_(numbers),
-                columns.news.in_(_LOUD),
-                columns.dropped.is_(None),
-                delivery.c.failed_at.is_(None),
-            )
+            .where(columns.incident_id.in_(numbers), *_REACHES)
             .distinct()
         )
         for row in connection.execute(query):
             found[row.incident_id].add((row.receiver, recipient_of(row)))
+    return found
+
+
+def unheard(
+    connection: sa.Connection, incident_ids: Collection[int], *, before: int
+) -> dict[int, dict[Address, list[Event]]]:
+    """By which events, before that number, each incident became worse after its user last heard of it, by whom they are
+    told; oldest first.
+    """
+    columns = notice.c
+    found: defaultdict[int, dict[Address, list[Event]]] = defaultdict(dict)
+    for numbers in chunks(incident_ids):
+        last = (
+            sa.select(
+                columns.incident_id,
+                columns.receiver,
+                columns.audience,
+                columns.user,
+                sa.func.max(columns.at).label("at"),
+            )
+            .outerjoin(delivery, delivery.c.id == columns.delivery_id)
+            .where(columns.incident_id.in_(numbers), columns.audience == To.OWNER.value, *_REACHES)
+            .group_by(columns.incident_id, columns.receiver, columns.audience, columns.user)
+            .subquery()
+        )
+        query = (
+            sa.select(event, last.c.receiver, last.c.audience, last.c.user)
+            .join(last, sa.and_(last.c.incident_id == event.c.incident_id, last.c.at < event.c.at))
+            .where(event.c.kind == EventKind.SEVERITY_CHANGED.value, event.c.id < before)
+            .order_by(event.c.id)
+        )
+        for row in connection.execute(query):
+            address = row.receiver, recipient_of(row)
+            found[row.incident_id].setdefault(address, []).append(event_from_row(row))
     return found
 
 

@@ -29,6 +29,8 @@ _DOES = {
     Action.RESOLVE: EventKind.RESOLVED,
     Action.INTENDED: EventKind.INTENDED,
 }
+_BEGINS = frozenset({EventKind.OPENED, EventKind.REOPENED, EventKind.WITHDRAWN})
+"""After these a link does again what it did before."""
 
 
 class Wanted(StrEnum):
@@ -141,12 +143,13 @@ def _over(incident: Incident, action: Action) -> bool:
 
 def _said(site: Site, link: ActionLink, incident: Incident, actor: str) -> Event | None:
     """How what the link does was done since the incident was opened, or opened again: by this actor; that it was
-    intended, by anybody. None where it was not.
+    intended, by anybody. None where it was not. A snooze that has ended can be had again.
     """
+    begins = _BEGINS | {EventKind.SNOOZE_EXPIRED} if link.action is Action.SNOOZE else _BEGINS
     for event in reversed(site.reader.events(incident.id)):
         if event.kind is _DOES[link.action] and (link.action is Action.INTENDED or event.actor == actor):
             return event
-        if event.kind in (EventKind.OPENED, EventKind.REOPENED, EventKind.WITHDRAWN):
+        if event.kind in begins:
             break
     if link.action is not Action.INTENDED:
         return None

@@ -45,12 +45,14 @@ def test_a_preview_says_what_the_owner_would_read(shell: Shell, config: Path) ->
     assert said.startswith("Subject: Critical: All 4 GPUs are idle: your job ")
     assert "EUR" in said
     assert "https://gpus.example.org/act/" in said
+    assert "You hear of it because all GPUs of the job were idle for at least 2 h." in said
 
 
 def test_without_a_configuration_the_defaults_hold(shell: Shell) -> None:
     said = shell("notify", "preview", shell.incident_of("alice"), "--to", "operators")
     assert "of alice" in said
     assert "https://" not in said
+    assert "You hear of it" not in said
 
 
 def test_html_is_a_page_by_itself(shell: Shell, config: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from dutycycle_alerter.notify.model import Brief, Item, Mail, Parcel, Recipient,
 class SilentComposer:
     """Implements `notify.model.Composer`; whatever is asked of it, the test fails."""
 
-    def mail(self, parcel: Parcel) -> Mail:
+    def mail(self, parcel: Parcel, *, unsubscribe: str = "") -> Mail:
         _unasked()
 
     def slack(self, parcel: Parcel, *, threaded: bool = True) -> SlackMessage:

@@ -63,8 +63,10 @@ class Says(SilentComposer):
 
     def __init__(self, mail: Mail | ConfigError = PLAIN) -> None:
         self.said = mail
+        self.unsubscribe = ""
 
-    def mail(self, parcel: Parcel) -> Mail:
+    def mail(self, parcel: Parcel, *, unsubscribe: str = "") -> Mail:
+        self.unsubscribe = unsubscribe
         if isinstance(self.said, ConfigError):
             raise self.said
         return self.said

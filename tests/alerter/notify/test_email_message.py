@@ -212,8 +212,12 @@ def test_pictures_whose_names_become_one_are_told_apart() -> None:
 def unsubscribing(
     server: MailServer, sent: Parcel, url: str = "https://gpus.example.org", **given: Any
 ) -> EmailMessage:
-    receiver(server, links=Links(url, b"k" * 32), **given).deliver(sent)
-    return parsed(server.messages[-1].content)
+    """The mail; what its header says of unsubscribing, its composer was given to say."""
+    composer = Says()
+    receiver(server, composer=composer, links=Links(url, b"k" * 32), **given).deliver(sent)
+    mail = parsed(server.messages[-1].content)
+    assert composer.unsubscribe == (mail["List-Unsubscribe"] or "").strip("<>")
+    return mail
 
 
 def test_an_owner_may_unsubscribe_in_one_click(mail_server: MailServer) -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from dutycycle_alerter.incidents.expectations import Scope
-from dutycycle_alerter.incidents.model import State
+from dutycycle_alerter.incidents.model import Event, EventKind, State, Step
 from dutycycle_alerter.notify.links import LIFETIME, Action, Links
 from dutycycle_alerter.notify.model import OPERATORS, Recipient, To
 from dutycycle_alerter.settings.web import Auth
+from dutycycle_alerter.store import incidents
+from dutycycle_alerter.store.database import open_database
 from tests.alerter.web.conftest import Live
 from tests.alerter.web.html import parse
 from tests.alerter.web.linking import ALICE, LINKS, PUBLIC, of_alice, path
@@ -142,6 +147,25 @@ def test_a_link_snoozes_for_a_length_that_is_offered(guarded: Live) -> None:
     found = guarded.store.incident(guarded.incident_of("alice"))
     assert found is not None
     assert found.snoozed_until == guarded.now + 3600
+
+
+def test_when_a_snooze_has_ended_its_link_snoozes_again(guarded: Live, store_file: Path) -> None:
+    number, address = guarded.incident_of("alice"), of_alice(guarded, Action.SNOOZE)
+    browser = Browser(guarded.client)
+    browser.get(address)
+    browser.post(address, snooze="1h")
+    with closing(open_database(f"sqlite:///{store_file}")) as database, database.write() as connection:
+        snoozed = incidents.get(connection, number)
+        assert snoozed is not None
+        woken = replace(snoozed, state=State.OPEN, snoozed_until=None)
+        incidents.save(connection, snoozed, Step(woken, (Event(guarded.now, EventKind.SNOOZE_EXPIRED, "it ended"),)))
+    page = parse(browser.get(address).data.decode())
+    assert "Snooze it?" in page.words
+    assert "That was done" not in page.words
+    assert browser.post(address, snooze="8h").status == 303
+    found = guarded.store.incident(number)
+    assert found is not None
+    assert (found.state, found.snoozed_until) == (State.SNOOZED, guarded.now + 8 * 3600)
 
 
 def test_a_link_does_the_one_thing(guarded: Live) -> None:

@@ -66,13 +66,14 @@ class Composition:
         self._templates = Templates(settings.notify.templates)
         self._try_templates()
 
-    def mail(self, parcel: Parcel) -> Mail:
+    def mail(self, parcel: Parcel, *, unsubscribe: str = "") -> Mail:
         """Of any kind of parcel, with pictures where it tells of few incidents. Raises StoreError, for a report."""
         weekly = self._weekly_report(parcel)
         users = None if weekly is None else histogram(weekly)
         pictures = self._pictures(parcel)
         report = None if weekly is None else told(weekly, PLAIN, self._zone, self._settings.time_scale, users)
-        values = _values(self._saying(parcel.to, parcel.as_of, PLAIN).message(parcel, pictures=pictures, report=report))
+        saying = self._saying(parcel.to, parcel.as_of, PLAIN)
+        values = _values(saying.message(parcel, pictures=pictures, report=report, unsubscribe=unsubscribe))
         return Mail(
             subject=_line(self._templates.render("mail.subject.j2", values), _SUBJECT),
             text=_tidy(self._templates.render("mail.text.j2", values)) + "\n",
@@ -190,7 +191,9 @@ class Composition:
                 if name in OF_ONE and len(parcel.items) != 1:
                     continue
                 saying = self._saying(parcel.to, parcel.as_of, voice)
-                message = saying.message(parcel, pictures=sample.pictures, report=sample.report)
+                message = saying.message(
+                    parcel, pictures=sample.pictures, report=sample.report, unsubscribe=sample.unsubscribe
+                )
                 self._templates.check(name, _values(message))
 
 

@@ -141,7 +141,8 @@ class Message:
     `kind` is one of `incidents`, `digest`, `report`, `test`; `to` is `operators` or `owner`, then `user` is set.
     `stories` are the worst first; of a digest, only the first of them. `total` is how many there are, `counted` how
     many of them, the worst, `resolved` and `counts` are about. `threaded` tells that what
-    is new is said beside it, in a thread of Slack.
+    is new is said beside it, in a thread of Slack. `because` tells the user of a job why they hear of it, in sentences;
+    `unsubscribe` is where they can say that they do not want to, empty where they cannot.
     """
 
     kind: str
@@ -157,5 +158,7 @@ class Message:
     report: Report | None
     replay: bool
     threaded: bool
+    because: tuple[str, ...]
+    unsubscribe: str
     now: str
     zone: str

@@ -12,6 +12,8 @@ from dutycycle_alerter.incidents.model import Incident, Severity
 from dutycycle_alerter.notify.composing.content import Count, Message, Report, Story
 from dutycycle_alerter.notify.composing.stories import Teller
 from dutycycle_alerter.notify.model import Item, Parcel, ParcelKind, Picture
+from dutycycle_alerter.notify.reasons import sentences
+from dutycycle_alerter.settings.notify import News
 
 IN_FULL = 3
 """More incidents than this in one message are told in a few lines each."""
@@ -36,9 +38,10 @@ class Saying:
         pictures: Mapping[int, Picture] | None = None,
         report: Report | None = None,
         threaded: bool = False,
+        unsubscribe: str = "",
     ) -> Message:
         """The whole of it. `pictures` are by the number of the incident that each shows; `threaded`: what is new is
-        said beside it.
+        said beside it; `unsubscribe` is an address.
         """
         ordered = worst_first(parcel.items)
         shown = ordered[: _TOP if parcel.kind is ParcelKind.DIGEST else _MOST]
@@ -56,6 +59,8 @@ class Saying:
             report=report,
             replay=self.replay,
             threaded=threaded,
+            because=self._because(ordered),
+            unsubscribe=self.teller.voice.link(unsubscribe),
             now=self.teller.moment(self.teller.now),
             zone=figures.local(self.teller.now, self.teller.zone).tzname() or "UTC",
         )
@@ -64,6 +69,10 @@ class Saying:
         """About one incident, beside any parcel."""
         to = self.teller.to
         return self.message(Parcel("", ParcelKind.INCIDENTS, to, (item,), self.teller.now))
+
+    def _because(self, items: Sequence[Item]) -> tuple[str, ...]:
+        new = any(News.OPENED in item.news for item in items)
+        return tuple(map(self.teller.voice.said, sentences([item.because for item in items], new=new)))
 
     def _story(self, item: Item, pictures: Mapping[int, Picture]) -> Story:
         picture = pictures.get(item.incident.id)

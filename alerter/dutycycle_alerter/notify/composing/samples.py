@@ -21,6 +21,8 @@ from dutycycle_alerter.settings.notify import News
 
 _AT = 1_790_000_000.0
 _OWNER = Recipient(To.OWNER, "alice")
+_BECAUSE = "all GPUs of the job were idle for at least 2 h"
+_UNSUBSCRIBE = "https://gpus.example.org/unsubscribe/AXUA"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class Sample:
     """A parcel and what comes with it."""
 
     parcel: Parcel
+    unsubscribe: str = ""
     pictures: Mapping[int, Picture] = field(default_factory=dict)
     report: Report | None = None
 
@@ -37,10 +40,10 @@ def samples() -> list[Sample]:
     idle, pods, over, device = _idle(), _pods(), _over(), _device()
     incidents, picture = ParcelKind.INCIDENTS, Picture("incident-1", b"", "Mean utilization of each GPU: node1:0 0 %.")
     return [
-        Sample(Parcel("1", incidents, _OWNER, (idle,), _AT), {1: picture}),
+        Sample(Parcel("1", incidents, _OWNER, (replace(idle, because=_BECAUSE),), _AT), pictures={1: picture}),
         Sample(Parcel("2", incidents, OPERATORS, (idle,), _AT)),
         Sample(Parcel("3", incidents, OPERATORS, (pods,), _AT)),
-        Sample(Parcel("4", incidents, _OWNER, (over,), _AT)),
+        Sample(Parcel("4", incidents, _OWNER, (over,), _AT), _UNSUBSCRIBE),
         Sample(Parcel("5", incidents, OPERATORS, (device,), _AT)),
         Sample(Parcel("6", incidents, OPERATORS, (idle, over, device), _AT)),
         Sample(Parcel("7", incidents, OPERATORS, (idle, pods, over, device), _AT)),

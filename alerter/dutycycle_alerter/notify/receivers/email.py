@@ -10,7 +10,7 @@ from dutycycle_alerter.incidents.model import Severity
 from dutycycle_alerter.notify.addresses import Addresses
 from dutycycle_alerter.notify.links import Links
 from dutycycle_alerter.notify.model import Composer, Mail, Parcel, Receipt, Recipient, To
-from dutycycle_alerter.notify.receivers.email_message import Envelope, message, message_id, threads
+from dutycycle_alerter.notify.receivers.email_message import Envelope, message, message_id, one_click, threads
 from dutycycle_alerter.notify.receivers.smtp import Outcome, send
 from dutycycle_alerter.settings.notify.receivers import Email
 
@@ -38,8 +38,9 @@ class EmailReceiver:
         if not left:
             return Receipt()
         identity = message_id(self._name, parcel.key, self._settings.sender)
-        mail = self._mail(parcel)
-        content = message(parcel, mail, identity, self._envelope(parcel, recipients))
+        envelope = self._envelope(parcel, recipients)
+        mail = self._mail(parcel, envelope.unsubscribe)
+        content = message(parcel, mail, identity, envelope)
         outcome = self._send(left, content, settled=bool(parcel.settled))
         if not (outcome.taken or outcome.deferred or parcel.settled):
             raise DeliveryError(_said("refused for", outcome.refused), permanent=True)
@@ -66,9 +67,9 @@ class EmailReceiver:
             # Not for the others, then; those who have it have it.
             return Outcome((), dict.fromkeys(left, str(error)), {})
 
-    def _mail(self, parcel: Parcel) -> Mail:
+    def _mail(self, parcel: Parcel, unsubscribe: str) -> Mail:
         try:
-            return self._composer.mail(parcel)
+            return self._composer.mail(parcel, unsubscribe=unsubscribe)
         except ConfigError as error:
             # Somebody will fix the template.
             raise DeliveryError(str(error)) from error
@@ -89,7 +90,7 @@ class EmailReceiver:
         critical = any(item.incident.severity is Severity.CRITICAL for item in parcel.items)
         if parcel.to.to is not To.OWNER or critical or not self._settings.unsubscribe:
             return ""
-        return self._links.unsubscribe(self._name, parcel.to.user, now=parcel.at)
+        return one_click(self._links.unsubscribe(self._name, parcel.to.user, now=parcel.at))
 
     def _recipients(self, to: Recipient) -> tuple[str, ...]:
         if to.to is To.OPERATORS:

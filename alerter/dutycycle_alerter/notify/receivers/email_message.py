@@ -51,6 +51,11 @@ def message_id(receiver: str, key: str, sender: str) -> str:
     return f"<{_digest(receiver, key)}.dutycycle@{_domain(sender)}>"
 
 
+def one_click(url: str) -> str:
+    """The address, where mail programs take it for one at which a click unsubscribes (RFC 8058); else empty."""
+    return url if _LINK.fullmatch(url) else ""
+
+
 def root_of(item: Item) -> str | None:
     """The Message-ID of the mail that told first of an incident; None where there is none."""
     found = item.thread.get("message_id")
@@ -108,8 +113,8 @@ def _headers(parcel: Parcel, mail: Mail, identity: str, envelope: Envelope) -> I
     # All but NDR: a bounce is how the site learns of an address that is no more.
     yield "X-Auto-Response-Suppress", "DR, RN, NRN, OOF, AutoReply"
     yield "List-Id", f"Dutycycle <{envelope.list_id}>"
-    if _LINK.fullmatch(envelope.unsubscribe):
-        yield "List-Unsubscribe", f"<{envelope.unsubscribe}>"
+    if unsubscribe := one_click(envelope.unsubscribe):
+        yield "List-Unsubscribe", f"<{unsubscribe}>"
         yield "List-Unsubscribe-Post", "List-Unsubscribe=One-Click"
     yield "X-Dutycycle-Kind", parcel.kind
     incidents = [item.incident for item in parcel.items]

@@ -35,6 +35,9 @@ SITE = {
 }
 ALICE = Recipient(To.OWNER, "alice")
 NOW = LATER + 600
+IDLE_LONG = "all GPUs of the job were idle for at least 2 h"
+WASTED = "your jobs together wasted more than 24 GPU-hours within 7 d"
+UNSUBSCRIBE = "https://gpus.example.org/unsubscribe/AXUA"
 
 
 def settings(**changes: object) -> Settings:
@@ -105,9 +108,9 @@ def fault() -> Incident:
     )
 
 
-def told(incident: Incident, *tellings: Telling, to: Recipient = OPERATORS) -> Parcel:
+def told(incident: Incident, *tellings: Telling, to: Recipient = OPERATORS, because: str = "") -> Parcel:
     """One incident to somebody."""
-    return Parcel("key-1", ParcelKind.INCIDENTS, to, (Item(incident, tellings),), NOW)
+    return Parcel("key-1", ParcelKind.INCIDENTS, to, (Item(incident, tellings, because=because),), NOW)
 
 
 def resolved(incident: Incident) -> Incident:
@@ -144,12 +147,12 @@ def parcels() -> dict[str, Parcel]:
     critical = replace(idle, severity=Severity.CRITICAL)
     acknowledged = replace(hesitating(), state=State.ACKNOWLEDGED, actor="bob")
     return {
-        "idle-owner": told(idle, noticed, to=ALICE),
+        "idle-owner": told(idle, noticed, to=ALICE, because=IDLE_LONG),
         "partly-idle-kubernetes": told(partly_on_kubernetes(), noticed),
-        "hesitation": told(hesitating(), noticed, to=ALICE),
+        "hesitation": told(hesitating(), noticed, to=ALICE, because=WASTED),
         "acknowledged": told(acknowledged, Telling(News.UPDATED, LATER + 60, "I ask her", "bob")),
         "device-fault": told(fault(), noticed),
-        "escalated": told(critical, Telling(News.ESCALATED, LATER + 60), to=ALICE),
+        "escalated": told(critical, Telling(News.ESCALATED, LATER + 60), to=ALICE, because=WASTED),
         "resolved": told(resolved(idle), Telling(News.RESOLVED, LATER + 300, "the job ended: COMPLETED"), to=ALICE),
         "three": Parcel(
             "key-3",

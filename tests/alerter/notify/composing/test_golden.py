@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.alerter.notify.composing.parcels import composition, parcels, weekly
+from tests.alerter.notify.composing.parcels import UNSUBSCRIBE, composition, parcels, weekly
 
 GOLDEN = Path(__file__).with_name("golden")
 CASES = parcels()
@@ -22,7 +22,8 @@ COMPOSER = composition(weekly=weekly)
 def messages(case: str) -> dict[str, str]:
     """Every format of a case: file name -> content."""
     parcel = CASES[case]
-    mail, brief, slack = COMPOSER.mail(parcel), COMPOSER.brief(parcel), COMPOSER.slack(parcel)
+    mail = COMPOSER.mail(parcel, unsubscribe=UNSUBSCRIBE if case == "hesitation" else "")
+    brief, slack = COMPOSER.brief(parcel), COMPOSER.slack(parcel)
     made = {
         "mail.txt": f"Subject: {mail.subject}\n\n{mail.text}",
         "html": mail.html,

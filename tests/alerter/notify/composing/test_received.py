@@ -47,11 +47,11 @@ def mailed(server: MailServer, composer: Composer = COMPOSER) -> EmailReceiver:
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_mail_arrives_as_it_was_composed(mails: MailServer, case: str) -> None:
-    parcel, said = CASES[case], COMPOSER.mail(CASES[case])
-    receiver = mailed(mails)
+    parcel, receiver = CASES[case], mailed(mails)
     receiver.deliver(parcel)
     receiver.close()
     received = mails.messages[-1].message
+    said = COMPOSER.mail(parcel, unsubscribe=(received["List-Unsubscribe"] or "").strip("<>"))
     assert received["Subject"] == said.subject
     assert received["To"] == ("alice@example.org" if parcel.to.to is To.OWNER else "ops@example.org")
     bodies = {kind: received.get_body((kind,)) for kind in ("plain", "html")}
