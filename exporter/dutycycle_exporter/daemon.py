@@ -28,10 +28,22 @@ log = logging.getLogger(__name__)
 _SHORTEST_INTERVAL = 0.05
 """Wall seconds between reads, however high the time scale: a read takes some milliseconds."""
 
+_LONGEST_INTERVAL = 10.0
+"""Wall seconds between reads up to which NVML's buffer of samples still has all of them."""
+
 
 def sample_interval(settings: Settings) -> float:
     """Wall seconds between two reads."""
     return max(_SHORTEST_INTERVAL, settings.sample_interval / settings.time_scale)
+
+
+def _warn_of_lost_time(settings: Settings) -> None:
+    if settings.replay is None and sample_interval(settings) > _LONGEST_INTERVAL:
+        log.warning(
+            "--sample-interval: NVML's buffer holds 10 to 16 s; with more than %g s between two readings, some time is "
+            "not measured",
+            _LONGEST_INTERVAL,
+        )
 
 
 def child_command(settings: Settings, began: float) -> list[str]:
@@ -56,6 +68,7 @@ class Exporter:
         set_up(settings.log_level)
         if settings.replay is not None and not settings.replay.exists():
             raise ExporterError(f"--replay={settings.replay}: there is no such file")
+        _warn_of_lost_time(settings)
         self._began = time.time()
         self._access = Access(settings.web_config)
         self._configuration = Configuration(settings, read=read, apply=self.apply)
@@ -111,6 +124,7 @@ class Exporter:
         """Put in force what can be changed. Raises ConfigError before anything has been."""
         self._access.reload()
         set_up(settings.log_level)
+        _warn_of_lost_time(settings)
         self._collector.cluster = settings.cluster
         self._collector.processes = "processes" in settings.collect
         self._collector.like_dcgm = "dcgm" in settings.compat

@@ -89,7 +89,7 @@ def _options() -> Iterator[Callable[[Callable[..., None]], Callable[..., None]]]
         "sample_interval",
         type=_DURATION,
         default="5s",
-        help="How often NVML is read; its own buffer holds 10 to 16 s.",
+        help="How often NVML is read; its own buffer holds 10 to 16 s: over 10s some time is not measured.",
     )
     yield _option(
         "--series-hold",

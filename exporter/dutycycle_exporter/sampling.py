@@ -9,8 +9,9 @@ place in the buffer, not by its stamp. Samples that follow each other stay on th
 not, each clock that is known is tried.
 
 Some drivers write no samples while a GPU idles. Their rate, which then is 0, stands for that time; and once a GPU was
-seen to be silent in this way, a hole that no overrun can explain is idle time, too. Without this a GPU that works every
-other second would seem to work all the time.
+seen to be silent in this way, a hole from which no sample can be missing is idle time, too. Without this a GPU that
+works every other second would seem to work all the time. What the buffer lost between two polls nobody knows: that time
+is neither busy nor idle.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ _LATE = 1.0
 """Seconds by which NVML may show a sample late, whatever the time scale: until then none is missing."""
 
 _REACH = 1.5
-"""Poll intervals for which a rate may stand. NVML's buffer holds more than that, so nothing was overrun meanwhile."""
+"""Poll intervals for which a rate may stand, and that a hole may be long to be idle time."""
+
+_HELD = 10.0
+"""Seconds of the past, before division by the time scale, that a buffer surely holds: 72 samples and more were seen."""
 
 _CLOCK_TOLERANCE = 1.0
 """Seconds by which a timestamp may lie ahead of our own clock."""
@@ -61,6 +65,7 @@ class SampleBuffer:
     def __init__(self, *, interval: float, time_scale: float = 1.0) -> None:
         self.dropped: Counter[str] = Counter()
         self._reach = _REACH * interval
+        self._held = _HELD / time_scale
         self._period = NOMINAL_PERIOD / time_scale
         self._last: float | None = None  # when the newest sample was taken
         self._covered: float | None = None  # end of the newest span
@@ -69,6 +74,8 @@ class SampleBuffer:
         self._ahead: float | None = None  # seconds by which stamps are
         self._day: float | None = None  # and the time of day was, at the last poll
         self._polled = -math.inf  # when that was
+        self._most = 0  # samples that the buffer was seen to have
+        self._unknown = True  # whether samples may be missing between the newest span and the last poll
 
     def stamp(self, t: float, ahead: float = 0.0) -> float:
         """What NVML writes for an instant, in microseconds, as far as is known; `ahead` as in `take`."""
@@ -83,6 +90,7 @@ class SampleBuffer:
         """
         self._learn_period(samples)
         fresh, before = self._fresh(samples), self._stamp
+        lost = self._may_have_lost(samples, fresh, now)
         self._follow_day(ahead)
         stretches: list[_Stretch] = []
         taken = last = max(-math.inf if self._last is None else self._last, now - _OLDEST)
@@ -111,7 +119,9 @@ class SampleBuffer:
                 start = previous
             else:
                 start = t - self._period
-                self._bridge(stretches, start)
+                # What is missing is missing before the first: between two of one answer there was nothing more.
+                if stretches or not lost:
+                    self._bridge(stretches, start)
             self._add(stretches, start, t, value)
         if last > taken:
             self._last = last
@@ -121,23 +131,28 @@ class SampleBuffer:
         if late or early >= _RUN:
             self._ahead = fresh[-1][0] / 1e6 - now
         self._stamp, self._polled = before, now
+        self._unknown = lost and not stretches
         return _spans(stretches)
 
     def take_rate(self, percent: int, now: float, *, only_source: bool) -> list[Span]:
         """The current rate, where the buffer has no sample though one was due.
 
-        A rate of 0 stands for the time since the last measured instant, at most one and a half poll intervals. A rate
-        over 0 says nothing of that time, unless it is the only source that the device has.
+        A rate of 0 stands for the time since the last measured instant, at most one and a half poll intervals, and no
+        longer than the buffer would tell of work if samples may be missing. A rate over 0 says nothing of that time,
+        unless it is the only source that the device has.
         """
         if not 0 <= percent <= 100:
             self.dropped["out_of_range"] += 1
             return []
+        reach = self._reach
         if not only_source:
             if percent > 0 or (self._last is not None and now - self._last <= max(_LATE, _JITTER * self._period)):
                 return []
             self._silent_when_idle = True
+            if self._unknown:
+                reach = min(reach, self._held)
         stretches: list[_Stretch] = []
-        self._add(stretches, now - self._reach, now, percent)
+        self._add(stretches, now - reach, now, percent)
         return _spans(stretches)
 
     def _fresh(self, samples: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
@@ -146,6 +161,16 @@ class SampleBuffer:
             if samples[place][0] == self._stamp:
                 return samples[place + 1 :]
         return samples
+
+    def _may_have_lost(self, samples: Sequence[tuple[int, int]], fresh: Sequence[tuple[int, int]], now: float) -> bool:
+        """Whether the buffer may have let go of samples that no poll saw.
+
+        It did not where it still has the newest of the poll before. Nor where it is not full and the time since then is
+        not longer than what it holds: it then let that one go because it was old, not to make room.
+        """
+        full = len(samples) >= self._most
+        self._most = max(self._most, len(samples))
+        return len(fresh) == len(samples) and (full or now - self._polled > self._held)
 
     def _follow_day(self, ahead: float) -> None:
         """Stamps that are of the time of day go with it: with a step that is too short to be seen in them at once."""

@@ -264,6 +264,21 @@ def test_flags_reach_what_they_configure(nvml_driver, tmp_path):
         assert daemon.log == ""
 
 
+@pytest.mark.parametrize(
+    ("flags", "warned"),
+    [
+        (["--sample-interval=10s"], False),
+        (["--sample-interval=11s"], True),
+        (["--sample-interval=30s", "--time-scale=60"], False),
+        # A recording has no buffer.
+        (["--sample-interval=30s", f"--replay={__file__}"], False),
+    ],
+)
+def test_an_interval_that_is_longer_than_what_nvml_keeps_is_warned_of(flags, warned, nvml_driver, tmp_path):
+    with Daemon(tmp_path, nvml_driver().environment, "--no-kubernetes", *flags) as daemon:
+        assert ("--sample-interval: NVML's buffer holds" in daemon.log) is warned
+
+
 def test_a_reload_and_a_release_while_it_is_still_starting_are_obeyed_when_it_has(nvml_driver, tmp_path):
     """`systemctl reload` does not wait for it. Here it hangs in reading a file."""
     driver = nvml_driver()

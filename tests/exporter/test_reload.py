@@ -205,6 +205,10 @@ def test_a_reload_changes_labels_and_sampling_and_loses_no_counter(daemon, tmp_p
     eventually(lambda: daemon.total("workload_gpu_allocated_seconds_total") > counted + 1)
 
 
+def test_a_reload_warns_of_an_interval_that_is_too_long(daemon, tmp_path):
+    assert "NVML's buffer holds" in reload(daemon, tmp_path, "sample-interval: 11s\n")
+
+
 @pytest.mark.parametrize("text", ["clutser: after\n", "cluster: [", "sample-interval: never\n", "log-level: 1\n"])
 def test_an_invalid_file_keeps_the_old_configuration_and_a_metric_says_so(daemon, tmp_path, text):
     child, since = daemon.child(), daemon.values("dutycycle_exporter_config_last_reload_success_timestamp_seconds")

@@ -21,6 +21,7 @@ import pynvml
 
 from dutycycle_exporter.nvml.calls import ABSENT, Calls
 from dutycycle_exporter.nvml.devices import Device
+from dutycycle_exporter.nvml.link_bytes import LinkBytes
 
 _USUAL_INTERVAL = 5.0
 """Seconds from turn to turn for which `Field.every` is meant: at longer ones no field is read more rarely than then."""
@@ -58,7 +59,7 @@ class Field:
     since: int = 0
     """The first major version of the driver that has it under this number."""
     part: bool = False
-    """Whether it is a part of a sum, which those of the same name make."""
+    """Whether it is one link's part of a sum, which those of the same name make."""
     every: int = 1
     """Of so many turns of the usual interval it is read at one: for counters alone."""
 
@@ -129,10 +130,6 @@ class Values:
         """Those of an earlier turn."""
         return frozenset(self._carried)
 
-    def add(self, name: tuple[str, str], value: float) -> None:
-        """A part of one."""
-        self.put(name, self._found.get(name[0], {}).get(name[1], 0.0) + value)
-
     def drop(self, name: tuple[str, str]) -> None:
         """A part of it is not known."""
         self._found.get(name[0], {}).pop(name[1], None)
@@ -165,6 +162,7 @@ class Batch:
         self._turn = 0
         self._known: dict[Field, float] = {}
         """What those that are not read at every turn were when they were read last."""
+        self._sums: dict[tuple[str, str], LinkBytes] = {}
 
     def relearn(self) -> None:
         """Ask again for all, also for what the GPU did not have."""
@@ -213,7 +211,7 @@ class Batch:
                     calls.note("nvmlDeviceGetFieldValues", "out_of_range")
                     incomplete.append(field.name)
                     continue
-                (values.add if field.part else values.put)(field.name, number)
+                values.put(field.name, self._summed(field, number) if field.part else number)
                 if field.every > 1:
                     self._known[field] = number
             elif result in _NOT_THERE or part is None:
@@ -227,6 +225,10 @@ class Batch:
         if gone:
             self._leave_out(device.unsupported)
         return values
+
+    def _summed(self, field: Field, value: float) -> float:
+        """The sum of which it is a part, as far as its parts have been read in this turn."""
+        return self._sums.setdefault(field.name, LinkBytes()).read(field.scope, value)
 
     def _leave_out(self, unsupported: set[object]) -> None:
         asked = [field for field in self._asked if field not in unsupported]

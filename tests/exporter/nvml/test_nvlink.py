@@ -22,8 +22,8 @@ def test_bytes_on_nvlink_over_all_links_whatever_its_generation(make_rack, model
 
 @pytest.fixture
 def no_sums(monkeypatch):
-    """A driver that has NVLink's bytes by link only; `fails` are links whose counters cannot be read."""
-    fails = set()
+    """A driver that has NVLink's bytes by link only; `fails` are links whose tx counters cannot be read, and why."""
+    fails = {}
     real = pynvml.nvmlDeviceGetFieldValues
 
     def by_link(handle, fields):
@@ -32,7 +32,7 @@ def no_sums(monkeypatch):
             if value.fieldId in {202, 204} and value.scopeId == 2**32 - 1:
                 value.nvmlReturn = pynvml.NVML_ERROR_INVALID_ARGUMENT
             elif value.fieldId == 202 and value.scopeId in fails:
-                value.nvmlReturn = pynvml.NVML_ERROR_UNKNOWN
+                value.nvmlReturn = fails[value.scopeId]
         return values
 
     by_link.__name__ = "nvmlDeviceGetFieldValues"
@@ -53,10 +53,28 @@ def test_where_the_driver_does_not_sum_up_links_we_do(make_rack, no_sums):
 
 def test_a_sum_of_which_a_link_is_missing_is_not_told(make_rack, no_sums):
     rack = make_rack(model=B200).turn(2)
-    no_sums.add(3)
+    no_sums[3] = pynvml.NVML_ERROR_UNKNOWN
     assert dict(rack.turn().gpu.nvlink_bytes).keys() == {"rx"}
     no_sums.clear()
     assert dict(rack.turn().gpu.nvlink_bytes).keys() == {"rx", "tx"}
+
+
+@pytest.mark.parametrize(
+    "error", [pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_INVALID_ARGUMENT, pynvml.NVML_ERROR_NOT_FOUND]
+)
+def test_a_link_that_goes_takes_nothing_away_of_what_was_counted(make_rack, no_sums, error):
+    """Else the counter would fall by all that the link ever carried, which looks like a new counter."""
+    rack = make_rack(model=B200)
+    rack.driver.traffic(0, nvlink_tx=18 * 2.0**20)
+    rack.turn(100)
+    before = dict(rack.gpu.nvlink_bytes)["tx"]
+    no_sums[3] = error
+    after = dict(rack.turn(2).gpu.nvlink_bytes)["tx"]
+    assert after - before == pytest.approx(10 * 17 * 2**20)
+    no_sums.clear()
+    # An hour later it is asked for again.
+    back = dict(rack.turn(seconds=3600).turn().gpu.nvlink_bytes)["tx"]
+    assert back - before == pytest.approx(3615 * 18 * 2**20)
 
 
 def test_links_are_asked_one_by_one_only_once_where_there_are_none(make_rack, monkeypatch):

@@ -187,8 +187,9 @@ class KubernetesPods:
         try:
             pods = self._list()
         except UnusableError as error:
-            self._hopeless = error.reason in ("missing", "permission")
-            if error.reason == "missing" and not self._expected:
+            nobody = error.reason == "missing" and not self._expected
+            self._hopeless = nobody or error.reason == "permission"
+            if nobody:
                 return Pause(self._pace.interval)
             self._sources.failed(KUBELET, error.reason, self._socket)
             # Who asks too often is told so, and asks less.
@@ -204,7 +205,7 @@ class KubernetesPods:
         for reason, count in failures.items():
             self._sources.unusable(KUBELET, reason, count)
         self._sources.succeeded(KUBELET, time.monotonic() - began)
-        self._expected = True
+        self._expected, self._hopeless = True, False
         self._kubelet_gap = self._pace.interval
         return Pause(self._kubelet_gap)
 
