@@ -9,7 +9,7 @@ from datetime import tzinfo
 
 from matplotlib.axes import Axes
 
-from dutycycle_alerter.figures import local, percent
+from dutycycle_alerter.figures import clock_at, local, percent
 from dutycycle_alerter.plots.canvas import (
     BUSY,
     FAINT,
@@ -66,7 +66,6 @@ class Timeline:
             rows = sorted(rows, key=lambda row: math.inf if row.mean is None else row.mean)[:_ROWS]
         self._rows = rows
         self._band = band
-        self._timezone = timezone
         self._pitch = _pitch(len(rows))
         self._size = 11.0 if self._pitch >= 18 else 8.5
         self._narrow = narrow
@@ -76,6 +75,8 @@ class Timeline:
         self.height = _TOP + max(1, len(rows)) * self._pitch + self._bottom
         times = [t for row in rows if row.spans for t in (row.spans[0].start, row.spans[-1].end)]
         self._start, self._end = min([*times, band.start]), max([*times, band.end, band.start + 60])
+        # The corner names one zone for the whole axis.
+        self._timezone = clock_at(self._end, timezone)
 
     def draw(self, canvas: Canvas, left: float, bottom: float, width: float) -> None:
         """Draw with the lower left corner at a place in pixels."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import tzinfo
+from datetime import timezone, tzinfo
 from itertools import groupby
 
 from markupsafe import Markup
@@ -55,11 +55,13 @@ def gpu_rows(
     rows = Markup("").join(_row(row, frame, incident, marked) for marked, row in drawn)
     if len(series) > MAX_ROWS:
         rows += Markup('<p class="plot-more">and {} more GPUs</p>').format(len(series) - MAX_ROWS)
+    # One zone for the whole axis, also where clocks were changed within it or since.
+    clock = figures.clock_at(frame.end, zone)
     size = "few" if len(drawn) <= 4 else "dense" if len(drawn) > 16 else "some"
     return Markup(
-        '<div class="plot {}"><div class="plot-axis" aria-hidden="true"><span></span>'
+        '<div class="plot {}"><div class="plot-axis" aria-hidden="true"><span>{}</span>'
         '<svg width="100%" height="18">{}</svg><span>mean</span></div>{}</div>'
-    ).format(size, _ticks(frame, zone), rows)
+    ).format(size, clock.tzname(None), _ticks(frame, clock), rows)
 
 
 def _row(row: Row, frame: _Frame, incident: Incident, concerned: bool) -> Markup:
@@ -116,14 +118,13 @@ def _curves(spans: Sequence[Span], frame: _Frame) -> Iterator[Markup]:
                 yield Markup('<path class="busy" d="M{:.1f} 100{}V100Z"/>').format(left, steps)
 
 
-def _ticks(frame: _Frame, zone: tzinfo | None) -> Markup:
+def _ticks(frame: _Frame, clock: timezone) -> Markup:
     """Four to seven times of day, at round ones."""
     length = frame.end - frame.start
     step = next((step for step in _STEPS if length / step <= 5), _STEPS[-1])
     pattern = "%H:%M:%S" if step < 60 else "%H:%M" if length < 36 * 3600 else "%d %b"
     # Round in local time: an offset of half an hour must not move midnight to half past.
-    offset = figures.local(frame.start, zone).utcoffset()
-    shift = offset.total_seconds() if offset else 0.0
+    shift = clock.utcoffset(None).total_seconds()
     tick = math.ceil((frame.start + shift) / step) * step - shift
     texts = []
     while tick <= frame.end:
@@ -131,7 +132,7 @@ def _ticks(frame: _Frame, zone: tzinfo | None) -> Markup:
         anchor = "start" if share < 0.06 else "end" if share > 0.94 else "middle"
         texts.append(
             Markup('<text x="{:.2f}%" y="13" text-anchor="{}">{}</text>').format(
-                100 * share, anchor, figures.local(tick, zone).strftime(pattern)
+                100 * share, anchor, figures.local(tick, clock).strftime(pattern)
             )
         )
         tick += step

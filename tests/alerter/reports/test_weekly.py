@@ -95,7 +95,7 @@ def test_a_week_that_was_not_recorded_is_unknown_and_of_one_in_part_that_is_said
     assert bool(said) is noted
     assert (found.before is None) is (wasted_before == "unknown")
     if begins == SINCE:
-        assert said == ["The ledger begins at 2025-06-08 15:06: nothing earlier is known."]
+        assert said == ["The ledger begins at 2025-06-08 15:06 UTC: nothing earlier is known."]
 
 
 def test_the_range_before_is_as_long_and_ends_where_this_one_begins() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -100,6 +101,17 @@ def test_round_times_are_round_in_the_zone_of_the_page() -> None:
     one = series(*[0.5] * 10, start=HALF_PAST_NOON, step=2160)
     markup = charts.gpu_rows([one], incident=incident(), concerned=frozenset(), zone=zone)
     assert [text.words for text in parse(str(markup)).all("text")] == ["18:00", "20:00", "22:00", "00:00"]
+
+
+def test_an_axis_across_a_change_of_clocks_is_in_the_zone_that_it_names() -> None:
+    before = datetime(2026, 10, 24, 22, tzinfo=UTC).timestamp()
+    one = series(*[0.5] * 8, start=before, step=3600)
+    markup = charts.gpu_rows([one], incident=incident(), concerned=frozenset(), zone=ZoneInfo("Europe/Berlin"))
+    picture = parse(str(markup))
+    (axis,) = [e for e in picture.all("div") if e.attributes["class"] == "plot-axis"]
+    assert axis.all("span")[0].words == "CET"
+    # The first hour ends at 00:00 CET, which was 01:00 CEST.
+    assert [text.words for text in axis.all("text")] == ["00:00", "02:00", "04:00", "06:00"]
 
 
 def test_a_histogram_says_its_numbers_aloud_and_sets_off_the_low_ones() -> None:

@@ -57,7 +57,7 @@ class Saying:
             replay=self.replay,
             threaded=threaded,
             now=self.teller.moment(self.teller.now),
-            zone=figures.local(self.teller.now, self.teller.zone).tzname() or "UTC",
+            zone=figures.zone_name(self.teller.now, self.teller.zone),
         )
 
     def one(self, item: Item) -> Message:
