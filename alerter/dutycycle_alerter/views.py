@@ -197,7 +197,8 @@ class Status:
 
     `first_verdict_at` is set while no verdict was possible yet ("observing, first verdict at hh:mm"). `replay` is true
     while any exporter plays a recording: every page and line then says REPLAY. `notices` are the policies' own:
-    expired, maintenance, jobs left out.
+    expired, maintenance, jobs left out. `lists_gpus` is false where the source tells of no GPU by itself, as
+    Prometheus does not: then there is no list of GPUs, and never will be.
     """
 
     now: float
@@ -210,6 +211,7 @@ class Status:
     not_evaluable: tuple[NotEvaluable, ...]
     notices: tuple[str, ...] = ()
     evaluating: Evaluating | None = None
+    lists_gpus: bool = True
 
 
 class Reader(Reports, Protocol):

@@ -234,6 +234,7 @@ def test_the_state_comes_back_as_it_was_kept(database: Database, reader: StoreRe
         jobs_judged=3,
         targets=(TargetStatus("http://gpu1/metrics", "gpu1", None, "refused"), TargetStatus("u", "", NOW, "")),
         not_evaluable=(NotEvaluable("stalled", "no gap counters", 2),),
+        lists_gpus=False,
     )
     with database.write() as connection:
         save_status(connection, kept, stale_after=30)
@@ -245,6 +246,7 @@ def test_the_state_comes_back_as_it_was_kept(database: Database, reader: StoreRe
         jobs_judged=3,
         targets=kept.targets,
         not_evaluable=kept.not_evaluable,
+        lists_gpus=False,
     )
 
 
