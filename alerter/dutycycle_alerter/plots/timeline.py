@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -26,7 +25,7 @@ from dutycycle_alerter.plots.canvas import (
 )
 from dutycycle_alerter.plots.spans import Row, Span, row_of, runs
 from dutycycle_alerter.plots.ticks import ticks
-from dutycycle_alerter.views import GpuSeries
+from dutycycle_alerter.views import GpuSeries, drawn_first
 
 IDLE_AT = 0.005
 """Utilization at or under this is drawn as idle: the bound of the rule `idle`."""
@@ -63,7 +62,7 @@ class Timeline:
         rows = [row_of(one) for one in series]
         self._total = len(rows)
         if len(rows) > _ROWS:
-            rows = sorted(rows, key=lambda row: math.inf if row.mean is None else row.mean)[:_ROWS]
+            rows = sorted(rows, key=lambda row: drawn_first(row.mean))[:_ROWS]
         self._rows = rows
         self._band = band
         self._pitch = _pitch(len(rows))

@@ -22,7 +22,7 @@ from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.plots.spans import Row, Span, row_of, runs
 from dutycycle_alerter.printable import NAME_LIMIT, printable
 from dutycycle_alerter.usage import BIN_WIDTH, LOW_UTILIZATION_PERCENT
-from dutycycle_alerter.views import GpuNow, GpuSeries
+from dutycycle_alerter.views import GpuNow, GpuSeries, drawn_first
 
 MAX_ROWS = 64
 _USERS = "Users by mean utilization"
@@ -45,16 +45,22 @@ def gpu_rows(
     series: Sequence[GpuSeries], *, incident: Incident, concerned: frozenset[Gpu], zone: tzinfo | None
 ) -> Markup:
     """One row per GPU over a common time axis: utilization as an area, idle time as a line on the floor, time that was
-    not measured hatched, the time for which the condition held tinted. Empty where nothing was measured.
+    not measured hatched, the time for which the condition held tinted. Of very many, those concerned and then the least
+    used are drawn. Empty where nothing was measured.
     """
-    drawn = [(one.gpu in concerned, row_of(one)) for one in series[:MAX_ROWS]]
+    drawn = [(one.gpu in concerned, row_of(one)) for one in series]
+    if len(drawn) > MAX_ROWS:
+        drawn = sorted(drawn, key=lambda pair: drawn_first(pair[1].mean, concerned=pair[0]))[:MAX_ROWS]
     starts = [row.spans[0].start for _, row in drawn if row.spans]
     if not starts:
         return Markup("")
     frame = _Frame(min(starts), max(one.points[-1].t for one in series if one.points))
     rows = Markup("").join(_row(row, frame, incident, marked) for marked, row in drawn)
     if len(series) > MAX_ROWS:
-        rows += Markup('<p class="plot-more">and {} more GPUs</p>').format(len(series) - MAX_ROWS)
+        rest = len(series) - MAX_ROWS
+        rows += Markup(
+            '<p class="plot-more">and {} more GPUs; drawn are those concerned, then the least used</p>'
+        ).format(rest)
     # One zone for the whole axis, also where clocks were changed within it or since.
     clock = figures.clock_at(frame.end, zone)
     size = "few" if len(drawn) <= 4 else "dense" if len(drawn) > 16 else "some"

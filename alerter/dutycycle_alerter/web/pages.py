@@ -77,7 +77,7 @@ def incident(request: Request, site: SiteOf, incident_id: IncidentId, done: Noti
         events=events,
         bill=bill(found, site.costs, now=now, time_scale=status.time_scale),
         plot=charts.gpu_rows(
-            site.reader.series(found, until=now),
+            site.reader.series(found, until=now, most=charts.MAX_ROWS),
             incident=found,
             concerned=frozenset(found.gpus),
             zone=site.zone,

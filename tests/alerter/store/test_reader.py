@@ -1,8 +1,9 @@
 """What is shown is what the store holds, on the scale of people; what people do is an event."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
+import sqlalchemy as sa
 
 from dutycycle_alerter.errors import IncidentNotFoundError, TransitionError
 from dutycycle_alerter.history import GPU_COUNTERS, GPU_GAUGES
@@ -130,6 +131,31 @@ def test_a_plot_is_utilization_between_points(database: Database, reader: StoreR
     )
     assert [(point.t, point.utilization) for point in ten.points] == [(NOW - 180, 0.5), (NOW - 120, 0), (NOW - 60, 1)]
     assert [point.utilization for point in two.points] == [1]
+
+
+def test_of_a_large_job_only_what_is_drawn_is_read(
+    database: Database, reader: StoreReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The GPUs of the incident, wherever they stand, then the least used."""
+    busy = {"0": 60, "1": 50, "2": 55, "3": 10, "4": 58, "5": 60}
+    for gpu, seconds in busy.items():
+        save(database, gpu, [(NOW - 240, 0, 0), (NOW - 180, 60, seconds), (NOW - 120, 120, 2 * seconds)])
+    concerned = Gpu("gpu1", "5", "GPU-5", "", "H200")
+    item = incident(started_at=NOW - 240, gpus=(concerned,))
+    asked: list[int] = []
+    load = counters.load_points
+
+    def noting(connection: sa.Connection, numbers: Sequence[int], since: float, until: float) -> object:
+        asked.extend(numbers)
+        return load(connection, numbers, since, until)
+
+    monkeypatch.setattr(counters, "load_points", noting)
+    found = reader.series(item, until=NOW, most=3)
+    assert [one.gpu.index for one in found] == list(busy)
+    assert [one.gpu.index for one in found if one.points] == ["1", "3", "5"]
+    assert len(asked) == 3
+    assert all(one.points for one in reader.series(item, until=NOW, most=6))
+    assert all(one.points for one in reader.series(item, until=NOW))
 
 
 def test_a_plot_shows_no_idle_time_where_nothing_was_measured(database: Database, reader: StoreReader) -> None:
