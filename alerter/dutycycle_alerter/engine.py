@@ -201,6 +201,7 @@ class Engine:
             targets=targets,
             not_evaluable=_not_evaluable(alive),
             notices=said,
+            lists_gpus=self._settings.prometheus is None,
         )
 
 

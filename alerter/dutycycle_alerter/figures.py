@@ -7,7 +7,7 @@ zero never reads as zero.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 
 from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.scale import format_duration
@@ -91,13 +91,38 @@ def local(timestamp: float, zone: tzinfo | None) -> datetime:
     return datetime.fromtimestamp(timestamp, UTC).astimezone(zone)
 
 
-def moment(timestamp: float, *, now: float, zone: tzinfo | None, seconds: bool = False) -> str:
-    """A wall time, as short as it can be told apart from now: `14:05`, `Fri 20 Nov, 14:05`, `20 Nov 2025, 14:05`."""
-    then, today = local(timestamp, zone), local(now, zone)
-    clock = then.strftime("%H:%M:%S" if seconds else "%H:%M")
-    if then.date() == today.date():
+def clock_at(timestamp: float, zone: tzinfo | None) -> timezone:
+    """The zone as it is at a moment: one offset with its abbreviation, for what has one label on all of its times."""
+    then = local(timestamp, zone)
+    return timezone(then.utcoffset() or timedelta(0), zone_name(timestamp, zone))
+
+
+def zone_name(now: float, zone: tzinfo | None) -> str:
+    """The zone's abbreviation at a moment: `CET`."""
+    return local(now, zone).tzname() or "UTC"
+
+
+def other_zone(timestamp: float, *, now: float, zone: tzinfo | None) -> str:
+    """` CEST`, to be said behind a moment between which and now clocks were changed; empty behind any other.
+
+    A page or a message names one zone for all of its times, that of now.
+    """
+    same = local(timestamp, zone).utcoffset() == local(now, zone).utcoffset()
+    return "" if same else f" {zone_name(timestamp, zone)}"
+
+
+def moment(
+    timestamp: float, *, now: float, zone: tzinfo | None, beside: float | None = None, seconds: bool = False
+) -> str:
+    """A wall time, as short as it can be told apart from now, or from another that it stands beside: `14:05`,
+    `Fri 20 Nov, 14:05`, `20 Nov 2025, 14:05`; `14:05 CEST` where the zone's offset is another one now.
+    """
+    near = now if beside is None else beside
+    then, day = local(timestamp, zone), local(near, zone).date()
+    clock = then.strftime("%H:%M:%S" if seconds else "%H:%M") + other_zone(timestamp, now=now, zone=zone)
+    if then.date() == day:
         return clock
-    if abs(now - timestamp) < 300 * 86400:
+    if abs(near - timestamp) < 300 * 86400:
         return f"{then:%a} {then.day} {then:%b}, {clock}"
     return f"{then.day} {then:%b %Y}, {clock}"
 

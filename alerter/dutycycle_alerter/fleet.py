@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dutycycle_alerter.views import GpuNow
+from dutycycle_alerter.views import GpuNow, Status
 
 IDLE_BELOW = 0.005
 """A reading at or under this is idle at this moment. (The rules judge means over windows, not readings.)"""
@@ -49,3 +49,13 @@ def count_gpus(gpus: Iterable[GpuNow]) -> GpuCounts:
     """The fleet in four numbers."""
     found = [doing(gpu) for gpu in gpus]
     return GpuCounts(**{word.value: found.count(word) for word in Doing})
+
+
+def none_listed(status: Status) -> str:
+    """What to say where there is no GPU to list."""
+    if status.lists_gpus:
+        return "No GPU has been seen yet."
+    return (
+        "This list is kept only where the alerter scrapes exporters itself. With Prometheus, see the Fleet and Node "
+        "dashboards in Grafana."
+    )

@@ -152,6 +152,17 @@ def users_under(users: Iterable[Person], percent: float = LOW_UTILIZATION_PERCEN
     return sum(1 for mean in means if mean is not None and mean < percent)
 
 
+def hours_under(users: Iterable[Person], percent: float = LOW_UTILIZATION_PERCENT) -> float:
+    """Measured GPU-seconds of these users."""
+    known = [(mean_percent(user), user.observed) for user in users if user.known]
+    return sum(observed for mean, observed in known if mean is not None and mean < percent)
+
+
+def users_unmeasured(users: Iterable[Person]) -> int:
+    """Number of known users of whom nothing was measured."""
+    return sum(1 for user in users if user.known and mean_percent(user) is None)
+
+
 def median_percent(users: Iterable[Person]) -> float | None:
     """The median of known users' mean utilization; None where nothing was measured of anybody."""
     means = [mean for user in users if user.known and (mean := mean_percent(user)) is not None]

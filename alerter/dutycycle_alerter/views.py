@@ -6,6 +6,7 @@ it is stored, in wall seconds and joules, and is multiplied by `Status.time_scal
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -95,6 +96,13 @@ class GpuSeries:
 
     gpu: Gpu
     points: tuple[Point, ...]
+
+
+def drawn_first(mean: float | None, *, concerned: bool = False) -> tuple[bool, float]:
+    """In which order a job's GPUs are chosen where there is room for some: those that an incident concerns, then the
+    least used; last those of which nothing was measured (a mean of None).
+    """
+    return not concerned, math.inf if mean is None else mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +205,8 @@ class Status:
 
     `first_verdict_at` is set while no verdict was possible yet ("observing, first verdict at hh:mm"). `replay` is true
     while any exporter plays a recording: every page and line then says REPLAY. `notices` are the policies' own:
-    expired, maintenance, jobs left out.
+    expired, maintenance, jobs left out. `lists_gpus` is false where the source tells of no GPU by itself, as
+    Prometheus does not: then there is no list of GPUs, and never will be.
     """
 
     now: float
@@ -210,6 +219,7 @@ class Status:
     not_evaluable: tuple[NotEvaluable, ...]
     notices: tuple[str, ...] = ()
     evaluating: Evaluating | None = None
+    lists_gpus: bool = True
 
 
 class Reader(Reports, Protocol):
@@ -231,8 +241,10 @@ class Reader(Reports, Protocol):
         """The incident's history, oldest first."""
         ...
 
-    def series(self, incident: Incident, *, until: float) -> Sequence[GpuSeries]:
-        """Utilization of each GPU of the incident's job, from somewhat before it started to its end (or `until`)."""
+    def series(self, incident: Incident, *, until: float, most: int | None = None) -> Sequence[GpuSeries]:
+        """Utilization of each GPU of the incident's job, from somewhat before it started to its end (or `until`). Of
+        more than `most` GPUs only as many have points, those of `drawn_first`.
+        """
         ...
 
     def expectations(self, *, current: bool = True, user: str | None = None) -> Sequence[Expectation]:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.incidents.model import EventKind, Incident, Resolution, State
+from dutycycle_alerter.settings import Prometheus
 from dutycycle_alerter.store.schema import gpu_counter, gpu_series
 from dutycycle_alerter.views import IncidentFilter, NotEvaluable, TargetStatus
 from tests.alerter.exporters import FakeExporter
@@ -221,6 +222,16 @@ def test_lost_after_a_day_of_people_at_any_time_scale(path: Path) -> None:
 
 
 # What a pass says of the alerter itself
+
+
+def test_the_status_says_whether_there_can_be_a_list_of_gpus(path: Path) -> None:
+    """Prometheus tells of no GPU by itself, whatever is waited for."""
+    with run(path, node("slurm/1")) as rig:
+        work(rig, MINUTE, 0.5)
+        assert rig.reader.status().lists_gpus
+        rig.settings = rig.settings.model_copy(update={"prometheus": Prometheus()})
+        rig.run_pass()
+        assert not rig.reader.status().lists_gpus
 
 
 def test_the_first_verdict_is_announced_until_there_is_one(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from dutycycle_alerter import figures
 from dutycycle_alerter.model import Gpu
 
+BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 21, 14, 5, 30, tzinfo=UTC).timestamp()
 
 
@@ -132,6 +134,22 @@ def test_what_is_not_zero_never_reads_as_zero(said: Callable[[float], str], valu
 )
 def test_moment_is_as_short_as_can_be_told_apart(seconds_before: float, text: str) -> None:
     assert figures.moment(NOW - seconds_before, now=NOW, zone=UTC) == text
+
+
+def test_a_moment_before_clocks_were_changed_says_its_zone() -> None:
+    """A page says once what zone its times are in: that of now."""
+    autumn, winter = (datetime(2026, month, 20, 12, 5, tzinfo=UTC).timestamp() for month in (10, 11))
+    assert figures.zone_name(winter, BERLIN) == "CET"
+    assert figures.moment(winter - 86400, now=winter, zone=BERLIN) == "Thu 19 Nov, 13:05"
+    assert figures.moment(autumn, now=winter, zone=BERLIN) == "Tue 20 Oct, 14:05 CEST"
+    assert figures.moment(autumn, now=autumn, zone=BERLIN) == "14:05"
+    assert figures.moment(autumn + 3600, now=winter, zone=BERLIN, beside=autumn) == "15:05 CEST"
+
+
+def test_a_zone_at_a_moment_has_the_offset_of_then() -> None:
+    autumn, winter = (datetime(2026, month, 20, tzinfo=UTC).timestamp() for month in (10, 11))
+    assert [figures.clock_at(t, BERLIN).tzname(None) for t in (autumn, winter)] == ["CEST", "CET"]
+    assert f"{figures.local(winter, figures.clock_at(autumn, BERLIN)):%H:%M %Z}" == "02:00 CEST"
 
 
 def test_moment_is_in_the_zone_and_to_the_second_where_asked() -> None:

@@ -117,6 +117,24 @@ def test_idle_busy_and_unknown_are_told_apart():
 # What is drawn of a series
 
 
+def test_all_marks_of_an_axis_are_in_the_zone_that_its_corner_names():
+    """Clocks were changed within it, at 03:00 CEST."""
+
+    class Noting(Canvas):
+        def text(self, x: float, y: float, text: str, **how) -> None:
+            said.append(text)
+            super().text(x, y, text, **how)
+
+    said: list[str] = []
+    start = datetime(2026, 10, 24, 22, tzinfo=UTC).timestamp()
+    points = tuple(Point(start + 3600 * hour, 0.5) for hour in range(9))
+    band = Band(start + 3600, start + 7200, "the condition began")
+    timeline = Timeline([GpuSeries(Gpu("n1", "0"), points)], band, ZoneInfo("Europe/Berlin"))
+    timeline.draw(Noting(600, timeline.height), 0, 0, 600)
+    assert [text for text in said if text.endswith(":00")] == ["22:00", "02:00", "04:00", "06:00"]
+    assert said[-4].endswith(", CET")
+
+
 def test_a_gap_in_the_data_stays_a_gap():
     """A point stands for three median intervals at most; what it does not stand for was not measured."""
     points = [Point(60.0 * i, 0.5) for i in (*range(1, 11), *range(100, 111))]

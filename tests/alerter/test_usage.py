@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from dutycycle_alerter.usage import UserUsage, hours_histogram, median_percent, users_histogram, users_under
+from dutycycle_alerter.usage import (
+    UserUsage,
+    hours_histogram,
+    hours_under,
+    median_percent,
+    users_histogram,
+    users_under,
+    users_unmeasured,
+)
 
 
 def user(mean: float | None, *, name: str = "ada", observed: float = 100.0) -> UserUsage:
@@ -44,4 +52,11 @@ def test_weights_are_measured_seconds() -> None:
 
 
 def test_exactly_fifteen_percent_is_not_low() -> None:
-    assert users_under([user(15.0), user(14.999)]) == 1
+    people = [user(15.0, observed=7.0), user(14.999, observed=11.0)]
+    assert (users_under(people), hours_under(people)) == (1, 11.0)
+
+
+def test_the_hours_under_a_bound_are_those_of_known_users() -> None:
+    people = [user(3.0), user(60.0), user(3.0, name=""), user(None), user(None), user(None, name="")]
+    assert (users_under(people), hours_under(people)) == (1, 100.0)
+    assert users_unmeasured(people) == 2

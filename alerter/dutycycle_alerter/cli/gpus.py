@@ -8,7 +8,7 @@ from rich.text import Text
 from dutycycle_alerter import answers, figures
 from dutycycle_alerter.cli.reading import json_option, json_text, opened, store_options
 from dutycycle_alerter.cli.tables import LOW, QUIET, bar, lines, outside, show, status_lines, table
-from dutycycle_alerter.fleet import Doing, count_gpus, doing
+from dutycycle_alerter.fleet import Doing, count_gpus, doing, none_listed
 from dutycycle_alerter.views import GpuNow
 
 
@@ -30,7 +30,7 @@ def gpus(context: click.Context, as_json: bool) -> None:
         click.echo(json_text(answers.gpus_answer(found, status)))
         return
     if not found:
-        show(status_lines(status), Text("No GPU has been seen yet."))
+        show(status_lines(status), Text(none_listed(status)))
         return
     listed = table(
         ("GPU", 3), "Utilization", "Memory", "Power", "Temp", ("Whose", 4), right=("Memory", "Power", "Temp")

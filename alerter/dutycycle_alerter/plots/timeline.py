@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
 from matplotlib.axes import Axes
 
-from dutycycle_alerter.figures import local, percent
+from dutycycle_alerter.figures import clock_at, local, percent
 from dutycycle_alerter.plots.canvas import (
     BUSY,
     FAINT,
@@ -26,7 +25,7 @@ from dutycycle_alerter.plots.canvas import (
 )
 from dutycycle_alerter.plots.spans import Row, Span, row_of, runs
 from dutycycle_alerter.plots.ticks import ticks
-from dutycycle_alerter.views import GpuSeries
+from dutycycle_alerter.views import GpuSeries, drawn_first
 
 IDLE_AT = 0.005
 """Utilization at or under this is drawn as idle: the bound of the rule `idle`."""
@@ -63,10 +62,9 @@ class Timeline:
         rows = [row_of(one) for one in series]
         self._total = len(rows)
         if len(rows) > _ROWS:
-            rows = sorted(rows, key=lambda row: math.inf if row.mean is None else row.mean)[:_ROWS]
+            rows = sorted(rows, key=lambda row: drawn_first(row.mean))[:_ROWS]
         self._rows = rows
         self._band = band
-        self._timezone = timezone
         self._pitch = _pitch(len(rows))
         self._size = 11.0 if self._pitch >= 18 else 8.5
         self._narrow = narrow
@@ -76,6 +74,8 @@ class Timeline:
         self.height = _TOP + max(1, len(rows)) * self._pitch + self._bottom
         times = [t for row in rows if row.spans for t in (row.spans[0].start, row.spans[-1].end)]
         self._start, self._end = min([*times, band.start]), max([*times, band.end, band.start + 60])
+        # The corner names one zone for the whole axis.
+        self._timezone = clock_at(self._end, timezone)
 
     def draw(self, canvas: Canvas, left: float, bottom: float, width: float) -> None:
         """Draw with the lower left corner at a place in pixels."""

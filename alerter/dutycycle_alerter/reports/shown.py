@@ -32,8 +32,8 @@ def named(kind: Kind, name: str) -> str:
 def span(report: Report, zone: tzinfo | None) -> str:
     """The range, and the cluster where one was asked for."""
     asked = report.asked
-    since, until = (f"{figures.local(t, zone):%Y-%m-%d %H:%M}" for t in (asked.since, asked.until))
-    said = f"{since} to {until} {figures.local(asked.until, zone):%Z}".rstrip()
+    said = f"{_minute(asked.since, zone)}{figures.other_zone(asked.since, now=asked.until, zone=zone)}"
+    said += f" to {_named_minute(asked.until, zone)}"
     return (
         said if asked.cluster is None else f"{said}, cluster {printable(asked.cluster, NAME_LIMIT) or 'without a name'}"
     )
@@ -43,7 +43,16 @@ def ledger_begins(ledger_from: float | None, since: float, zone: tzinfo | None) 
     """That the ledger begins only after a range does; empty where it covers it, or is empty itself."""
     if ledger_from is None or ledger_from <= since:
         return ""
-    return f"The ledger begins at {figures.local(ledger_from, zone):%Y-%m-%d %H:%M}: nothing earlier is known."
+    return f"The ledger begins at {_named_minute(ledger_from, zone)}: nothing earlier is known."
+
+
+def _minute(timestamp: float, zone: tzinfo | None) -> str:
+    return f"{figures.local(timestamp, zone):%Y-%m-%d %H:%M}"
+
+
+def _named_minute(timestamp: float, zone: tzinfo | None) -> str:
+    """With the zone as it was then: clocks may have been changed since."""
+    return f"{_minute(timestamp, zone)} {figures.zone_name(timestamp, zone)}"
 
 
 def empty(report: Report, zone: tzinfo | None) -> str:
@@ -54,8 +63,7 @@ def empty(report: Report, zone: tzinfo | None) -> str:
         return ""
     if report.ledger_from is None:
         return "The ledger is empty: the passes of `dutycycle up` or `dutycycle serve` fill it, hour by hour."
-    begins = f"{figures.local(report.ledger_from, zone):%Y-%m-%d %H:%M}"
-    return f"Nobody held a GPU in this time. The ledger begins at {begins}."
+    return f"Nobody held a GPU in this time. The ledger begins at {_named_minute(report.ledger_from, zone)}."
 
 
 def notes(report: Report, zone: tzinfo | None) -> tuple[str, ...]:

@@ -12,7 +12,14 @@ from dutycycle_alerter.incidents.model import Severity, State
 from dutycycle_alerter.reports.model import Asked, Kind, Reports, RuleOutcomes, WhereHours
 from dutycycle_alerter.reports.shown import ledger_begins
 from dutycycle_alerter.settings import Costs
-from dutycycle_alerter.usage import LOW_UTILIZATION_PERCENT, GroupUsage, users_histogram, users_under
+from dutycycle_alerter.usage import (
+    LOW_UTILIZATION_PERCENT,
+    GroupUsage,
+    hours_under,
+    users_histogram,
+    users_under,
+    users_unmeasured,
+)
 
 TOP = 10
 
@@ -31,8 +38,9 @@ class WeeklyReport:
 
     `before` are the totals of the range of the same length before it; None where the ledger, which begins at
     `ledger_from` (None: it is empty), has nothing of it. `top` are the ten users who wasted most; `histogram` counts
-    the measured ones by bins of 5 points of mean utilization, `under` of whom are below 15 %. `rules` are those that
-    opened something, `costs` the prices.
+    the measured ones by bins of 5 points of mean utilization, `under` of whom are below 15 % and held `hours_under` of
+    the measured GPU-seconds; of `unmeasured` users nothing was measured. `rules` are those that opened something,
+    `costs` the prices.
     """
 
     since: float
@@ -41,6 +49,8 @@ class WeeklyReport:
     before: GroupUsage | None
     histogram: tuple[int, ...]
     under: int
+    hours_under: float
+    unmeasured: int
     top: tuple[GroupUsage, ...]
     where: WhereHours
     rules: tuple[RuleOutcomes, ...]
@@ -52,6 +62,13 @@ class WeeklyReport:
     def measured(self) -> int:
         """How many users something was measured of."""
         return sum(self.histogram)
+
+    @property
+    def share_under(self) -> float | None:
+        """The share 0..1 of the measured GPU-hours that users below 15 % held: what their number weighs. None where
+        there is no such user.
+        """
+        return self.hours_under / self.totals.observed if self.under and self.totals.observed else None
 
     @property
     def empty(self) -> bool:
@@ -67,10 +84,10 @@ class WeeklyReport:
 
     def lines(self, zone: tzinfo | None) -> tuple[str, ...]:
         """Sentences for an email's body, with times of `zone`; no text from outside is in them."""
-        where, low = self.where, f"{LOW_UTILIZATION_PERCENT:.0f} %"
+        where = self.where
         spread = None if where.spread is None or not where.placed else where.spread / where.placed
         return (
-            f"{self.under} of {figures.count(self.measured, 'measured user')} under {low} utilization.",
+            self._people(),
             f"GPU-hours allocated and idle: {self._hours(where.idle)}.",
             f"GPU-hours free while jobs waited for GPUs: {self._hours(where.waited)}.",
             f"GPU-hours of jobs on more nodes than they need: {figures.hours(where.spread)}"
@@ -78,6 +95,17 @@ class WeeklyReport:
             f"Incidents that are open now: {self.open_incidents:,}.",
             *filter(None, [ledger_begins(self.ledger_from, self.since - (self.until - self.since), zone)]),
         )
+
+    def _people(self) -> str:
+        """How many users do badly, and how much of the GPUs that is about: many may have held next to nothing."""
+        said = f"{self.under} of {figures.count(self.measured, 'measured user')} under {LOW_UTILIZATION_PERCENT:.0f} %"
+        said += " utilization"
+        if self.share_under is not None:
+            said += f"; they held {figures.percent(self.share_under)} of the measured GPU-hours"
+        if self.unmeasured:
+            more = figures.count(self.unmeasured, "more user was", "more users were")
+            said += f". {more} not measured"
+        return f"{said}."
 
     def _hours(self, seconds: float | None) -> str:
         """GPU-hours with their share of all and what they cost, as far as these are known."""
@@ -103,6 +131,8 @@ def weekly(reader: WeeklyReader, since: float, until: float, costs: Costs) -> We
         before=before.totals if known else None,
         histogram=tuple(users_histogram(report.rows)),
         under=users_under(report.rows),
+        hours_under=hours_under(report.rows),
+        unmeasured=users_unmeasured(report.rows),
         top=report.rows[:TOP],
         where=reader.waste_report(replace(asked, kind=Kind.WASTE)).hours,
         rules=reader.rules_report(replace(asked, kind=Kind.RULES)).rows,

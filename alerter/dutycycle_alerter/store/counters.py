@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -15,6 +15,7 @@ from dutycycle_alerter.store.schema import gpu_counter, gpu_now, gpu_series, hos
 from dutycycle_alerter.store.transactions import Transactions
 from dutycycle_alerter.store.types import storable_name
 
+_Of = TypeVar("_Of", int, str)
 Key = tuple[str, str, str, str]
 _KEY = ("node", "gpu_uuid", "mig", "workload")
 _INSERT = sa.insert(gpu_series).returning(gpu_series.c.id, sort_by_parameter_order=True)
@@ -23,6 +24,9 @@ _UPDATE = sa.update(gpu_series).where(gpu_series.c.id == sa.bindparam("of_id"))
 
 _AT_ONCE = 5_000
 """Points that are read at a time."""
+
+_ASKED_AT_ONCE = 500
+"""Workloads or series that one query names: databases bound how many values it may have."""
 
 _SERIES_AT_ONCE, _HOST_SECONDS = 100, 3600.0
 """Of how many series, and of how much of the hosts' time, one transaction deletes what is old."""
@@ -116,17 +120,51 @@ def load_hosts(connection: sa.Connection, since: float) -> dict[tuple[str, str],
     return found
 
 
-def load_workload(
-    connection: sa.Connection, workload: str, since: float, until: float
-) -> Iterator[tuple[SeriesRow, list[PointRow]]]:
-    """One workload's GPUs with their points in a range, oldest first."""
-    for row in connection.execute(sa.select(gpu_series).where(gpu_series.c.workload == workload)).all():
+def series_of(connection: sa.Connection, workloads: Sequence[str]) -> list[tuple[int, SeriesRow]]:
+    """The GPUs of some workloads, each with the number by which its points are asked for."""
+    found = []
+    for some in _parts(workloads):
+        rows = connection.execute(sa.select(gpu_series).where(gpu_series.c.workload.in_(some)))
+        found += [(row.id, _series(row)) for row in rows]
+    return found
+
+
+def roughly_used(
+    connection: sa.Connection, numbers: Sequence[int], since: float, until: float
+) -> dict[int, float | None]:
+    """About how busy each series' GPU was in a range, 0..1: from its first and its last point there alone, however many
+    lie between them. Where its exporter was restarted in between, of the time since. None where nothing was measured.
+    """
+    found: dict[int, float | None] = {}
+    first, last = (_edge(since, until, newest=newest) for newest in (False, True))
+    for some in _parts(numbers):
+        for row in connection.execute(sa.select(gpu_series.c.id, *first, *last).where(gpu_series.c.id.in_(some))):
+            number, *edges = row
+            found[number] = None
+            if None in edges:
+                continue
+            observed, busy, observed_last, busy_last = edges
+            if observed_last >= observed and busy_last >= busy:
+                observed_last, busy_last = observed_last - observed, busy_last - busy
+            if observed_last > 0:
+                found[number] = busy_last / observed_last
+    return found
+
+
+def load_points(
+    connection: sa.Connection, numbers: Sequence[int], since: float, until: float
+) -> Iterator[tuple[int, list[PointRow]]]:
+    """The points of some series in a range, oldest first: one series in memory at a time, none for one without."""
+    columns = gpu_counter.c
+    for some in _parts(numbers):
         query = (
             sa.select(gpu_counter)
-            .where(gpu_counter.c.series_id == row.id, gpu_counter.c.t >= since, gpu_counter.c.t <= until)
-            .order_by(gpu_counter.c.t)
+            .where(columns.series_id.in_(some), columns.t >= since, columns.t <= until)
+            .order_by(columns.series_id, columns.t)
         )
-        yield _series(row), [_point(point, GPU_COUNTERS, GPU_GAUGES) for point in connection.execute(query)]
+        rows = connection.execute(query, execution_options={"yield_per": _AT_ONCE})
+        for number, points in groupby(rows, lambda row: row.series_id):
+            yield number, [_point(point, GPU_COUNTERS, GPU_GAUGES) for point in points]
 
 
 def forget_after(connection: sa.Connection, after: float) -> None:
@@ -175,6 +213,26 @@ def _insert_once(connection: sa.Connection, table: sa.Table) -> sa.Insert:
     if connection.dialect.name == "postgresql":
         return postgresql.insert(table).on_conflict_do_nothing()
     return sqlite.insert(table).on_conflict_do_nothing()
+
+
+def _edge(since: float, until: float, *, newest: bool) -> list[sa.Label[Any]]:
+    """`observed` and `busy` of a series' first or newest point in a range that has both: a step in the key's index."""
+    columns = gpu_counter.c
+    return [
+        sa.select(column)
+        .where(columns.series_id == gpu_series.c.id, columns.t >= since, columns.t <= until)
+        .where(columns.observed.is_not(None), columns.busy.is_not(None))
+        .order_by(columns.t.desc() if newest else columns.t)
+        .limit(1)
+        .correlate(gpu_series)
+        .scalar_subquery()
+        .label(f"{'last' if newest else 'first'}_{column.name}")
+        for column in (columns.observed, columns.busy)
+    ]
+
+
+def _parts(of: Sequence[_Of]) -> Iterator[Sequence[_Of]]:
+    return (of[start : start + _ASKED_AT_ONCE] for start in range(0, len(of), _ASKED_AT_ONCE))
 
 
 def _select_keys() -> sa.Select[Any]:

@@ -37,7 +37,7 @@ from dutycycle_alerter.store.schema import gpu_now
 from dutycycle_alerter.store.showing import gpu_as_shown, utilization
 from dutycycle_alerter.store.status import STATUS, load_status
 from dutycycle_alerter.usage import UserUsage
-from dutycycle_alerter.views import GpuNow, GpuSeries, IncidentFilter, Listed, OutboxDepth, Status
+from dutycycle_alerter.views import GpuNow, GpuSeries, IncidentFilter, Listed, OutboxDepth, Status, drawn_first
 
 AT_ONCE = 12
 """Requests that may be at the database at a time: they leave connections to passes and to the lease."""
@@ -102,23 +102,30 @@ class StoreReader:
         with self._reading() as connection:
             return incidents.last_event_id(connection)
 
-    def series(self, incident: Incident, *, until: float) -> Sequence[GpuSeries]:
-        """Utilization of each GPU of the incident's job, from somewhat before it started to its end (or `until`)."""
+    def series(self, incident: Incident, *, until: float, most: int | None = None) -> Sequence[GpuSeries]:
+        """Utilization of each GPU of the incident's job, from somewhat before it started to its end (or `until`). Of
+        more than `most` GPUs only as many have points, those of `drawn_first`.
+        """
         end = until if incident.resolved_at is None else min(until, incident.resolved_at)
         start = incident.started_at - _LEAD * (end - incident.started_at)
+        workloads = incident.workloads or (workload_of(incident.subject, incident.cluster),)
         with self._reading() as connection:
-            found = []
-            for workload in incident.workloads or (workload_of(incident.subject, incident.cluster),):
-                for row, points in counters.load_workload(connection, workload, start, end):
-                    if row.labels.get("cluster", "") != incident.cluster:
-                        continue  # another cluster's job of the same number
-                    node, uuid, mig, _ = row.key
-                    part = workload if incident.workloads else ""
-                    gpu = Gpu(node, row.gpu, uuid, mig, row.labels.get("model", ""), part)
-                    found.append(GpuSeries(gpu, tuple(utilization(points))))
-        if incident.workloads:
-            return found
-        return sorted(found, key=lambda item: (item.gpu.node, len(item.gpu.index), item.gpu.index))
+            found = {
+                number: _gpu(row, row.key[3] if incident.workloads else "")
+                for number, row in counters.series_of(connection, workloads)
+                # Another cluster's job may have the same number.
+                if row.labels.get("cluster", "") == incident.cluster
+            }
+            places = {workload: place for place, workload in enumerate(incident.workloads)}
+            numbers = sorted(found, key=lambda number: _place(found[number], places))
+            drawn = numbers
+            if most is not None and len(numbers) > most:
+                concerned, used = frozenset(incident.gpus), counters.roughly_used(connection, numbers, start, end)
+                drawn = sorted(numbers, key=lambda n: drawn_first(used.get(n), concerned=found[n] in concerned))[:most]
+            points = {
+                number: tuple(utilization(rows)) for number, rows in counters.load_points(connection, drawn, start, end)
+            }
+        return [GpuSeries(found[number], points.get(number, ())) for number in numbers]
 
     def expectations(self, *, current: bool = True, user: str | None = None) -> Sequence[Expectation]:
         """What people marked as intended: what counts now, ending first; or all that is remembered, newest first. Of
@@ -277,6 +284,17 @@ class StoreReader:
             after = incidents.save(connection, before, change(connection, before))
         assert after is not None  # noqa: S101 - an action never removes an incident
         return after
+
+
+def _gpu(row: counters.SeriesRow, part: str) -> Gpu:
+    """`part` is the workload that is a part of the job; empty where the workload is the job."""
+    node, uuid, mig, _ = row.key
+    return Gpu(node, row.gpu, uuid, mig, row.labels.get("model", ""), part)
+
+
+def _place(gpu: Gpu, parts: Mapping[str, int]) -> tuple[int, str, int, str]:
+    """In which order a job's GPUs come: by its parts as they are listed, then by node and index."""
+    return parts.get(gpu.workload, 0), gpu.node, len(gpu.index), gpu.index
 
 
 def open_reader(url: str, limits: Expectations = Expectations()) -> StoreReader:  # noqa: B008 - frozen

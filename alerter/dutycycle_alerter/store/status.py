@@ -37,6 +37,7 @@ def load_status(connection: sa.Connection, now: float) -> Status:
         not_evaluable=tuple(NotEvaluable(**item) for item in data.get("not_evaluable", ())),
         notices=tuple(data.get("notices", ())),
         evaluating=load_evaluating(connection),
+        lists_gpus=bool(data.get("lists_gpus", True)),
     )
 
 

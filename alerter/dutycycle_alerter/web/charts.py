@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import tzinfo
+from datetime import timezone, tzinfo
 from itertools import groupby
 
 from markupsafe import Markup
@@ -22,7 +22,7 @@ from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.plots.spans import Row, Span, row_of, runs
 from dutycycle_alerter.printable import NAME_LIMIT, printable
 from dutycycle_alerter.usage import BIN_WIDTH, LOW_UTILIZATION_PERCENT
-from dutycycle_alerter.views import GpuNow, GpuSeries
+from dutycycle_alerter.views import GpuNow, GpuSeries, drawn_first
 
 MAX_ROWS = 64
 _USERS = "Users by mean utilization"
@@ -45,21 +45,29 @@ def gpu_rows(
     series: Sequence[GpuSeries], *, incident: Incident, concerned: frozenset[Gpu], zone: tzinfo | None
 ) -> Markup:
     """One row per GPU over a common time axis: utilization as an area, idle time as a line on the floor, time that was
-    not measured hatched, the time for which the condition held tinted. Empty where nothing was measured.
+    not measured hatched, the time for which the condition held tinted. Of very many, those concerned and then the least
+    used are drawn. Empty where nothing was measured.
     """
-    drawn = [(one.gpu in concerned, row_of(one)) for one in series[:MAX_ROWS]]
+    drawn = [(one.gpu in concerned, row_of(one)) for one in series]
+    if len(drawn) > MAX_ROWS:
+        drawn = sorted(drawn, key=lambda pair: drawn_first(pair[1].mean, concerned=pair[0]))[:MAX_ROWS]
     starts = [row.spans[0].start for _, row in drawn if row.spans]
     if not starts:
         return Markup("")
     frame = _Frame(min(starts), max(one.points[-1].t for one in series if one.points))
     rows = Markup("").join(_row(row, frame, incident, marked) for marked, row in drawn)
     if len(series) > MAX_ROWS:
-        rows += Markup('<p class="plot-more">and {} more GPUs</p>').format(len(series) - MAX_ROWS)
+        rest = len(series) - MAX_ROWS
+        rows += Markup(
+            '<p class="plot-more">and {} more GPUs; drawn are those concerned, then the least used</p>'
+        ).format(rest)
+    # One zone for the whole axis, also where clocks were changed within it or since.
+    clock = figures.clock_at(frame.end, zone)
     size = "few" if len(drawn) <= 4 else "dense" if len(drawn) > 16 else "some"
     return Markup(
-        '<div class="plot {}"><div class="plot-axis" aria-hidden="true"><span></span>'
+        '<div class="plot {}"><div class="plot-axis" aria-hidden="true"><span>{}</span>'
         '<svg width="100%" height="18">{}</svg><span>mean</span></div>{}</div>'
-    ).format(size, _ticks(frame, zone), rows)
+    ).format(size, clock.tzname(None), _ticks(frame, clock), rows)
 
 
 def _row(row: Row, frame: _Frame, incident: Incident, concerned: bool) -> Markup:
@@ -116,14 +124,13 @@ def _curves(spans: Sequence[Span], frame: _Frame) -> Iterator[Markup]:
                 yield Markup('<path class="busy" d="M{:.1f} 100{}V100Z"/>').format(left, steps)
 
 
-def _ticks(frame: _Frame, zone: tzinfo | None) -> Markup:
+def _ticks(frame: _Frame, clock: timezone) -> Markup:
     """Four to seven times of day, at round ones."""
     length = frame.end - frame.start
     step = next((step for step in _STEPS if length / step <= 5), _STEPS[-1])
     pattern = "%H:%M:%S" if step < 60 else "%H:%M" if length < 36 * 3600 else "%d %b"
     # Round in local time: an offset of half an hour must not move midnight to half past.
-    offset = figures.local(frame.start, zone).utcoffset()
-    shift = offset.total_seconds() if offset else 0.0
+    shift = clock.utcoffset(None).total_seconds()
     tick = math.ceil((frame.start + shift) / step) * step - shift
     texts = []
     while tick <= frame.end:
@@ -131,7 +138,7 @@ def _ticks(frame: _Frame, zone: tzinfo | None) -> Markup:
         anchor = "start" if share < 0.06 else "end" if share > 0.94 else "middle"
         texts.append(
             Markup('<text x="{:.2f}%" y="13" text-anchor="{}">{}</text>').format(
-                100 * share, anchor, figures.local(tick, zone).strftime(pattern)
+                100 * share, anchor, figures.local(tick, clock).strftime(pattern)
             )
         )
         tick += step

@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse
 
 from dutycycle_alerter.bill import bill
 from dutycycle_alerter.choices import StateChoice
-from dutycycle_alerter.fleet import count_gpus, doing
+from dutycycle_alerter.fleet import count_gpus, doing, none_listed
 from dutycycle_alerter.incidents.model import Severity
 from dutycycle_alerter.settings import Rules
 from dutycycle_alerter.usage import hours_histogram, median_percent, users_histogram, users_under
@@ -77,7 +77,7 @@ def incident(request: Request, site: SiteOf, incident_id: IncidentId, done: Noti
         events=events,
         bill=bill(found, site.costs, now=now, time_scale=status.time_scale),
         plot=charts.gpu_rows(
-            site.reader.series(found, until=now),
+            site.reader.series(found, until=now, most=charts.MAX_ROWS),
             incident=found,
             concerned=frozenset(found.gpus),
             zone=site.zone,
@@ -138,7 +138,7 @@ def users(request: Request, site: SiteOf, query: Annotated[UsersQuery, Query()])
 @router.api_route("/gpus", methods=READ)
 def gpus(request: Request, site: SiteOf, query: Annotated[GpusQuery, Query()]) -> HTMLResponse:
     """Every GPU at its last scrape, by node."""
-    everything = site.reader.gpus()
+    status, everything = site.reader.status(), site.reader.gpus()
     nodes: dict[str, list[GpuNow]] = {}
     for gpu in everything:
         nodes.setdefault(gpu.gpu.node, []).append(gpu)
@@ -146,11 +146,12 @@ def gpus(request: Request, site: SiteOf, query: Annotated[GpusQuery, Query()]) -
     return site.page(
         request,
         "gpus.html",
-        site.reader.status(),
+        status,
         query=query,
         counts=count_gpus(everything),
         nodes=[(node, nodes[node]) for node in pager.cut(list(nodes))],
         pager=pager,
+        none_listed=none_listed(status),
         doing=doing,
         cells=charts.gpu_cells,
     )

@@ -31,7 +31,9 @@ class _Dated(Show):
     def when(self, timestamp: float) -> Markup:
         at = figures.local(timestamp, self.zone)
         return Markup('<time datetime="{}" title="{}">{}</time>').format(
-            at.isoformat(timespec="seconds"), f"{at:%Y-%m-%d %H:%M:%S %Z}", precise.minute(timestamp, self.zone)
+            at.isoformat(timespec="seconds"),
+            f"{at:%Y-%m-%d %H:%M:%S %Z}",
+            precise.minute(timestamp, self.zone) + figures.other_zone(timestamp, now=self.now, zone=self.zone),
         )
 
 

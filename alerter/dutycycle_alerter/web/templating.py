@@ -53,10 +53,15 @@ class Show:
         """A length of time on the shown scale."""
         return format_duration(max(0.0, seconds) * self.time_scale)
 
+    def zone_behind(self, timestamp: float) -> str:
+        """What follows a moment on a page that names no zone for all of them: empty where it carries its own."""
+        other = figures.other_zone(timestamp, now=self.now, zone=self.zone)
+        return "" if other else f" {self.zone_name}"
+
     @property
     def zone_name(self) -> str:
-        """The abbreviation of the zone that moments are given in."""
-        return figures.local(self.now, self.zone).tzname() or "UTC"
+        """The abbreviation of the zone that moments are given in, but for those that carry another."""
+        return figures.zone_name(self.now, self.zone)
 
 
 def environment() -> Environment:

@@ -198,6 +198,19 @@ def test_gpus(shell: Shell) -> None:
     assert len(shell.json("gpus")["gpus"]) == 20
 
 
+def test_where_prometheus_is_the_source_no_gpu_is_waited_for(tmp_path: Path) -> None:
+    store = tmp_path / "store.sqlite3"
+    database = open_database(f"sqlite:///{store}")
+    with database.write() as connection:
+        set_meta(connection, STATUS, {"last_pass": 1.0, "lists_gpus": False})
+    said = squeezed(Shell(store)("gpus"))
+    assert "With Prometheus, see the Fleet and Node dashboards in Grafana." in said
+    with database.write() as connection:
+        set_meta(connection, STATUS, {"last_pass": 1.0})
+    database.close()
+    assert "No GPU has been seen yet." in squeezed(Shell(store)("gpus"))
+
+
 def test_a_replay_is_said_by_every_command(shell: Shell) -> None:
     database = open_database(shell.url)
     with database.write() as connection:

@@ -12,8 +12,9 @@ import json
 import os
 import re
 from dataclasses import replace
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -28,7 +29,7 @@ from dutycycle_alerter.reports.model import IncidentWaste, Kind, Report, RulesRe
 from dutycycle_alerter.reports.pictures import ROWS, bars, picture
 from dutycycle_alerter.reports.shapes import UsageAnswer, WasteAnswer, answer, usage_answer
 from dutycycle_alerter.reports.sheet import Unit, sheets, sort_keys
-from dutycycle_alerter.reports.shown import empty
+from dutycycle_alerter.reports.shown import empty, notes, span
 from dutycycle_alerter.settings import Costs
 from dutycycle_alerter.usage import GroupUsage
 from dutycycle_alerter.web.ledger_page import ledger_page
@@ -140,10 +141,22 @@ def test_the_where_of_waste_adds_up_in_every_form() -> None:
 @pytest.mark.parametrize("form", ["txt", "html"])
 @pytest.mark.parametrize("kind", list(Kind))
 def test_a_range_that_begins_before_the_ledger_is_noted(kind: Kind, form: str) -> None:
-    said = "The ledger begins at 2025-06-08 15:06: nothing earlier is known."
+    said = "The ledger begins at 2025-06-08 15:06 UTC: nothing earlier is known."
     for begins, noted in ((None, False), (SINCE - 1, False), (SINCE, False), (SINCE + 1, True)):
         text = written(replace(report(kind), ledger_from=begins), form)
         assert (said in " ".join((parse(text).words if form == "html" else text).split())) is noted
+
+
+def test_each_end_of_a_range_is_in_the_zone_of_then() -> None:
+    """In a range across a change of clocks one zone is not that of both ends."""
+    since, until = (datetime(2026, month, 20, tzinfo=UTC).timestamp() for month in (10, 11))
+    found = report(Kind.USERS)
+    across = replace(found, asked=replace(found.asked, since=since, until=until), ledger_from=since + HOUR)
+    berlin = ZoneInfo("Europe/Berlin")
+    assert span(across, berlin) == "2026-10-20 02:00 CEST to 2026-11-20 01:00 CET"
+    assert notes(across, berlin)[0] == "The ledger begins at 2026-10-20 03:00 CEST: nothing earlier is known."
+    within = replace(found, asked=replace(found.asked, since=until - HOUR, until=until))
+    assert span(within, berlin) == "2026-11-20 00:00 to 2026-11-20 01:00 CET"
 
 
 # Pictures

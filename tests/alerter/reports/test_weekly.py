@@ -32,12 +32,41 @@ def test_a_week_stands_beside_the_one_before() -> None:
     assert (found.measured, found.under, found.open_incidents) == (2, 1, 4)
     assert [user.name for user in found.top] == ["alice", "bob", "", "carol"]
     assert found.lines(UTC) == (
-        "1 of 2 measured users under 15 % utilization.",
+        (
+            "1 of 2 measured users under 15 % utilization; they held 65 % of the measured GPU-hours. "
+            "1 more user was not measured."
+        ),
         "GPU-hours allocated and idle: 518 (39 % of all).",
         "GPU-hours free while jobs waited for GPUs: 40.0 (3.0 % of all).",
         "GPU-hours of jobs on more nodes than they need: 160 (13 % of those for which it is known).",
         "Incidents that are open now: 4.",
     )
+
+
+def test_many_users_who_held_next_to_nothing_are_said_to_have_held_next_to_nothing() -> None:
+    """A course's short jobs are no crisis: their number is said with what it weighs."""
+
+    @dataclass
+    class Course(Reader):
+        def usage_report(self, asked: Asked) -> UsageReport:
+            students = [GroupUsage(f"student{n}", 120.0, 120.0, 0.0, jobs=1) for n in range(60)]
+            others = [GroupUsage(f"user{n}", 190 * HOUR, 190 * HOUR, 95 * HOUR) for n in range(52)]
+            absent = [GroupUsage(f"absent{n}", HOUR, 0.0, 0.0) for n in range(4)]
+            return UsageReport(asked, (*others, *students, *absent), self.ledger_from)
+
+    assert weekly(Course(), SINCE, UNTIL, Costs()).lines(UTC)[0] == (
+        "60 of 112 measured users under 15 % utilization; they held under 0.1 % of the measured GPU-hours. "
+        "4 more users were not measured."
+    )
+
+
+def test_where_nobody_is_under_the_bound_nothing_is_said_to_be_held() -> None:
+    @dataclass
+    class Good(Reader):
+        def usage_report(self, asked: Asked) -> UsageReport:
+            return UsageReport(asked, PEOPLE[1:2], self.ledger_from)
+
+    assert weekly(Good(), SINCE, UNTIL, Costs()).lines(UTC)[0] == "0 of 1 measured user under 15 % utilization."
 
 
 def test_hours_that_nobody_used_have_their_cost_where_a_price_is_configured() -> None:
@@ -66,7 +95,7 @@ def test_a_week_that_was_not_recorded_is_unknown_and_of_one_in_part_that_is_said
     assert bool(said) is noted
     assert (found.before is None) is (wasted_before == "unknown")
     if begins == SINCE:
-        assert said == ["The ledger begins at 2025-06-08 15:06: nothing earlier is known."]
+        assert said == ["The ledger begins at 2025-06-08 15:06 UTC: nothing earlier is known."]
 
 
 def test_the_range_before_is_as_long_and_ends_where_this_one_begins() -> None:

@@ -87,10 +87,55 @@ def test_one_workload_is_loaded_for_its_plot(database: Database) -> None:
         for t in (60.0, 120.0, 180.0):
             counters.save(connection, [(series(seen=t), point(t)), (series((*KEY[:3], "slurm/2")), point(t))], [])
     with database.read() as connection:
-        ((row, points),) = counters.load_workload(connection, "slurm/1", 100, 180)
-        assert list(counters.load_workload(connection, "slurm/3", 0, 1000)) == []
+        ((number, row),) = counters.series_of(connection, ["slurm/1"])
+        ((same, points),) = counters.load_points(connection, [number], 100, 180)
+        assert counters.series_of(connection, ["slurm/3"]) == []
+        assert list(counters.load_points(connection, [number], 300, 400)) == []
     assert row.key == KEY
+    assert same == number
     assert [p.t for p in points] == [120, 180]
+
+
+def test_more_than_one_query_may_name_are_loaded_all(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counters, "_ASKED_AT_ONCE", 2)
+    keys = [("gpu01", f"GPU-{n}", "", f"slurm/{n}") for n in range(5)]
+    with database.write() as connection:
+        counters.save(connection, [(series(key), point(60)) for key in keys], [])
+    with database.read() as connection:
+        found = dict(counters.series_of(connection, [key[3] for key in keys]))
+        assert sorted(row.key for row in found.values()) == keys
+        loaded = {number: [p.t for p in points] for number, points in counters.load_points(connection, [*found], 0, 99)}
+        assert loaded == {number: [60.0] for number in found}
+        assert counters.roughly_used(connection, [*found], 0, 99).keys() == found.keys()
+
+
+@pytest.mark.parametrize(
+    ("readings", "used"),
+    [
+        ([(100, 0), (160, 30), (220, 90)], 0.75),
+        ([(1000, 900), (60, 15), (120, 30)], 0.25),  # the exporter was restarted
+        ([(100, None), (160, 30), (220, 90), (280, None)], 1.0),
+        ([(100, None), (160, None)], None),
+        ([(100, 50)], None),
+        ([], None),
+    ],
+)
+def test_about_how_busy_a_gpu_was_is_told_from_two_points(
+    database: Database, readings: list[tuple[float, float | None]], used: float | None
+) -> None:
+    """`readings` are (observed, busy), a minute apart from t = 60; what lies outside of the range does not count."""
+    places = {name: GPU_COUNTERS.index(name) for name in ("observed", "busy")}
+    with database.write() as connection:
+        counters.save(connection, [(series(), point(1, 0.0))], [])
+        counters.save(connection, [(series(), point(9000, 1e6))], [])
+        for n, (observed, busy) in enumerate(readings, 1):
+            values: list[float | None] = [None] * len(GPU_COUNTERS)
+            values[places["observed"]], values[places["busy"]] = observed, busy
+            row = PointRow(60.0 * n, tuple(values), (1.0,) * len(GPU_GAUGES))
+            counters.save(connection, [(series(), row)], [])
+    with database.read() as connection:
+        ((number, _),) = counters.series_of(connection, [KEY[3]])
+        assert counters.roughly_used(connection, [number], 60, 600) == {number: used}
 
 
 def test_forgetting_takes_points_and_series_and_nothing_newer(database: Database) -> None:

@@ -1,8 +1,9 @@
 """What is shown is what the store holds, on the scale of people; what people do is an event."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
+import sqlalchemy as sa
 
 from dutycycle_alerter.errors import IncidentNotFoundError, TransitionError
 from dutycycle_alerter.history import GPU_COUNTERS, GPU_GAUGES
@@ -132,6 +133,31 @@ def test_a_plot_is_utilization_between_points(database: Database, reader: StoreR
     assert [point.utilization for point in two.points] == [1]
 
 
+def test_of_a_large_job_only_what_is_drawn_is_read(
+    database: Database, reader: StoreReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The GPUs of the incident, wherever they stand, then the least used."""
+    busy = {"0": 60, "1": 50, "2": 55, "3": 10, "4": 58, "5": 60}
+    for gpu, seconds in busy.items():
+        save(database, gpu, [(NOW - 240, 0, 0), (NOW - 180, 60, seconds), (NOW - 120, 120, 2 * seconds)])
+    concerned = Gpu("gpu1", "5", "GPU-5", "", "H200")
+    item = incident(started_at=NOW - 240, gpus=(concerned,))
+    asked: list[int] = []
+    load = counters.load_points
+
+    def noting(connection: sa.Connection, numbers: Sequence[int], since: float, until: float) -> object:
+        asked.extend(numbers)
+        return load(connection, numbers, since, until)
+
+    monkeypatch.setattr(counters, "load_points", noting)
+    found = reader.series(item, until=NOW, most=3)
+    assert [one.gpu.index for one in found] == list(busy)
+    assert [one.gpu.index for one in found if one.points] == ["1", "3", "5"]
+    assert len(asked) == 3
+    assert all(one.points for one in reader.series(item, until=NOW, most=6))
+    assert all(one.points for one in reader.series(item, until=NOW))
+
+
 def test_a_plot_shows_no_idle_time_where_nothing_was_measured(database: Database, reader: StoreReader) -> None:
     item = incident(started_at=NOW - 600)
     save(database, "0", [(NOW - 600, 0, 0), (NOW - 540, 60, 60), (NOW - 480, 80, 60), (NOW - 60, 90, 70)])
@@ -234,6 +260,7 @@ def test_the_state_comes_back_as_it_was_kept(database: Database, reader: StoreRe
         jobs_judged=3,
         targets=(TargetStatus("http://gpu1/metrics", "gpu1", None, "refused"), TargetStatus("u", "", NOW, "")),
         not_evaluable=(NotEvaluable("stalled", "no gap counters", 2),),
+        lists_gpus=False,
     )
     with database.write() as connection:
         save_status(connection, kept, stale_after=30)
@@ -245,6 +272,7 @@ def test_the_state_comes_back_as_it_was_kept(database: Database, reader: StoreRe
         jobs_judged=3,
         targets=kept.targets,
         not_evaluable=kept.not_evaluable,
+        lists_gpus=False,
     )
 
 

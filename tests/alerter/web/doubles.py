@@ -117,7 +117,7 @@ class FixedReader:
         self._check()
         return self.history
 
-    def series(self, incident: Incident, *, until: float) -> Sequence[GpuSeries]:
+    def series(self, incident: Incident, *, until: float, most: int | None = None) -> Sequence[GpuSeries]:
         self._check()
         return self.curves
 

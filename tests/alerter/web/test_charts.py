@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 
+from dutycycle_alerter.incidents.model import Incident
 from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.views import GpuSeries, Point
 from dutycycle_alerter.web import charts
-from tests.alerter.web.doubles import NOW, gpu_now, incident
+from dutycycle_alerter.web.access.seen import OwnReader
+from tests.alerter.web.conftest import Client
+from tests.alerter.web.doubles import NOW, FixedReader, gpu_now, incident
 from tests.alerter.web.html import Element, parse
 
 GPU = Gpu("gpu1", "0", "GPU-1")
@@ -76,8 +81,34 @@ def test_many_gpus_are_drawn_small_and_counted_beyond_the_last_row() -> None:
     many = [series(0.5, 0.5, gpu=Gpu("n", str(n))) for n in range(70)]
     picture = drawn(*many)
     assert len(rows(picture)) == charts.MAX_ROWS
-    assert picture.all("p")[0].words == "and 6 more GPUs"
+    assert picture.all("p")[0].words == "and 6 more GPUs; drawn are those concerned, then the least used"
     assert picture.all("div")[0].attributes["class"] == "plot dense"
+
+
+def test_of_many_gpus_those_concerned_are_drawn_and_then_the_least_used() -> None:
+    busy = [series(0.9, 0.9, gpu=Gpu(f"a{n:03}", "0")) for n in range(500)]
+    unknown = [series(None, None, gpu=Gpu("b", str(n))) for n in range(8)]
+    low = [series(0.2, 0.2, gpu=Gpu("y", str(n))) for n in range(3)]
+    picture = drawn(*busy, *unknown, *low, series(0.95, 0.95))
+    names = [row.all("span")[0].words for row in rows(picture)]
+    assert names[:5] == ["gpu1:0", "y:0", "y:1", "y:2", "a000:0"]
+    assert len(names) == charts.MAX_ROWS
+    assert "concerned" in rows(picture)[0].attributes["class"]
+
+
+def test_the_page_has_no_more_read_than_it_draws(serve: Callable[..., Client]) -> None:
+    """Also for who sees their own jobs only."""
+    asked: list[int | None] = []
+
+    class Noting(FixedReader):
+        def series(self, incident: Incident, *, until: float, most: int | None = None) -> Sequence[GpuSeries]:
+            asked.append(most)
+            return super().series(incident, until=until, most=most)
+
+    reader = Noting(found=[incident()])
+    serve(reader).page("/incidents/7")
+    OwnReader(reader, "alice").series(incident(), until=NOW, most=5)
+    assert asked == [charts.MAX_ROWS, 5]
 
 
 @pytest.mark.parametrize(
@@ -100,6 +131,17 @@ def test_round_times_are_round_in_the_zone_of_the_page() -> None:
     one = series(*[0.5] * 10, start=HALF_PAST_NOON, step=2160)
     markup = charts.gpu_rows([one], incident=incident(), concerned=frozenset(), zone=zone)
     assert [text.words for text in parse(str(markup)).all("text")] == ["18:00", "20:00", "22:00", "00:00"]
+
+
+def test_an_axis_across_a_change_of_clocks_is_in_the_zone_that_it_names() -> None:
+    before = datetime(2026, 10, 24, 22, tzinfo=UTC).timestamp()
+    one = series(*[0.5] * 8, start=before, step=3600)
+    markup = charts.gpu_rows([one], incident=incident(), concerned=frozenset(), zone=ZoneInfo("Europe/Berlin"))
+    picture = parse(str(markup))
+    (axis,) = [e for e in picture.all("div") if e.attributes["class"] == "plot-axis"]
+    assert axis.all("span")[0].words == "CET"
+    # The first hour ends at 00:00 CET, which was 01:00 CEST.
+    assert [text.words for text in axis.all("text")] == ["00:00", "02:00", "04:00", "06:00"]
 
 
 def test_a_histogram_says_its_numbers_aloud_and_sets_off_the_low_ones() -> None:

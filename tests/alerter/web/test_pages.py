@@ -254,6 +254,11 @@ class TestGpus:
     def test_no_gpu(self, serve: Serve) -> None:
         assert "No GPU has been seen yet." in serve(FixedReader()).page("/gpus")
 
+    def test_where_prometheus_is_the_source_no_gpu_is_waited_for(self, serve: Serve) -> None:
+        page = serve(FixedReader(shown=status(lists_gpus=False))).page("/gpus")
+        assert "No GPU has been seen yet" not in page
+        assert "With Prometheus, see the Fleet and Node dashboards in Grafana." in body(page).words
+
     def test_a_large_fleet_is_paged_by_node(self, serve: Serve) -> None:
         from dutycycle_alerter.model import Gpu
 

@@ -62,7 +62,7 @@ class Saying:
             because=self._because(ordered),
             unsubscribe=self.teller.voice.link(unsubscribe),
             now=self.teller.moment(self.teller.now),
-            zone=figures.local(self.teller.now, self.teller.zone).tzname() or "UTC",
+            zone=figures.zone_name(self.teller.now, self.teller.zone),
         )
 
     def one(self, item: Item) -> Message:

@@ -102,8 +102,7 @@ class Teller:
         """A moment in the messages' zone, as short as it can be told apart from the message's time, or from that of
         another that it stands beside; to the second where time runs fast.
         """
-        known = self.now if beside is None else beside
-        return figures.moment(timestamp, now=known, zone=self.zone, seconds=self.time_scale > 1)
+        return figures.moment(timestamp, now=self.now, zone=self.zone, beside=beside, seconds=self.time_scale > 1)
 
     def _details(self, incident: Incident) -> Iterator[tuple[str, str]]:
         for label in ("account", "partition", "namespace", "cluster"):

@@ -63,6 +63,8 @@ def histogram(weekly: WeeklyReport) -> Picture | None:
     if not weekly.measured:
         return None
     users, low = figures.count(weekly.measured, "user"), f"{weekly.under} under {LOW_UTILIZATION_PERCENT:.0f} %"
+    if weekly.share_under is not None:
+        low += f" with {figures.percent(weekly.share_under)} of the measured GPU-hours"
     try:
         png = plots.users_histogram_picture(weekly.histogram, note=f"{users}, {low}", largest=LARGEST)
     except Exception:

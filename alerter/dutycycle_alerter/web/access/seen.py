@@ -41,9 +41,9 @@ class OwnReader:
         found = self._reader.events(incident_id) if self.incident(incident_id) is not None else ()
         return [_without_addresses(event) if event.data.get("audience") != "owner" else event for event in found]
 
-    def series(self, incident: Incident, *, until: float) -> Sequence[GpuSeries]:
+    def series(self, incident: Incident, *, until: float, most: int | None = None) -> Sequence[GpuSeries]:
         """Utilization within one of the user's jobs."""
-        return self._reader.series(incident, until=until) if incident.user == self._user else ()
+        return self._reader.series(incident, until=until, most=most) if incident.user == self._user else ()
 
     def expectations(self, *, current: bool = True, user: str | None = None) -> Sequence[Expectation]:
         """What was said of the user, or of the user's jobs."""

@@ -182,6 +182,8 @@ def weekly(since: float, until: float) -> WeeklyReport:
         before=replace(totals, busy=900_000.0, jobs=7),
         histogram=bins,
         under=1,
+        hours_under=1_440_000.0,
+        unmeasured=4,
         top=people,
         where=WhereHours(
             busy=300_000.0, idle=900_000.0, low=672_000.0, waited=36_000.0, spread=72_000.0, placed=720_000.0
