@@ -149,10 +149,12 @@ class Holders:
         processes: Mapping[Key, Collection[str]],
         pools: Mapping[tuple[str, str], str],
         now: float,
+        inner: Collection[str] = (),
     ) -> tuple[tuple[PodClaim, ...], int]:
         """What is held now, sorted, and how many names of devices mean none of the node's.
 
-        `processes` are the uids of the pods whose processes are on each device. `pools` is as for DeviceTable.claim.
+        `processes` are the uids of the pods whose processes are on each device, `inner` those of them that lie in
+        another pod: a cluster's that runs in it. `pools` is as for DeviceTable.claim.
         """
         self._table = DeviceTable.of(gpus, self._table)
         self._strangers.forget(now)
@@ -163,7 +165,7 @@ class Holders:
         for name, holder in self._holders.items():
             devices[name], meaningless = self._table.of_pod(holder.held, pools)
             unknown += meaningless
-        self._learn(devices, processes, now)
+        self._learn(devices, processes, inner, now)
         self._end_by_cgroup(now)
         for name, holder in self._holders.items():
             self._settle(name, holder, now)
@@ -217,13 +219,18 @@ class Holders:
         return self._cgroups.live(holder.uid)
 
     def _learn(
-        self, devices: Mapping[Name, Mapping[Key, object]], processes: Mapping[Key, Collection[str]], now: float
+        self,
+        devices: Mapping[Name, Mapping[Key, object]],
+        processes: Mapping[Key, Collection[str]],
+        inner: Collection[str],
+        now: float,
     ) -> None:
         """Finds the uid of a pod that is the only one without, among the uids that are nobody's, on its devices.
 
+        Those of pods in other pods are not among these: the node's kubelet does not know them.
         So it is done where a pod may have taken another's name: the uid was that of processes, of which none is left.
         """
-        known = {holder.uid for holder in self._holders.values()} | self._answers.records.keys()
+        known = {holder.uid for holder in self._holders.values()}.union(self._answers.records, inner)
         present = {name: {uid for key in keys for uid in processes.get(key, ())} for name, keys in devices.items()}
         lacking = [name for name, holder in self._holders.items() if self._lacks_uid(holder, present[name])]
         for name in lacking:

@@ -132,14 +132,17 @@ class KubernetesPods:
         for loop in self._loops:
             loop.stop()
 
-    def allocations(self, gpus: Sequence[GpuReading], processes: Mapping[Key, Collection[str]]) -> tuple[PodClaim, ...]:
+    def allocations(
+        self, gpus: Sequence[GpuReading], processes: Mapping[Key, Collection[str]], inner: Collection[str] = ()
+    ) -> tuple[PodClaim, ...]:
         """Which pods hold the devices, sorted; never waits.
 
         `gpus` are a snapshot's readings, () while there are none: names such as `nvidia0` then mean what they meant.
-        `processes` are the pod uids of the processes on each device, from their cgroups.
+        `processes` are the pod uids of the processes on each device, from their cgroups; `inner` those of them that lie
+        in another pod.
         """
         with self._lock:
-            claims, unknown = self._holders.claims(gpus, processes, self._pools, time.monotonic())
+            claims, unknown = self._holders.claims(gpus, processes, self._pools, time.monotonic(), inner)
             self._wake_api()
         self._sources.unusable(KUBELET, "unknown_device", unknown)
         return claims
