@@ -29,7 +29,7 @@ from tests.fakes.kubelet.recorded import Recordings
 
 A, B, C = (f"GPU-0000000{n}-aaaa-4000-8000-00000000000{n}" for n in range(3))
 NODE = "gpu-real-0"
-PACE = Pace(interval=0.05, timeout=0.3, api_timeout=0.3, refresh=0.2, patience=30, stale=600)
+PACE = Pace(interval=0.05, timeout=0.3, api_timeout=0.3, refresh=0.2, calm=0.1, patience=30, stale=600)
 DAEMON = pod("exporter", "monitoring")
 
 
@@ -349,9 +349,11 @@ def test_questions_to_an_api_server_that_fails_come_ever_less_often(socket_path:
         pods = KubernetesPods(node=NODE, socket=socket_path, selection=SELECTION, api=server)
         pods._ask_kubelet()
         with api.inject("error", code=500):
-            assert [pods._ask_api().least for _ in range(8)] == [2, 4, 8, 16, 32, 60, 60, 60]
+            pauses = [pods._ask_api() for _ in range(8)]
+            assert [pause.least + pause.more for pause in pauses] == [2, 4, 8, 16, 32, 60, 60, 60]
+            assert {pause.least for pause in pauses} == {1}, "a pod that comes meanwhile may wake it"
         # It answers, and does not know the pod yet.
-        assert pods._ask_api() == Pause(30, 0)
+        assert pods._ask_api() == Pause(1, 29)
         api.add("a", "u-a")
         assert pods._ask_api() == Pause(1, 30)
 
