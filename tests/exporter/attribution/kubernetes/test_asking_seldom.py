@@ -99,6 +99,28 @@ def known(box: Box) -> Box:
     return box
 
 
+def test_it_is_not_asked_while_no_pod_holds_a_device(box: Box) -> None:
+    assert box.pass_by(1200) == []
+
+
+def test_only_this_nodes_pods_are_asked_for(box: Box) -> None:
+    known(box)
+    assert set(box.api.targets) == {"/api/v1/pods?fieldSelector=spec.nodeName%3Dgpu-real-0&resourceVersion=0"}
+
+
+def test_questions_to_one_that_fails_come_ever_less_often(box: Box) -> None:
+    box.hold("a", A)
+    box.listed()
+    with box.api.inject("error", code=500):
+        pauses = [box.turn() for _ in range(8)]
+        assert [pause.least + pause.more for pause in pauses] == [2, 4, 8, 16, 32, 60, 60, 60]
+        assert {pause.least for pause in pauses} == {1}, "a pod that comes meanwhile may wake it"
+    # It answers, and does not know the pod yet.
+    assert box.turn() == Pause(1, 29)
+    box.api.add("a", "u-a")
+    assert box.turn() == Pause(1, 30)
+
+
 def test_while_nothing_changes_it_is_asked_every_five_to_ten_minutes_and_never_in_step(box: Box) -> None:
     asked = known(box).pass_by(7200)
     gaps = [later - earlier for earlier, later in pairwise(asked)]
