@@ -104,6 +104,15 @@ def test_a_job_that_runs_the_nodes_kubelet_gives_way_to_the_pods_that_have_its_g
     assert held(box.resolve()) == [(A, "slurm/5"), (B, "slurm/5")]
 
 
+def test_of_a_job_and_a_pod_that_would_both_give_way_the_pod_holds_the_gpu(box):
+    """Slurm runs in the pod, as its labels say, and the pod in the job."""
+    box.pods.workloads[INNER_UID] = INNER
+    box.pods.claims = [PodClaim(A, INNER, NOW - 50, uid=INNER_UID, slurm=True)]
+    box.prolog.start(5, [A], start=NOW - 500)
+    start(box, f"{slurm_task(5)}{INNER_POD}")
+    assert held(box.resolve(a=[10])) == [(A, INNER.id)]
+
+
 def test_two_schedulers_that_gave_a_gpu_away_by_mistake_both_hold_it(box):
     box.pods.claims = [PodClaim(A, INNER, NOW - 50, uid=INNER_UID)]
     box.prolog.start(5, [A], start=NOW - 500)
