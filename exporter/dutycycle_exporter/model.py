@@ -198,8 +198,8 @@ class Ownership:
     be found out; one that is in neither is known to be no workload's. `failures` counts what could not be used in
     this resolution, by (source, reason). `people` names the processes on GPUs, where that was asked for. `labels` are
     those that operators let through, by workload's id. `displaced` are devices with workloads that would hold them, did
-    not others for a time: pods in which Slurm runs a job. While it is `settling`, just after a start, others may hold a
-    device of whom nobody has told yet.
+    not others for a time: pods in which Slurm runs a job, and a job in which the node's kubelet runs. While it is
+    `settling`, just after a start, others may hold a device of whom nobody has told yet.
     """
 
     allocations: tuple[Allocation, ...] = ()

@@ -147,6 +147,7 @@ def _pace(time_scale: float) -> Pace:
         usual,
         interval=usual.interval / time_scale,
         refresh=usual.refresh / time_scale,
+        calm=usual.calm / time_scale,
         patience=usual.patience / time_scale,
         start_up=usual.start_up / time_scale,
         stale=usual.stale / time_scale,

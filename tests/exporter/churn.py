@@ -62,8 +62,10 @@ class ListedPods:
         """An answer of the kubelet, so many seconds ago."""
         self._holders.listed(pods, self.now - ago, self.now)
 
-    def allocations(self, gpus: Sequence[GpuReading], processes: Mapping[str, Collection[str]]) -> tuple[PodClaim, ...]:
-        return self._holders.claims(gpus, processes, {}, self.now)[0]
+    def allocations(
+        self, gpus: Sequence[GpuReading], processes: Mapping[str, Collection[str]], inner: Collection[str] = ()
+    ) -> tuple[PodClaim, ...]:
+        return self._holders.claims(gpus, processes, {}, self.now, inner)[0]
 
     def workload_of(self, uid: str) -> Workload | None:
         return self._holders.workload_of(uid, self.now)

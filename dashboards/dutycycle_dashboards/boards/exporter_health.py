@@ -31,7 +31,8 @@ def exporters() -> tuple[Panel, ...]:
         timeseries(
             "Oldest collection",
             "The longest time since a collector last succeeded on some exporter. It should stay under the sampling "
-            "interval of a few seconds; a line that rises steadily is a collector that does not come back.",
+            "interval of a few seconds; a line that rises steadily is a collector that does not come back. But the API "
+            "server is asked when there is something to ask: every 5 to 10 minutes while pods hold GPUs, else not.",
             Target("max by (collector) (dutycycle_exporter_collector_age_seconds)", "{{collector}}"),
             unit=SECONDS,
             no_data=NO_EXPORTER,

@@ -10,8 +10,10 @@ prefix (kind: `kubelet-kubepods-...`), or, where containerd runs the systemd dri
 `<pod slice>:cri-containerd:<container>` in one name. cgroupfs driver: `/kubepods[/<class>]/pod<uid>/<container>`. In a
 cgroup namespace of the reader's own, a neighbour's path begins with `/..`.
 
-Of several matches in a path the innermost counts: a slurmd that runs in a pod starts Slurm jobs, whose groups lie in
-that pod's. Nothing under user.slice counts: systemd gives users that subtree, where they may name groups as they like.
+Schedulers run inside one another: a slurmd in a pod starts jobs, whose groups lie in that pod's; so do those of the
+pods of a cluster (kind, k3s) that somebody runs in a pod or in a job. All that lie around a process are told; who of
+them holds the device is for others to say. Nothing under user.slice counts: systemd gives users that subtree, where
+they may name groups as they like.
 """
 
 from __future__ import annotations
@@ -32,6 +34,9 @@ _POD_DIRECTORY = re.compile(rf"pod({_POD_UID})", re.ASCII)
 _CLASSES = ("burstable", "besteffort", "guaranteed")
 _LONGEST_ID = 64
 
+_Owner = tuple[Literal["slurm", "k8s"], str, str | None]
+"""Scheduler, id, and path of the group."""
+
 SLURM_SCOPE = "/system.slice/slurmstepd.scope"
 """Where slurmd puts jobs unless it is told otherwise."""
 
@@ -41,19 +46,31 @@ class Group:
     """The cgroup of a whole job or pod. `id` is a Slurm job id, a SLUID, or a pod's uid.
 
     `paths` are (controller, path of the group), the controller empty in cgroup v2. None where the group itself is not
-    reachable by a path: seen from another cgroup namespace, or named together with its container. `pod` is the uid of
-    the pod in whose group a Slurm job's lies, "" for none.
+    reachable by a path: seen from another cgroup namespace, or named together with its container. `around` is the next
+    job's or pod's group outwards, in which it lies.
     """
 
     scheduler: Literal["slurm", "k8s"]
     id: str
     paths: tuple[tuple[str, str], ...] | None = None
-    pod: str = ""
+    around: Group | None = None
+
+    def outwards(self) -> Iterator[Group]:
+        """Itself and all around it, the innermost first."""
+        group: Group | None = self
+        while group is not None:
+            yield group
+            group = group.around
+
+    @property
+    def pod_uids(self) -> tuple[str, ...]:
+        """The pods that it is, or lies in, the innermost first."""
+        return tuple(one.id for one in self.outwards() if one.scheduler == "k8s")
 
     @property
     def pod_uid(self) -> str:
-        """The pod that it is, or lies in; "" for none."""
-        return self.id if self.scheduler == "k8s" else self.pod
+        """The innermost of these; "" for none."""
+        return next(iter(self.pod_uids), "")
 
 
 def is_sluid(text: str) -> bool:
@@ -62,27 +79,28 @@ def is_sluid(text: str) -> bool:
 
 
 def parse(text: str) -> Group | None:
-    """The job's or pod's group that a process is in; None for no scheduler's, or where hierarchies disagree.
+    """The innermost job's or pod's group that a process is in; None for no scheduler's, or where hierarchies disagree.
 
-    In cgroup v1 a Slurm in a pod manages some hierarchies, and in the others its jobs are in the pod's own group.
+    In cgroup v1 a Slurm in a pod manages some hierarchies, and in the others its jobs are in the pod's own group: there
+    the innermost are missing, and those around them are the same.
     """
     if "\0" in text:
         return None
-    owners: dict[tuple[Literal["slurm", "k8s"], str, str], list[tuple[str, str | None]]] = {}
+    found: list[tuple[list[str], list[_Owner]]] = []
     for line in text.split("\n"):
         _, _, rest = line.partition(":")
         controllers, separator, path = rest.partition(":")
-        match = _innermost(path) if separator else None
-        if match is not None:
-            found = owners.setdefault(match[:3], [])
-            found.extend((controller, match[3]) for controller in controllers.split(","))
-    around = {pod for scheduler, _, pod in owners if scheduler == "slurm"}
-    owners = {owner: found for owner, found in owners.items() if owner[0] == "slurm" or owner[1] not in around}
-    if len(owners) != 1:
+        if separator:
+            found.append((controllers.split(","), _owners(path)))
+    names = max(([owner[:2] for owner in owners] for _, owners in found), key=len, default=[])
+    if any(owner[:2] != name for _, owners in found for owner, name in zip(owners, names, strict=False)):
         return None
-    [((scheduler, name, pod), found)] = owners.items()
-    paths = tuple((controller, path) for controller, path in found if path is not None)
-    return Group(scheduler, name, paths or None, pod)
+    group: Group | None = None
+    for depth, (scheduler, name) in enumerate(names):
+        places = [(controllers, owners[depth][2]) for controllers, owners in found if depth < len(owners)]
+        paths = tuple((controller, at) for controllers, at in places if at is not None for controller in controllers)
+        group = Group(scheduler, name, paths or None, group)
+    return group
 
 
 def slurm_scope(group: Group) -> str | None:
@@ -93,21 +111,17 @@ def slurm_scope(group: Group) -> str | None:
     return None
 
 
-def _innermost(path: str) -> tuple[Literal["slurm", "k8s"], str, str, str | None] | None:
-    """Scheduler, id, pod and path of the group."""
+def _owners(path: str) -> list[_Owner]:
+    """The jobs and pods on a path, the outermost first."""
     names = path.split("/")[1:]
     if "user.slice" in names:
-        return None
+        return []
     reachable = ".." not in names
-    found: tuple[Literal["slurm", "k8s"], str, str, str | None] | None = None
-    pod = ""
+    found: list[_Owner] = []
     for depth, name in enumerate(names):
         group_path = "/" + "/".join(names[: depth + 1]) if reachable else None
-        for job in _slurm(names, depth, name):
-            found = ("slurm", job, pod, group_path)
-        for uid, whole in _pod(names, depth, name):
-            pod = uid
-            found = ("k8s", uid, "", group_path if whole else None)
+        found += [("slurm", job, group_path) for job in _slurm(names, depth, name)]
+        found += [("k8s", uid, group_path if whole else None) for uid, whole in _pod(names, depth, name)]
     return found
 
 

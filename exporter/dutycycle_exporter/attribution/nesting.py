@@ -1,5 +1,7 @@
 """Slurm inside Kubernetes: which of a device's pods give way to a Slurm job that runs in one of them. Pure.
 
+The other way round, where a job runs the node's kubelet, the job gives way to the pods that have its devices.
+
 The kubelet gives devices to a pod in which slurmd runs, and Slurm gives them to its jobs. While a job holds such a
 device it alone does, and the pod, which cannot use it meanwhile, does not. Which pod a job runs in is told by its
 prolog, which runs there too (`pod_uid` in its file), or by the cgroups of its processes, which lie in the pod's. Of a
@@ -13,7 +15,7 @@ both hold it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dutycycle_exporter.model import Allocation, Workload
@@ -40,6 +42,8 @@ class SlurmInPods:
         self._pods: Mapping[str, list[PodClaim]] = {}
         self._homes: Mapping[str, set[str]] = {}
         self._filed: Mapping[str, list[tuple[Workload, int | None]]] = {}
+        self._kubelets: frozenset[str] = frozenset()
+        """The workloads of jobs in which a kubelet runs."""
 
     def told(self, jobs: Iterable[PrologJob]) -> set[str]:
         """The uids of pods that files name, but of those that are over. A file is as good as a process there."""
@@ -47,10 +51,15 @@ class SlurmInPods:
         return {uid for uid in uids if self._has_cgroup(uid) is not False}
 
     def learn(
-        self, pods: Iterable[PodClaim], filed: Iterable[Filed], owned: Iterable[tuple[HostProcess, Workload]]
+        self,
+        pods: Iterable[PodClaim],
+        filed: Iterable[Filed],
+        owned: Iterable[tuple[HostProcess, Workload]],
+        around_pods: Collection[str] = (),
     ) -> Sequence[Filed]:
-        """Takes what this resolution has found: what pods hold, jobs with files, and Slurm's processes with their
-        workloads. Returns the files that are believed: all but those that a pod which is over has left behind.
+        """Takes what this resolution has found: what pods hold, jobs with files, Slurm's processes with their
+        workloads, and the workloads of jobs in which such pods lie. Returns the files that are believed: all but those
+        that a pod which is over has left behind.
         """
         by_device: defaultdict[str, list[PodClaim]] = defaultdict(list)
         for pod in pods:
@@ -64,11 +73,12 @@ class SlurmInPods:
             if job.pod_uid:
                 homes[workload.id].add(job.pod_uid)
         for process, workload in owned:
-            if process.group is not None and process.group.pod:
-                homes[workload.id].add(process.group.pod)
+            if process.group is not None and process.group.pod_uid:
+                homes[workload.id].add(process.group.pod_uid)
         found = self._proven.union(*homes.values())
         self._proven = found & {pod.uid for held in by_device.values() for pod in held if pod.uid}
         self._homes, self._filed = homes, jobs
+        self._kubelets = self._kubelets.union(around_pods) & {workload.id for _, _, workload in believed}
         return believed
 
     def claims(self, device: str, process: HostProcess) -> bool:
@@ -80,7 +90,7 @@ class SlurmInPods:
             group is not None
             and group.scheduler == "slurm"
             and device not in self._filed
-            and any(pod.uid == group.pod for pod in self._pods.get(device, ()) if pod.uid)
+            and any(pod.uid == group.pod_uid for pod in self._pods.get(device, ()) if pod.uid)
         )
 
     def owner(self, device: str, process: HostProcess, owner: Workload | None) -> Workload | None:
@@ -102,12 +112,13 @@ class SlurmInPods:
         return mine[0] if len(mine) == 1 else None
 
     def displace(self, allocations: Iterable[Allocation]) -> tuple[tuple[Allocation, ...], frozenset[_Pair]]:
-        """The allocations but those of pods that give way, and which these are."""
+        """The allocations but those of pods and jobs that give way, and which these are."""
         given = tuple(allocations)
-        displaced = frozenset(
+        around = {(one.device, one.workload.id) for one in given if one.workload.id in self._kubelets}
+        displaced = frozenset(pair for pair in around if self._pods.get(pair[0])).union(
             (one.device, pod.workload.id)
             for one in given
-            if one.workload.scheduler == "slurm"
+            if one.workload.scheduler == "slurm" and one.workload.id not in self._kubelets
             for pod in self._giving_way(one.device, one.workload)
         )
         return tuple(one for one in given if (one.device, one.workload.id) not in displaced), displaced

@@ -14,9 +14,8 @@ from .slurm import PrologJob
 class Owners:
     """Finds the workloads of jobs and of processes, from one resolution to the next.
 
-    A process belongs to the job or pod whose cgroup it is in, on whatever GPU. A job keeps the names of its file as
-    long as a process of it is seen, also when the file has gone. Whose a job is that has only a number is known from
-    its first process on.
+    A job keeps the names of its file as long as a process of it is seen, also when the file has gone. Whose a job is
+    that has only a number is known from its first process on: not from those of a pod in it, which have other users.
     """
 
     def __init__(self, users: Callable[[int], str]) -> None:
@@ -32,7 +31,7 @@ class Owners:
         among those that hold the GPU and do not say.
         """
         everywhere = [process for found in processes.values() for process in found]
-        seen = {process.group.id for process in everywhere if process.group and process.group.scheduler == "slurm"}
+        seen = {group.id for process in everywhere for group in _jobs_around(process)}
         self._jobs = {name: job for name, job in self._jobs.items() if name in seen}
         self._unfiled = {name: uid for name, uid in self._unfiled.items() if name in seen}
         for job in (job for found in jobs.values() for job in found):
@@ -41,8 +40,13 @@ class Owners:
                 self._jobs[job.sluid] = job
         for gpu, found in processes.items():
             for process in found:
-                self._match_sluid(process, jobs.get(gpu, ()))
+                for group in _jobs_around(process):
+                    self._match_sluid(process, group, jobs.get(gpu, ()))
         self._learn_uids(everywhere)
+
+    def filed(self, group: Group) -> PrologJob | None:
+        """The job of a Slurm job's group, if a file tells of it."""
+        return self._jobs.get(group.id) if group.scheduler == "slurm" else None
 
     def job(self, job: PrologJob) -> Workload:
         """The workload of a job with a prolog file."""
@@ -60,15 +64,14 @@ class Owners:
         if group.scheduler == "k8s":
             # Namespace and name are the Kubernetes API's to tell; the uid alone identifies the pod.
             return Workload(f"k8s///{group.id}", "k8s")
-        job = self._jobs.get(group.id)
+        job = self.filed(group)
         if job is not None:
             return self.job(job)
         user = self._users(self._unfiled.setdefault(group.id, process.uid))
         return Workload(f"slurm/{group.id}", "slurm", job_id=group.id, user=user)
 
-    def _match_sluid(self, process: HostProcess, jobs: tuple[PrologJob, ...]) -> None:
-        group = process.group
-        if group is None or group.scheduler != "slurm" or not is_sluid(group.id) or group.id in self._jobs:
+    def _match_sluid(self, process: HostProcess, group: Group, jobs: tuple[PrologJob, ...]) -> None:
+        if not is_sluid(group.id) or group.id in self._jobs:
             return
         candidates = [job for job in jobs if job.uid in (None, process.uid) and not job.sluid]
         if len(candidates) == 1:
@@ -79,10 +82,14 @@ class Owners:
         self._uids = {name: uid for name, uid in self._uids.items() if name in numbered}
         for process in processes:
             group = process.group
-            job = self._jobs.get(group.id) if group and group.scheduler == "slurm" else None
+            job = self.filed(group) if group is not None else None
             if job is not None and job.uid is None:
                 self._uids.setdefault(job.name, process.uid)
 
     def _user(self, job: PrologJob) -> str:
         uid = self._uids.get(job.name) if job.uid is None else job.uid
         return "" if uid is None else self._users(uid)
+
+
+def _jobs_around(process: HostProcess) -> Iterable[Group]:
+    return () if process.group is None else (one for one in process.group.outwards() if one.scheduler == "slurm")

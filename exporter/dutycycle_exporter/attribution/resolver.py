@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -34,8 +34,12 @@ _Claims = dict[tuple[str, str], Claim]
 class Pods(Protocol):
     """Tells which pods hold devices, at once: `kubernetes.KubernetesPods`."""
 
-    def allocations(self, gpus: Sequence[GpuReading], processes: Mapping[str, Collection[str]]) -> tuple[PodClaim, ...]:
-        """What pods hold. `processes` are the pod uids of the processes on each device."""
+    def allocations(
+        self, gpus: Sequence[GpuReading], processes: Mapping[str, Collection[str]], inner: Collection[str] = ()
+    ) -> tuple[PodClaim, ...]:
+        """What pods hold. `processes` are the uids of all pods around the processes on each device, `inner` those of
+        them that lie in another pod.
+        """
         ...
 
     def workload_of(self, uid: str) -> Workload | None:
@@ -130,6 +134,7 @@ class Attribution:
         failures.update(("process", reason) for reason in unusable.values())
         self._owners.learn(files.jobs, processes)
         pods = self._held_by_pods(gpus, files, processes, failures)
+        processes = self._credited(processes, files, pods)
         claims: _Claims = {}
         filed = self._nest(pods, files, processes, failures)
         for gpu, job, workload in filed:
@@ -179,15 +184,43 @@ class Attribution:
     ) -> tuple[PodClaim, ...]:
         if self._pods is None:
             return ()
-        uids = {
-            gpu: {process.group.pod_uid for process in found if process.group and process.group.pod_uid}
-            for gpu, found in processes.items()
-        }
+        uids: dict[str, set[str]] = {gpu: set() for gpu in processes}
+        outermost: set[str] = set()
+        for gpu, found in processes.items():
+            for around in (process.group.pod_uids for process in found if process.group is not None):
+                uids[gpu].update(around)
+                outermost.update(around[-1:])
+        inner = set().union(*uids.values()) - outermost
         for gpu, jobs in files.jobs.items():
-            uids[gpu] = uids.get(gpu, set()) | self._nested.told(jobs)
-        held = self._pods.allocations(gpus, uids)
+            told = self._nested.told(jobs)
+            uids[gpu] = uids.get(gpu, set()) | told
+            inner -= told
+        held = self._pods.allocations(gpus, uids, inner)
         failures.update(self._pods.take_failures())
         return held
+
+    def _credited(self, processes: _Processes, files: PrologFiles, pods: Iterable[PodClaim]) -> _Processes:
+        """Each device's processes, each in the group of the job or pod that has the credit of its work.
+
+        That is the innermost that holds a device which the process is on, also where a cluster or a Slurm of the
+        holder's own has started it: nobody knows these, and who has the device would seem to be idle. A job of a Slurm
+        that runs in a pod holds what the pod does. Where none holds any, it is the innermost of all.
+        """
+        pods_on, jobs_on = defaultdict[int, set[str]](set), defaultdict[int, set[int]](set)
+        for gpu, found in processes.items():
+            uids = {pod.uid for pod in pods if pod.device == gpu and pod.uid}
+            for process in found:
+                pods_on[process.pid] |= uids
+                jobs_on[process.pid].update(job.job_id for job in files.jobs.get(gpu, ()))
+
+        def credited(process: HostProcess) -> HostProcess:
+            for one in process.group.outwards() if process.group is not None else ():
+                filed = self._owners.filed(one)
+                if one.pod_uid in pods_on[process.pid] or (filed and filed.job_id in jobs_on[process.pid]):
+                    return replace(process, group=one)
+            return process
+
+        return {gpu: [credited(process) for process in found] for gpu, found in processes.items()}
 
     def _nest(
         self,
@@ -207,10 +240,23 @@ class Attribution:
                 for process in found
                 if process.group is not None and process.group.scheduler == "slurm"
             ),
+            self._around_pods(pods, processes),
         )
         if len(believed) < len(filed):
             failures["slurm", "earlier_pod"] += len(filed) - len(believed)
         return believed
+
+    def _around_pods(self, pods: Iterable[PodClaim], processes: _Processes) -> set[str]:
+        """The workloads of jobs with files in which pods lie that hold devices: the node's kubelet runs in them."""
+        holders = {pod.uid for pod in pods if pod.uid}
+        return {
+            self._owners.job(job).id
+            for found in processes.values()
+            for process in found
+            if process.group is not None and process.group.pod_uid in holders
+            for one in process.group.outwards()
+            if one.pod_uid not in holders and (job := self._owners.filed(one)) is not None
+        }
 
     def _files(self, gpus: Sequence[GpuReading]) -> PrologFiles:
         """What the scheduler's files say. Of a GPU with a prolog's file, a mapping's says nothing more."""

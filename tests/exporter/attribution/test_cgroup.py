@@ -51,8 +51,8 @@ IN_POD = f"/kubepods.slice/kubepods-pod{UID_}.slice/cri-containerd-{CONTAINER}.s
     ],
 )
 def test_a_slurm_job_in_cgroup_v2(path, job, group_path):
-    pod = UID if path.startswith(IN_POD) else ""
-    assert parse(f"0::{path}\n") == Group("slurm", job, (("", group_path),), pod)
+    around = Group("k8s", UID, (("", IN_POD.rpartition("/")[0]),)) if path.startswith(IN_POD) else None
+    assert parse(f"0::{path}\n") == Group("slurm", job, (("", group_path),), around)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_slurm_job_in_cgroup_v2(path, job, group_path):
             id="v1, where Slurm manages some of the hierarchies",
         ),
         pytest.param(f"0::/kubepods/podouter/c{IN_POD}{SCOPE}/job_5", "5", UID, id="a cluster in a pod"),
-        pytest.param(f"0::{SCOPE}/job_5{IN_POD}", UID, UID, id="a pod in a job is the pod"),
+        pytest.param(f"0::{SCOPE}/job_5{IN_POD}", UID, UID, id="a pod in a job"),
         pytest.param(f"0::{IN_POD}", UID, UID, id="a pod"),
         pytest.param(f"0::{SCOPE}/job_5", "5", "", id="a job on the node"),
         pytest.param(f"4:cpu:/slurm/uid_1/job_5\n5:pids:/kubepods/pod{UID}/c0\n", None, None, id="side by side"),
@@ -80,6 +80,28 @@ def test_a_slurm_job_in_cgroup_v2(path, job, group_path):
 def test_in_which_pod_a_slurm_job_runs(text, id_, pod):
     group = parse(text)
     assert (group and group.id, group and group.pod_uid) == (id_, pod)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        pytest.param(f"0::/kubepods/podouter/c{IN_POD}{SCOPE}/job_5", ["5", UID, "outer"], id="Slurm in kind in a pod"),
+        pytest.param(f"0::{SCOPE}/job_5/step_0{IN_POD}", [UID, "5"], id="kind in a job"),
+        pytest.param(
+            f"4:cpu:/kubepods/podouter/c{IN_POD}\n5:pids:/kubepods/podouter/c\n0::/\n", [UID, "outer"], id="v1"
+        ),
+        pytest.param(f"4:cpu:/kubepods/podouter/c{IN_POD}\n5:pids:/kubepods/podother/c\n", None, id="disagreeing"),
+    ],
+)
+def test_all_around_a_process_are_told_from_the_innermost_outwards(text, names):
+    group = parse(text)
+    assert (group and [one.id for one in group.outwards()]) == names
+
+
+def test_each_group_on_a_path_has_its_own():
+    outer = Group("k8s", "outer", (("cpu", "/kubepods/podouter"), ("pids", "/kubepods/podouter")))
+    text = "4:cpu:/kubepods/podouter/c/kubepods/podinner/d\n5:pids:/kubepods/podouter/c\n"
+    assert parse(text) == Group("k8s", "inner", (("cpu", "/kubepods/podouter/c/kubepods/podinner"),), outer)
 
 
 @pytest.mark.parametrize("root", ["slurm", "slurm_node7"])

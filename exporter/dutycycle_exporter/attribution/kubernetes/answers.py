@@ -19,6 +19,10 @@ class Answers:
     records: dict[str, PodRecord] = field(default_factory=dict)
     by_name: dict[Name, PodRecord] = field(default_factory=dict)
 
+    def asked_before(self, at: float) -> bool:
+        """Whether the API server's answer, if there is any, is to what was asked before then."""
+        return self.recorded is None or self.recorded <= at
+
     def silence(self, now: float) -> float:
         """Seconds since either answered; infinity before."""
         return now - max((at for at in (self.listed, self.recorded) if at is not None), default=float("-inf"))

@@ -21,6 +21,10 @@ class Holder:
     missing: float | None = None
     returned: bool = False
     """Whether an answer once lacked it: a pod that took its name may be listed now."""
+    doubted: float | None = None
+    """When last something was seen that the API server is to explain: it was missing, it came back, its cgroup went."""
+    gone: bool = False
+    """Whether its cgroup was there and is not."""
     unrecorded: int = 0
     over: bool = False
     uid: str = ""

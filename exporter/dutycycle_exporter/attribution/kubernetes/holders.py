@@ -87,12 +87,15 @@ class Holders:
                 # Pods of the first answer that has any began nobody knows when.
                 self._holders[name] = Holder(held, now, wall if self._begun else None)
             else:
+                if holder.missing is not None:
+                    # It may be another pod of that name.
+                    holder.doubted = now
                 holder.held, holder.missing, holder.unrecorded = held, None, 0
         for name in self._holders.keys() - found.keys():
             holder = self._holders[name]
             holder.returned = True
             if holder.missing is None:
-                holder.missing = now
+                holder.missing = holder.doubted = now
             elif now - holder.missing >= APART and not self._lives(holder):
                 del self._holders[name]
         self._begun = True
@@ -133,7 +136,7 @@ class Holders:
         by_uid = {record.uid: record for record in records}
         by_name = {(record.namespace, record.name): record for record in by_uid.values()}
         self._answers = Answers(self._answers.listed, asked, by_uid, by_name)
-        away = self._answers.listed is None or asked - self._answers.listed > _AWAY
+        away = self._away(asked)
         for name, holder in list(self._holders.items()):
             # An answer that is older than what the kubelet says may tell of an earlier pod of that name.
             if name in by_name and asked >= holder.seen:
@@ -149,10 +152,12 @@ class Holders:
         processes: Mapping[Key, Collection[str]],
         pools: Mapping[tuple[str, str], str],
         now: float,
+        inner: Collection[str] = (),
     ) -> tuple[tuple[PodClaim, ...], int]:
         """What is held now, sorted, and how many names of devices mean none of the node's.
 
-        `processes` are the uids of the pods whose processes are on each device. `pools` is as for DeviceTable.claim.
+        `processes` are the uids of the pods whose processes are on each device, `inner` those of them that lie in
+        another pod: a cluster's that runs in it. `pools` is as for DeviceTable.claim.
         """
         self._table = DeviceTable.of(gpus, self._table)
         self._strangers.forget(now)
@@ -163,7 +168,7 @@ class Holders:
         for name, holder in self._holders.items():
             devices[name], meaningless = self._table.of_pod(holder.held, pools)
             unknown += meaningless
-        self._learn(devices, processes, now)
+        self._learn(devices, processes, inner, now)
         self._end_by_cgroup(now)
         for name, holder in self._holders.items():
             self._settle(name, holder, now)
@@ -191,12 +196,19 @@ class Holders:
             if holder.workload is not None and holder.record is not None and holder.record.labels
         }
 
-    def unrecorded(self) -> bool:
-        """Whether the API server has something to tell that it has not yet."""
-        at = float("-inf") if self._answers.recorded is None else self._answers.recorded
-        nameless = any(holder.record is None and not holder.over for holder in self._holders.values())
-        missing = any(holder.missing is not None and at <= holder.missing for holder in self._holders.values())
-        return nameless or missing or self._strangers.unrecorded(self._answers)
+    def unrecorded(self) -> float | None:
+        """Since when, at the latest, the API server has something to tell that it has not yet; None for nothing."""
+        holders = self._holders.values()
+        nameless = [holder.seen for holder in holders if holder.record is None and not holder.over]
+        doubted = [at for holder in holders if (at := holder.doubted) is not None and self._answers.asked_before(at)]
+        return max((*nameless, *doubted, *self._strangers.unrecorded(self._answers)), default=None)
+
+    def doubtful(self, now: float) -> bool:
+        """Whether the end of a pod, or that another has taken its name, may be the API server's alone to tell."""
+        return bool(self._holders) and (
+            self._away(now)
+            or any(holder.missing is not None or holder.gone or holder.over for holder in self._holders.values())
+        )
 
     def unpublished(self) -> bool:
         """Whether any claim needs what a DRA driver publishes."""
@@ -204,6 +216,9 @@ class Holders:
 
     def __len__(self) -> int:
         return len(self._holders)
+
+    def _away(self, now: float) -> bool:
+        return self._answers.listed is None or now - self._answers.listed > _AWAY
 
     def _lives(self, holder: Holder) -> bool:
         """Whether a pod that the kubelet lacks has processes all the same, and the API server has not told of its end
@@ -217,13 +232,18 @@ class Holders:
         return self._cgroups.live(holder.uid)
 
     def _learn(
-        self, devices: Mapping[Name, Mapping[Key, object]], processes: Mapping[Key, Collection[str]], now: float
+        self,
+        devices: Mapping[Name, Mapping[Key, object]],
+        processes: Mapping[Key, Collection[str]],
+        inner: Collection[str],
+        now: float,
     ) -> None:
         """Finds the uid of a pod that is the only one without, among the uids that are nobody's, on its devices.
 
+        Those of pods in other pods are not among these: the node's kubelet does not know them.
         So it is done where a pod may have taken another's name: the uid was that of processes, of which none is left.
         """
-        known = {holder.uid for holder in self._holders.values()} | self._answers.records.keys()
+        known = {holder.uid for holder in self._holders.values()}.union(self._answers.records, inner)
         present = {name: {uid for key in keys for uid in processes.get(key, ())} for name, keys in devices.items()}
         lacking = [name for name, holder in self._holders.items() if self._lacks_uid(holder, present[name])]
         for name in lacking:
@@ -246,10 +266,14 @@ class Holders:
         return holder.uid not in present and not self._cgroups.there(holder.uid)
 
     def _end_by_cgroup(self, now: float) -> None:
-        """Ends pods whose cgroup has gone, where nobody else may tell of their end."""
+        """Ends pods whose cgroup has gone, where nobody else may tell of their end; else the API server is to."""
         self._cgroups.forget_but({holder.uid for holder in self._holders.values()})
         for name, holder in list(self._holders.items()):
-            if holder.record is None and holder.uid and not holder.over and self._cgroups.gone(holder.uid, now):
+            before = holder.gone
+            holder.gone = bool(holder.uid) and not holder.over and self._cgroups.gone(holder.uid, now)
+            if holder.gone and holder.record is not None and holder.missing is None and not before:
+                holder.doubted = now
+            if holder.gone and holder.record is None:
                 holder.over = True
                 if holder.returned and holder.missing is None:
                     self._holders[name] = holder.successor(now, self._clock_offset)

@@ -1,11 +1,13 @@
 """Asks the kubelet and the API server, each on a thread of its own, and says at any time what is known of pods.
 
 Neither delays who asks: what is told is what they last answered. The kubelet is asked every few seconds (it rejects
-tight loops); the API server when there is a pod to be named, and else now and then while pods hold devices.
+tight loops); the API server when there is a pod to be named, and else now and then while pods hold devices: rarely, for
+it is asked by every node of the cluster.
 """
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -51,7 +53,10 @@ class Pace:
     """For the API server's."""
 
     refresh: float = 30.0
-    """Between questions to the API server when nothing has changed."""
+    """Between questions that perhaps the API server alone can answer, and between looks at whether there are any."""
+
+    calm: float = 300.0
+    """Between questions to the API server when nothing has changed, up to twice as long: nodes must not keep step."""
 
     patience: float = 15.0
     """For the names of a pod that holds a device."""
@@ -110,6 +115,7 @@ class KubernetesPods:
         """Whether there is no socket that would be answered at, if one but waited."""
         self._kubelet_gap = self._pace.interval
         self._api_gap = _SHORTEST_GAP
+        self._api_asked = self._api_due = float("-inf")
         self._loops = [Loop("kubelet", self._ask_kubelet)]
         if api is not None:
             self._loops.append(Loop("kubernetes-api", self._ask_api))
@@ -119,6 +125,7 @@ class KubernetesPods:
         with self._lock:
             self._holders.selection = selection
             self._naming = naming
+            self._api_due = float("-inf")
         for loop in self._loops:
             loop.wake()
 
@@ -132,14 +139,17 @@ class KubernetesPods:
         for loop in self._loops:
             loop.stop()
 
-    def allocations(self, gpus: Sequence[GpuReading], processes: Mapping[Key, Collection[str]]) -> tuple[PodClaim, ...]:
+    def allocations(
+        self, gpus: Sequence[GpuReading], processes: Mapping[Key, Collection[str]], inner: Collection[str] = ()
+    ) -> tuple[PodClaim, ...]:
         """Which pods hold the devices, sorted; never waits.
 
         `gpus` are a snapshot's readings, () while there are none: names such as `nvidia0` then mean what they meant.
-        `processes` are the pod uids of the processes on each device, from their cgroups.
+        `processes` are the pod uids of the processes on each device, from their cgroups; `inner` those of them that lie
+        in another pod.
         """
         with self._lock:
-            claims, unknown = self._holders.claims(gpus, processes, self._pools, time.monotonic())
+            claims, unknown = self._holders.claims(gpus, processes, self._pools, time.monotonic(), inner)
             self._wake_api()
         self._sources.unusable(KUBELET, "unknown_device", unknown)
         return claims
@@ -179,7 +189,9 @@ class KubernetesPods:
         return self._sources.health()
 
     def _wake_api(self) -> None:
-        if len(self._loops) > 1 and self._holders.unrecorded():
+        """Of what it has been asked for already it is asked again when its time has come."""
+        since = self._holders.unrecorded()
+        if len(self._loops) > 1 and since is not None and since >= self._api_asked:
             self._loops[1].wake()
 
     def _ask_kubelet(self) -> Pause:
@@ -228,31 +240,47 @@ class KubernetesPods:
         return decode_pods(call(self._socket, _METHOD, b"", timeout=self._pace.timeout, limit=LARGEST_REPLY))
 
     def _ask_api(self) -> Pause:
-        with self._lock:
-            idle = not len(self._holders) and not self._holders.unrecorded()
-            unpublished = self._holders.unpublished()
-        if idle:
-            return Pause(0.0, self._pace.refresh)
-        target = f"/api/v1/pods?fieldSelector=spec.nodeName%3D{quote(self._node, safe='')}&resourceVersion=0"
         began = time.monotonic()
+        with self._lock:
+            since = self._holders.unrecorded()
+            due = self._holders.doubtful(began) or (len(self._holders) and began >= self._api_due)
+            if since is None and not due:
+                return Pause(0.0, self._pace.refresh)
+            if since is not None and since >= self._api_asked:
+                # A pod that has just come does not wait for as long as one that the API server does not know.
+                self._api_gap = _SHORTEST_GAP
+            self._api_asked = began
+            unpublished = self._holders.unpublished()
+        target = f"/api/v1/pods?fieldSelector=spec.nodeName%3D{quote(self._node, safe='')}&resourceVersion=0"
         try:
             records, bad = parse_pods(self._get(target), self._naming)
         except UnusableError as error:
             self._sources.failed(API, error.reason, self._where)
-            self._api_gap = min(2 * self._api_gap, _LONGEST_GAP)
-            return Pause(self._api_gap)
+            return self._asked_in_vain(_LONGEST_GAP)
         with self._lock:
             self._holders.recorded(records, began)
-            unrecorded = self._holders.unrecorded()
+            unrecorded = self._holders.unrecorded() is not None
+            self._api_due = began + self._pace.calm * random.uniform(1.0, 2.0)  # noqa: S311 - no secret
         self._sources.unusable(API, "bad_pod", bad)
         self._sources.succeeded(API, time.monotonic() - began)
         if unpublished:
             self._ask_slices()
-        self._api_gap = min(2 * self._api_gap, self._pace.refresh) if unrecorded else _SHORTEST_GAP
-        return Pause(self._api_gap, 0.0 if unrecorded else self._pace.refresh)
+        if unrecorded:
+            return self._asked_in_vain(self._pace.refresh)
+        self._api_gap = _SHORTEST_GAP
+        return Pause(_SHORTEST_GAP, self._pace.refresh)
+
+    def _asked_in_vain(self, longest: float) -> Pause:
+        """Ever longer, but for what comes meanwhile: that may wake the loop."""
+        self._api_gap = min(2 * self._api_gap, longest)
+        least = min(_SHORTEST_GAP, self._api_gap)
+        return Pause(least, self._api_gap - least)
 
     def _ask_slices(self) -> None:
-        """What DRA drivers publish. Clusters older than Kubernetes 1.34 have it under another version's path."""
+        """What DRA drivers publish. Clusters older than Kubernetes 1.34 have it under another version's path.
+
+        Where that was not to be had, it is asked for soon again, but where it is not there or not allowed.
+        """
         selector = f"fieldSelector=spec.nodeName%3D{quote(self._node, safe='')}&resourceVersion=0"
         for version in range(self._slices, len(_SLICE_VERSIONS)):
             began = time.monotonic()
@@ -263,6 +291,9 @@ class KubernetesPods:
                 if error.reason == "not_found" and version + 1 < len(_SLICE_VERSIONS):
                     continue
                 self._sources.failed(SLICES, error.reason, self._where)
+                if error.reason not in ("not_found", "forbidden"):
+                    with self._lock:
+                        self._api_due = began
                 return
             self._slices = version
             with self._lock:

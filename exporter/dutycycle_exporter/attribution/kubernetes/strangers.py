@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dutycycle_exporter.model import Workload
@@ -44,10 +45,11 @@ class Strangers:
                 stranger.workload = Workload(f"k8s///{uid}", "k8s")
         return stranger.workload
 
-    def unrecorded(self, answers: Answers) -> bool:
-        """Whether there is one that the API server has not been asked for since it came."""
-        at = float("-inf") if answers.recorded is None else answers.recorded
-        return any(at <= stranger.seen and uid not in answers.records for uid, stranger in self._strangers.items())
+    def unrecorded(self, answers: Answers) -> Iterator[float]:
+        """When those came of whom the API server has not told, if it has not been asked since."""
+        for uid, stranger in self._strangers.items():
+            if answers.asked_before(stranger.seen) and uid not in answers.records:
+                yield stranger.seen
 
     def forget(self, now: float) -> None:
         """Those that nobody has asked for in a while."""

@@ -87,6 +87,25 @@ class TestAPodThatIsMadeAnewUnderItsName:
         assert node.holders.workload_of("u-new", node.now) == node.holders.claims((), {}, {}, node.now)[0][0].workload
 
 
+class TestAPodInAPod:
+    """Of a cluster that somebody runs there: the node's kubelet does not know it."""
+
+    def test_is_not_the_one_that_the_kubelet_lists(self) -> None:
+        node = Node(api=False)
+        node.listed(holding("a", A))
+        found, _ = node.holders.claims((), {A: ["u-inner", "u-other", "u-a"]}, {}, node.now, ["u-inner", "u-other"])
+        assert [claim.workload.id for claim in found] == ["k8s/ml/a/u-a"]
+
+    def test_gives_its_uid_to_no_sharer_of_the_gpu(self) -> None:
+        node = Node(api=False)
+        node.listed(holding("a", A))
+        node.claims({A: ["u-a"]})
+        node.listed(holding("a", A), holding("b", A))
+        node.wait(60)
+        found, _ = node.holders.claims((), {A: ["u-a", "u-inner"]}, {}, node.now, ["u-inner"])
+        assert [claim.workload.id for claim in found] == ["k8s/ml/a/u-a", "k8s/ml/b/"]
+
+
 class TestAPodWhoseCgroupHasGone:
     """A completed one, which an older kubelet goes on listing; without the API server."""
 

@@ -18,7 +18,7 @@ import pytest
 
 from dutycycle_exporter.attribution.hosts import CgroupFiles
 from dutycycle_exporter.attribution.kubernetes import ApiServer, ContainerLogs, KubernetesPods, Pace
-from dutycycle_exporter.attribution.kubernetes.loop import Loop, Pause
+from dutycycle_exporter.attribution.kubernetes.loop import Pause
 from dutycycle_exporter.attribution.kubernetes.pods import API, KUBELET, SLICES
 from dutycycle_exporter.cli import read_settings
 from dutycycle_exporter.model import GpuReading, Workload
@@ -29,7 +29,7 @@ from tests.fakes.kubelet.recorded import Recordings
 
 A, B, C = (f"GPU-0000000{n}-aaaa-4000-8000-00000000000{n}" for n in range(3))
 NODE = "gpu-real-0"
-PACE = Pace(interval=0.05, timeout=0.3, api_timeout=0.3, refresh=0.2, patience=30, stale=600)
+PACE = Pace(interval=0.05, timeout=0.3, api_timeout=0.3, refresh=0.2, calm=0.1, patience=30, stale=600)
 DAEMON = pod("exporter", "monitoring")
 
 
@@ -343,35 +343,6 @@ def test_an_api_server_that_is_away_for_a_while(socket_path: Path) -> None:
             assert held(pods) == {"k8s/ml/a/u-a": A}
 
 
-def test_the_api_server_is_not_asked_while_no_pod_holds_a_device(socket_path: Path) -> None:
-    with FakeKubelet(socket_path, DAEMON) as kubelet, FakeApiServer() as api:
-        with asking(socket_path, api):
-            eventually(lambda: len(kubelet.calls) > 10)
-        assert api.targets == []
-
-
-def test_only_this_nodes_pods_are_asked_for(socket_path: Path) -> None:
-    with FakeKubelet(socket_path, holding("a", A), DAEMON), FakeApiServer() as api:
-        api.add("a", "u-a")
-        with asking(socket_path, api) as pods:
-            eventually(lambda: held(pods))
-        assert set(api.targets) == {"/api/v1/pods?fieldSelector=spec.nodeName%3Dgpu-real-0&resourceVersion=0"}
-
-
-def test_questions_to_an_api_server_that_fails_come_ever_less_often(socket_path: Path) -> None:
-    with FakeKubelet(socket_path, holding("a", A)), FakeApiServer() as api:
-        (socket_path.parent.parent / "token").write_text("good")
-        server = ApiServer(api.url, socket_path.parent.parent / "token")
-        pods = KubernetesPods(node=NODE, socket=socket_path, selection=SELECTION, api=server)
-        pods._ask_kubelet()
-        with api.inject("error", code=500):
-            assert [pods._ask_api().least for _ in range(8)] == [2, 4, 8, 16, 32, 60, 60, 60]
-        # It answers, and does not know the pod yet.
-        assert pods._ask_api() == Pause(30, 0)
-        api.add("a", "u-a")
-        assert pods._ask_api() == Pause(1, 30)
-
-
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
 def test_a_claims_devices_are_those_that_its_driver_publishes(version: str, socket_path: Path) -> None:
     """On a node where the numbers of GPUs differ: what `gpu-1` is, only the driver knows."""
@@ -422,24 +393,6 @@ def test_a_source_that_fails_is_logged_once(socket_path: Path, caplog: pytest.Lo
                 pods._ask_kubelet()
     told = ["kubelet answers", f"kubelet ({socket_path}) does not answer: refused"]
     assert [record.getMessage() for record in caplog.records] == told * 2
-
-
-def test_a_mistake_does_not_end_the_thread(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dutycycle_exporter.attribution.kubernetes.loop.AFTER_MISTAKE", 0.0)
-    turns: list[int] = []
-    enough = threading.Event()
-
-    def turn() -> Pause:
-        turns.append(1)
-        if len(turns) == 3:
-            enough.set()
-        raise ZeroDivisionError
-
-    loop = Loop("test", turn)
-    loop.start()
-    assert enough.wait(30)
-    loop.stop()
-    assert "asking test failed" in caplog.text
 
 
 def test_threads_end_when_told(socket_path: Path) -> None:

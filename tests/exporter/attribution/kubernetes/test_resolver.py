@@ -30,9 +30,12 @@ class SaidPods:
         self.failures: dict[tuple[str, str], int] = {}
         self.unsettled = False
         self.processes: Mapping[str, Collection[str]] = {}
+        self.inner: Collection[str] = ()
 
-    def allocations(self, gpus: Sequence[GpuReading], processes: Mapping[str, Collection[str]]) -> tuple[PodClaim, ...]:
-        self.processes = processes
+    def allocations(
+        self, gpus: Sequence[GpuReading], processes: Mapping[str, Collection[str]], inner: Collection[str] = ()
+    ) -> tuple[PodClaim, ...]:
+        self.processes, self.inner = processes, inner
         return tuple(self.claims)
 
     def workload_of(self, uid: str) -> Workload | None:
