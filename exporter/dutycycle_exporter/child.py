@@ -77,6 +77,7 @@ def _collected(context: click.Context, parameter: click.Parameter, value: str | 
 @click.option("--fd", type=int, required=True)
 @click.option("--interval", type=float, required=True)
 @click.option("--time-scale", type=float, required=True)
+@click.option("--timeout", type=float, default=20.0)
 @click.option("--collect", callback=_collected, help="Names with commas between them.")
 @click.option("--replay", type=click.Path(path_type=Path))
 @click.option("--node", default="")
@@ -85,6 +86,7 @@ def main(
     fd: int,
     interval: float,
     time_scale: float,
+    timeout: float,
     collect: frozenset[str],
     replay: Path | None,
     node: str,
@@ -101,7 +103,11 @@ def main(
     reader: Reader | None = None
     last_words: list[Message] = []
     try:
-        reader = _reader(pipe, interval, time_scale, collect, replay, node, epoch)
+        reader = (
+            _nvml(pipe, interval, time_scale, timeout, collect)
+            if replay is None
+            else _replay(replay, node, epoch, time_scale)
+        )
         run(reader, pipe, interval)
     except NvmlUnavailableError as error:
         # Counts of failures and what was read are told once: they must not go with this process.
@@ -116,23 +122,17 @@ def main(
     sys.exit(1 if last_words else 0)
 
 
-def _reader(
-    pipe: Sender,
-    interval: float,
-    time_scale: float,
-    collect: frozenset[str],
-    replay: Path | None,
-    node: str,
-    epoch: float,
-) -> Reader:
+def _replay(recording: Path, node: str, epoch: float, time_scale: float) -> Reader:
     # Imported where used: a replay needs no pynvml, and sampling no CSV.
-    if replay is not None:
-        from dutycycle_exporter.replay import ReplayReader  # noqa: PLC0415
+    from dutycycle_exporter.replay import ReplayReader  # noqa: PLC0415
 
-        return ReplayReader(replay, node=node, epoch=epoch, time_scale=time_scale)
+    return ReplayReader(recording, node=node, epoch=epoch, time_scale=time_scale)
+
+
+def _nvml(pipe: Sender, interval: float, time_scale: float, timeout: float, collect: frozenset[str]) -> Reader:
     from dutycycle_exporter.nvml import NvmlReader  # noqa: PLC0415
 
-    return NvmlReader(interval=interval, time_scale=time_scale, collect=collect, on_xid=pipe.send)
+    return NvmlReader(interval=interval, time_scale=time_scale, timeout=timeout, collect=collect, on_xid=pipe.send)
 
 
 def _report(pipe: Sender, messages: Iterable[Message]) -> None:

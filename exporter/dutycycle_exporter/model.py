@@ -222,6 +222,7 @@ class Snapshot:
     of which nothing could be read; None where it does not tell.
     `ownership` is set only by a replay, whose recording says whose the GPUs were.
     `elapsed` is what `elapsed()` was at `t`; None where the time of day is never set.
+    `slow` are the indexes of GPUs that are asked only now and then, as they take too long.
     """
 
     t: float
@@ -237,6 +238,7 @@ class Snapshot:
     xids: tuple[Xid, ...] = ()
     ownership: Ownership | None = None
     elapsed: float | None = None
+    slow: tuple[int, ...] = ()
 
     @property
     def at(self) -> float:

@@ -114,6 +114,7 @@ class Service:
         self._collectors: dict[str, CollectorRun] = {}
         self._counts = _Counts()
         self._visible: int | None = None
+        self._slow: frozenset[int] = frozenset()
         self._expected: int | None = None
         self._expected_at = float("-inf")
         self._started = clock()
@@ -150,7 +151,22 @@ class Service:
         # Not under the lock: who does not read the log would keep scrapes waiting.
         if loss is not None:
             log.info("NVML is read again after %.0f s", now - loss.since)
+        self._name_slow(snapshot)
         self._memory.turn()
+
+    def _name_slow(self, snapshot: Snapshot) -> None:
+        """Say which GPUs take too long to be read with the others, once each: their series only lack values."""
+        slow = frozenset(snapshot.slow)
+        uuids = {gpu.index: gpu.uuid for gpu in snapshot.gpus}
+        for index in sorted(slow - self._slow):
+            log.warning(
+                "GPU %d (%s) answers too slowly: it is asked once a minute. The kernel's log may have an XID of it",
+                index,
+                uuids.get(index, "which does not say its UUID"),
+            )
+        for index in sorted(self._slow - slow):
+            log.info("GPU %d is no longer left out for answering too slowly", index)
+        self._slow = slow
 
     def on_xid(self, xid: Xid) -> None:
         """Count an error that the driver reported: at once, as the snapshot that would tell of it may never come."""
