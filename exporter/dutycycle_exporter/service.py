@@ -137,9 +137,10 @@ class Service:
         for xid in snapshot.xids:
             self.on_xid(xid)
         snapshot = replace(snapshot, xids=())
-        view = self._accounts.update(snapshot, snapshot.ownership or self._owners_then(snapshot))
+        expected = self._expect(self._elapsed())
+        ownership = snapshot.ownership or self._owners_then(snapshot)
+        view = self._accounts.update(snapshot, ownership, _missing(snapshot, expected))
         now = self._elapsed()
-        expected = self._expect(now)
         with self._lock:
             loss, self._loss = self._loss, None
             self._view, self._expected, self._seen_at = view, expected, now
@@ -290,6 +291,15 @@ class Service:
 
     def _stale(self) -> bool:
         return self._seen_at is None or self._elapsed() - self._seen_at > self._stale_after
+
+
+def _missing(snapshot: Snapshot, expected: int | None) -> int | None:
+    """How many GPUs the machine has of which the snapshot says nothing; None where that is not known, and in a
+    recording, which is of another machine.
+    """
+    if expected is None or snapshot.visible is None or snapshot.ownership is not None:
+        return None
+    return max(0, expected - len({gpu.uuid for gpu in snapshot.gpus}))
 
 
 def _as_before(ownership: Ownership, gpus: Iterable[GpuReading]) -> Ownership:
