@@ -7,10 +7,11 @@ may not even say who it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from dutycycle_exporter.listening import START_UP
+from dutycycle_exporter.model import Asking
 from dutycycle_exporter.nvml.calls import Calls
 
 _REST = 60.0
@@ -22,9 +23,19 @@ first time, it may have been the machine that stood still.
 class SlowGpus:
     """Gives each GPU its time. Those that took too long are asked again one a turn, whoever has waited longest."""
 
-    def __init__(self, calls: Calls, *, timeout: float, time_scale: float, timer: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        calls: Calls,
+        *,
+        timeout: float,
+        time_scale: float,
+        timer: Callable[[], float],
+        leave_out: Mapping[Asking, float],
+        on_asking: Callable[[Asking], None],
+    ) -> None:
         """`timeout` is how many seconds a turn may last beyond its interval: a quarter of it is a GPU's, and who is not
-        begun with in half of it has to wait for the next turn.
+        begun with in half of it has to wait for the next turn. `leave_out` are those in whose calls an earlier child
+        hung, each for so many seconds; `on_asking` is told before the calls about one begin.
         """
         self._calls = calls
         self._timer = timer
@@ -32,6 +43,9 @@ class SlowGpus:
         self._rest = _REST / time_scale
         self._within = timeout / 2
         self._allowance = START_UP
+        self._leave_out = leave_out
+        self._on_asking = on_asking
+        self._count = 0
         self._began = self._at = 0.0
         self._until: dict[int, float] = {}
         """Until when each GPU is left alone that took too long."""
@@ -54,15 +68,25 @@ class SlowGpus:
 
     def admits(self, index: int) -> bool:
         """Whether a GPU may be asked now."""
-        return (index not in self._until or index == self._due) and self._timer() - self._began <= self._allowance
+        return not self.leaves_out(index) and self._timer() - self._began <= self._allowance
 
     def suspects(self, index: int) -> bool:
         """Whether a GPU took too long the last time."""
         return index in self._until
 
+    def leaves_out(self, index: int) -> bool:
+        """Whether a GPU is not asked in this turn, as it took too long."""
+        return index in self._until and index != self._due
+
+    @property
+    def due(self) -> bool:
+        """Whether in this turn one is asked again."""
+        return self._due is not None
+
     @contextmanager
     def asking(self, index: int, *, whole: bool = False) -> Iterator[None]:
         """Around the calls about one GPU: those beyond its time are not made. `whole`: they are all of a turn's."""
+        self._on_asking(Asking(index, self._count))
         with self._calls.within(self._budget):
             try:
                 yield
@@ -73,9 +97,13 @@ class SlowGpus:
                     self._until.pop(index, None)
                     self.resting.discard(index)
 
-    def forget(self) -> None:
-        """Numbers mean other GPUs now."""
-        self._until.clear()
+    def counted(self, count: int) -> None:
+        """There are so many now. Of another count, numbers mean other GPUs."""
+        if count == self._count:
+            return
+        self._count = count
+        self._until = {gpu.index: self._at + seconds for gpu, seconds in self._leave_out.items() if gpu.count == count}
+        self._leave_out = {}
         self.resting.clear()
         self._due = None
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import logging
+from contextlib import closing
 
 import pynvml
 import pytest
 
+from dutycycle_exporter.model import Asking
 from dutycycle_exporter.nvml import NvmlReader
 from tests.exporter.nvml.test_every_call import WHOLE
 from tests.fakes.nvml import GpuProcess, Level, Load
@@ -220,3 +222,39 @@ def test_its_job_keeps_it_and_it_is_visible_and_the_log_names_it_once(make_rig, 
     rig.turn(13)
     assert rig.value("gpu_utilization_ratio", gpu="1") is not None
     assert caplog.messages[-1] == "GPU 1 is no longer left out for answering too slowly"
+
+
+def reader_of(rack, **options):
+    """Another one, as in a child of its own."""
+    return NvmlReader(interval=rack.interval, **options)
+
+
+def test_one_in_whose_calls_children_hung_is_not_asked_until_its_time_and_ends_no_child(make_rack):
+    rack = make_rack(gpus=3).turn()
+    calls = rack.driver.state.calls("nvmlDeviceGetUUID", 1)
+    with closing(reader_of(rack, leave_out={Asking(1, 3): 600.0})) as reader:
+        for turn in range(120):
+            snapshot = reader.read(1000.0 + 5 * turn)
+            assert ([gpu.index for gpu in snapshot.gpus], snapshot.visible) == ([0, 2], 2)
+        assert rack.driver.state.calls("nvmlDeviceGetUUID", 1) == calls
+        reader.read(1601.0)
+        snapshot = reader.read(1606.0)
+    assert ([gpu.index for gpu in snapshot.gpus if gpu.energy], snapshot.visible) == ([0, 1, 2], 3)
+
+
+def test_of_another_number_of_gpus_none_is_left_out(make_rack):
+    rack = make_rack(gpus=3)
+    with closing(reader_of(rack, leave_out={Asking(1, 4): 600.0})) as reader:
+        assert [gpu.index for gpu in reader.read(1000.0).gpus] == [0, 1, 2]
+
+
+def test_which_gpu_is_asked_is_told_before(make_rack):
+    rack, told = make_rack(gpus=2), []
+
+    def note(asking):
+        told.append((asking, rack.driver.state.calls("nvmlDeviceGetUtilizationRates", asking.index)))
+
+    with closing(reader_of(rack, on_asking=note)) as reader:
+        reader.read(1000.0)
+    identified = [(Asking(0, 2), 0), (Asking(1, 2), 0)]
+    assert told == [*identified, *identified]
