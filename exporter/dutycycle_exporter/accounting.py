@@ -31,18 +31,22 @@ class Accounts:
         self._day = 0.0
         """Seconds by which the time of day is ahead of the clock that nobody sets."""
 
-    def update(self, snapshot: Snapshot, ownership: Ownership) -> View:
-        """Take a snapshot and whose the GPUs are at its instant. One that is not newer changes nothing."""
+    def update(self, snapshot: Snapshot, ownership: Ownership, missing: int | None = None) -> View:
+        """Take a snapshot and whose the GPUs are at its instant. One that is not newer changes nothing.
+
+        `missing` is how many GPUs the machine has beside those of the snapshot, None where that is not known: so many
+        that NVML never showed have an account, too, as long as somebody holds them.
+        """
         now = snapshot.at
         day = self._day
         if abs(snapshot.t - now - day) > _STEP:
             self._day = snapshot.t - now
         if self._previous is None or now > self._previous:
-            self._account(snapshot, ownership, now, day)
+            self._account(snapshot, ownership, missing, now, day)
             self._previous = now
         return self._view(snapshot, ownership)
 
-    def _account(self, snapshot: Snapshot, ownership: Ownership, now: float, day: float) -> None:
+    def _account(self, snapshot: Snapshot, ownership: Ownership, missing: int | None, now: float, day: float) -> None:
         """`day` is by how much the time of day was ahead at the previous snapshot."""
         by_device: defaultdict[str, dict[str, Allocation]] = defaultdict(dict)
         for allocation in ownership.allocations:
@@ -54,6 +58,7 @@ class Accounts:
         for key, reading in readings.items():
             if key not in self._devices:
                 self._devices[key] = DeviceAccount(reading, DepartedProcesses(self._time_scale), now)
+        self._take_unshown(by_device, readings, missing)
         before = now if self._previous is None else self._previous
         for key, device in self._devices.items():
             allocations = by_device[key]
@@ -64,21 +69,51 @@ class Accounts:
             device.hand_over(allocations, starts, displaced[key], before=before, now=now, time_scale=self._time_scale)
             device.measure(readings.get(key), ownership, now, self._day)
             device.settle(displaced[key], now, self.hold)
-        self._forget_instances(readings, now)
+        self._forget(readings, now)
+
+    def _take_unshown(
+        self,
+        by_device: dict[str, dict[str, Allocation]],
+        shown: Mapping[str, GpuReading],
+        missing: int | None,
+    ) -> None:
+        """Open accounts of GPUs that somebody holds and NVML never showed: they were lost before the exporter began.
+
+        Of more than are missing those count that were taken last: the others are of GPUs that are not there any more.
+        """
+        unshown = [
+            key
+            for key in by_device
+            if key.startswith("GPU-")
+            and key not in shown
+            and (key not in self._devices or self._devices[key].seen is None)
+        ]
+        if missing is None:
+            believed = [key for key in unshown if key in self._devices]
+        else:
+            unshown.sort(key=lambda key: max(one.start or 0.0 for one in by_device[key].values()), reverse=True)
+            believed = unshown[:missing]
+        for key in set(unshown).difference(believed):
+            del by_device[key]
+        for key in believed:
+            if key not in self._devices:
+                unknown = GpuReading(uuid=key, index=-1, model="")
+                self._devices[key] = DeviceAccount(unknown, DepartedProcesses(self._time_scale), None)
 
     def _began(self, start: float, before: float, now: float, day: float) -> float:
         """When an allocation began that says so by the time of day, which was set since `before`, it may be."""
         old, new = start - day, start - self._day
         return old if before < old <= now and not before < new <= now else new
 
-    def _forget_instances(self, shown: Mapping[str, GpuReading], now: float) -> None:
+    def _forget(self, shown: Mapping[str, GpuReading], now: float) -> None:
         """A MIG instance that was taken apart does not come back under its UUID; a GPU that is lost may. One that was
-        not read for a moment does.
+        not read for a moment does. Of one that NVML never showed there is nothing to be kept.
         """
         gone = [
             key
             for key, device in self._devices.items()
-            if device.reading.mig and key not in shown and not device.owned and now - device.seen > LATEST
+            if not device.owned
+            and (device.seen is None or (device.reading.mig and key not in shown and now - device.seen > LATEST))
         ]
         for key in gone:
             del self._devices[key]
@@ -90,9 +125,11 @@ class Accounts:
             ownership=ownership,
             devices=tuple(device.view(self._day) for key, device in self._devices.items() if key in shown),
             owned=tuple(
-                owned.view(device.reading, snapshot.at, self.hold)
+                owned.view(device.reading, device.index, snapshot.at, self.hold)
                 for device in self._devices.values()
                 for owned in device.owned.values()
             ),
-            indexes={device.reading.uuid: device.reading.index for device in self._devices.values()},
+            indexes={
+                device.reading.uuid: device.index for device in self._devices.values() if device.index is not None
+            },
         )

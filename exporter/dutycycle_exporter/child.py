@@ -20,7 +20,7 @@ from dutycycle_exporter.collected import DEFAULT, parse_collected
 from dutycycle_exporter.elapsed import elapsed
 from dutycycle_exporter.errors import ExporterError, NvmlUnavailableError, ReplayError
 from dutycycle_exporter.memory import Memory
-from dutycycle_exporter.model import Snapshot, Unavailable
+from dutycycle_exporter.model import Asking, Snapshot, Unavailable
 from dutycycle_exporter.pipe import Message, PipeClosedError, Sender
 
 _PR_SET_PDEATHSIG = 1
@@ -77,6 +77,8 @@ def _collected(context: click.Context, parameter: click.Parameter, value: str | 
 @click.option("--fd", type=int, required=True)
 @click.option("--interval", type=float, required=True)
 @click.option("--time-scale", type=float, required=True)
+@click.option("--timeout", type=float, default=20.0)
+@click.option("--leave-out", type=(int, int, float), multiple=True, help="Index of a GPU, of so many, and seconds.")
 @click.option("--collect", callback=_collected, help="Names with commas between them.")
 @click.option("--replay", type=click.Path(path_type=Path))
 @click.option("--node", default="")
@@ -85,6 +87,8 @@ def main(
     fd: int,
     interval: float,
     time_scale: float,
+    timeout: float,
+    leave_out: tuple[tuple[int, int, float], ...],
     collect: frozenset[str],
     replay: Path | None,
     node: str,
@@ -101,7 +105,11 @@ def main(
     reader: Reader | None = None
     last_words: list[Message] = []
     try:
-        reader = _reader(pipe, interval, time_scale, collect, replay, node, epoch)
+        reader = (
+            _nvml(pipe, interval, time_scale, timeout, leave_out, collect)
+            if replay is None
+            else _replay(replay, node, epoch, time_scale)
+        )
         run(reader, pipe, interval)
     except NvmlUnavailableError as error:
         # Counts of failures and what was read are told once: they must not go with this process.
@@ -116,23 +124,32 @@ def main(
     sys.exit(1 if last_words else 0)
 
 
-def _reader(
+def _replay(recording: Path, node: str, epoch: float, time_scale: float) -> Reader:
+    # Imported where used: a replay needs no pynvml, and sampling no CSV.
+    from dutycycle_exporter.replay import ReplayReader  # noqa: PLC0415
+
+    return ReplayReader(recording, node=node, epoch=epoch, time_scale=time_scale)
+
+
+def _nvml(
     pipe: Sender,
     interval: float,
     time_scale: float,
+    timeout: float,
+    leave_out: tuple[tuple[int, int, float], ...],
     collect: frozenset[str],
-    replay: Path | None,
-    node: str,
-    epoch: float,
 ) -> Reader:
-    # Imported where used: a replay needs no pynvml, and sampling no CSV.
-    if replay is not None:
-        from dutycycle_exporter.replay import ReplayReader  # noqa: PLC0415
-
-        return ReplayReader(replay, node=node, epoch=epoch, time_scale=time_scale)
     from dutycycle_exporter.nvml import NvmlReader  # noqa: PLC0415
 
-    return NvmlReader(interval=interval, time_scale=time_scale, collect=collect, on_xid=pipe.send)
+    return NvmlReader(
+        interval=interval,
+        time_scale=time_scale,
+        timeout=timeout,
+        leave_out={Asking(index, count): seconds for index, count, seconds in leave_out},
+        collect=collect,
+        on_xid=pipe.send,
+        on_asking=pipe.send,
+    )
 
 
 def _report(pipe: Sender, messages: Iterable[Message]) -> None:

@@ -155,7 +155,7 @@ class ExporterCollector:
         work = owned.workload
         values = (
             self._node,
-            str(owned.index),
+            "" if owned.index is None else str(owned.index),
             owned.gpu_uuid,
             owned.mig,
             self.cluster,

@@ -318,7 +318,9 @@ SECTIONS = (
         "Ownership",
         "One series per workload on a GPU, present from allocation to its end. A new series is shown at 0 for "
         "`--series-hold`, and an ended one for as long at its final value, from when the counters that are slow to "
-        "read were read once more: up to 30 s after the end, at most 2 min. So PromQL's `increase` loses nothing.",
+        "read were read once more: up to 30 s after the end, at most 2 min. So PromQL's `increase` loses nothing. "
+        "`gpu` and `model` are empty for a GPU that NVML has not shown since the exporter began: only who holds it is "
+        "known.",
         (
             Family(
                 "gpu_allocation",

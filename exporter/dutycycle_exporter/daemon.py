@@ -52,6 +52,7 @@ def child_command(settings: Settings, began: float) -> list[str]:
         # -P: nothing is imported from the directory that the exporter happens to run in.
         *(sys.executable, "-P", "-m", "dutycycle_exporter.child"),
         *(f"--interval={sample_interval(settings)}", f"--time-scale={settings.time_scale}"),
+        f"--timeout={settings.nvml_timeout}",
         f"--collect={','.join(sorted(settings.collect & frozenset(COLLECTED)))}",
     ]
     if settings.replay is not None:

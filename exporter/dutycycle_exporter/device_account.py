@@ -24,11 +24,13 @@ from dutycycle_exporter.views import DeviceView
 
 @dataclass(slots=True)
 class DeviceAccount:
-    """The account of one device, and of the workloads that hold it or held it a moment ago."""
+    """The account of one device, and of the workloads that hold it or held it a moment ago. `seen` is when NVML showed
+    it last; None where it never has, and of the reading only the UUID is known.
+    """
 
     reading: GpuReading
     departed: DepartedProcesses
-    seen: float
+    seen: float | None
     busy: float = 0.0
     observed: float = 0.0
     last_busy: float | None = None
@@ -49,6 +51,11 @@ class DeviceAccount:
     def share(self, tenure: Tenure) -> float:
         """Each holder's of the whole GPU's time."""
         return self.reading.slices * tenure.share
+
+    @property
+    def index(self) -> int | None:
+        """NVML's, as it was last; None where NVML never showed it."""
+        return None if self.seen is None else self.reading.index
 
     @property
     def counted_until(self) -> float:

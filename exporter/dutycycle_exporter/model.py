@@ -222,6 +222,7 @@ class Snapshot:
     of which nothing could be read; None where it does not tell.
     `ownership` is set only by a replay, whose recording says whose the GPUs were.
     `elapsed` is what `elapsed()` was at `t`; None where the time of day is never set.
+    `slow` are the indexes of GPUs that are asked only now and then, as they take too long.
     """
 
     t: float
@@ -237,11 +238,20 @@ class Snapshot:
     xids: tuple[Xid, ...] = ()
     ownership: Ownership | None = None
     elapsed: float | None = None
+    slow: tuple[int, ...] = ()
 
     @property
     def at(self) -> float:
         """Its instant, in seconds by a clock that nobody sets."""
         return self.t if self.elapsed is None else self.elapsed
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """The child's message that it is about to make calls about a GPU: its index, of so many. No other may follow."""
+
+    index: int
+    count: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ class OwnedAccount:
         youngest = max(self.created, *self.told.values()) if self.told else self.created
         return self.complete is not None and now - max(self.complete, youngest + hold) > hold
 
-    def view(self, device: GpuReading, now: float, hold: float) -> OwnedView:
+    def view(self, device: GpuReading, index: int | None, now: float, hold: float) -> OwnedView:
         """What a scrape shows. PromQL's increase() loses what a series holds at its first scrape: a new one is at 0."""
         new = now - self.created < hold
         shown = 0.0 if new else 1.0
@@ -104,7 +104,7 @@ class OwnedAccount:
         return OwnedView(
             gpu_uuid=device.uuid,
             mig=device.mig,
-            index=device.index,
+            index=index,
             model=device.model,
             workload=self.allocation.workload,
             containers=self.allocation.containers,

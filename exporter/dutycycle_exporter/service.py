@@ -114,6 +114,7 @@ class Service:
         self._collectors: dict[str, CollectorRun] = {}
         self._counts = _Counts()
         self._visible: int | None = None
+        self._slow: frozenset[int] = frozenset()
         self._expected: int | None = None
         self._expected_at = float("-inf")
         self._started = clock()
@@ -136,9 +137,10 @@ class Service:
         for xid in snapshot.xids:
             self.on_xid(xid)
         snapshot = replace(snapshot, xids=())
-        view = self._accounts.update(snapshot, snapshot.ownership or self._owners_then(snapshot))
+        expected = self._expect(self._elapsed())
+        ownership = snapshot.ownership or self._owners_then(snapshot)
+        view = self._accounts.update(snapshot, ownership, _missing(snapshot, expected))
         now = self._elapsed()
-        expected = self._expect(now)
         with self._lock:
             loss, self._loss = self._loss, None
             self._view, self._expected, self._seen_at = view, expected, now
@@ -150,7 +152,22 @@ class Service:
         # Not under the lock: who does not read the log would keep scrapes waiting.
         if loss is not None:
             log.info("NVML is read again after %.0f s", now - loss.since)
+        self._name_slow(snapshot)
         self._memory.turn()
+
+    def _name_slow(self, snapshot: Snapshot) -> None:
+        """Say which GPUs take too long to be read with the others, once each: their series only lack values."""
+        slow = frozenset(snapshot.slow)
+        uuids = {gpu.index: gpu.uuid for gpu in snapshot.gpus}
+        for index in sorted(slow - self._slow):
+            log.warning(
+                "GPU %d (%s) answers too slowly: it is asked once a minute. The kernel's log may have an XID of it",
+                index,
+                uuids.get(index, "which does not say its UUID"),
+            )
+        for index in sorted(self._slow - slow):
+            log.info("GPU %d is no longer left out for answering too slowly", index)
+        self._slow = slow
 
     def on_xid(self, xid: Xid) -> None:
         """Count an error that the driver reported: at once, as the snapshot that would tell of it may never come."""
@@ -279,6 +296,15 @@ class Service:
 
     def _stale(self) -> bool:
         return self._seen_at is None or self._elapsed() - self._seen_at > self._stale_after
+
+
+def _missing(snapshot: Snapshot, expected: int | None) -> int | None:
+    """How many GPUs the machine has of which the snapshot says nothing; None where that is not known, and in a
+    recording, which is of another machine.
+    """
+    if expected is None or snapshot.visible is None or snapshot.ownership is not None:
+        return None
+    return max(0, expected - len({gpu.uuid for gpu in snapshot.gpus}))
 
 
 def _as_before(ownership: Ownership, gpus: Iterable[GpuReading]) -> Ownership:

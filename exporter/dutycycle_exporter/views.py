@@ -48,7 +48,8 @@ class DeviceView:
 @dataclass(frozen=True, slots=True)
 class OwnedView:
     """One workload on one GPU or MIG instance as it is shown. `share` is None once the allocation has ended.
-    `containers` are a pod's that hold it, where that is known.
+    `containers` are a pod's that hold it, where that is known. `index` is None, and `model` empty, of a GPU that NVML
+    never showed.
 
     `active` are seconds by unit, `throttle` by reason; `gaps` are seconds by `GAP_LENGTHS`, `buckets` by
     `UTILIZATION_BUCKETS` and above, not cumulated.
@@ -56,7 +57,7 @@ class OwnedView:
 
     gpu_uuid: str
     mig: str
-    index: int
+    index: int | None
     model: str
     workload: Workload
     containers: tuple[str, ...]

@@ -104,6 +104,18 @@ def test_while_a_call_hangs_metrics_answer_and_say_nothing_of_the_gpus(driver, s
     assert daemon.get("/-/healthy")[0] == 200
 
 
+def test_a_gpu_of_which_every_call_is_slow_is_left_out_and_the_others_are_read(driver, start):
+    daemon = start(driver)
+    eventually(lambda: daemon.values("gpu_visible") == [2])
+    driver.slow("ANY", 0.9, gpu=1)
+    eventually(lambda: f"GPU 1 ({driver.gpus[1].uuid}) answers too slowly" in daemon.log)
+    before = daemon.total("gpu_observed_seconds_total", gpu="0")
+    eventually(lambda: daemon.total("gpu_observed_seconds_total", gpu="0") > before + 2)
+    assert daemon.values("gpu_utilization_ratio", gpu="1") == []
+    assert daemon.values("gpu_visible") == [2]
+    assert daemon.total("dutycycle_exporter_child_restarts_total") == 0
+
+
 @pytest.mark.parametrize(
     "call",
     [

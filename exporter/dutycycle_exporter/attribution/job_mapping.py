@@ -2,8 +2,9 @@
 
 A file is named by the GPU's index, `0`, or by index and GPU instance, `0.7` (also `0-7`), and has a job id on each
 line; an empty one says that nobody holds the GPU. GPU and MIG UUIDs are understood as names, too
-(https://github.com/NVIDIA/dcgm-exporter, "How to include HPC jobs in metric labels"). Indexes are NVML's. Job ids are
-Slurm's own numbers, SLURM_JOB_ID. Other files are somebody else's.
+(https://github.com/NVIDIA/dcgm-exporter, "How to include HPC jobs in metric labels"). Indexes are NVML's, as they were
+when the file was written: a GPU that is lost may give its number to the next one. Job ids are Slurm's own numbers,
+SLURM_JOB_ID. Other files are somebody else's.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from .slurm import PrologJob
 from .trusted_files import TrustedFile, TrustedFiles
 
 MAX_JOBS = 256
+_Named = tuple[PrologJob, ...]
+_Keys = tuple[str, ...]
 _NAME = re.compile(r"[0-9]{1,4}(?:[.-][0-9]{1,4})?|(?:GPU|MIG)-[0-9A-Za-z-]{1,80}", re.ASCII)
 _JOB_ID = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
 _MAX_JOB_ID = 2**32 - 1
@@ -32,7 +35,9 @@ class JobMappingDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._files = TrustedFiles(path, concerns=lambda name: _NAME.fullmatch(name) is not None, parse=parse)
-        self._keys: dict[str, tuple[str, ...]] = {}
+        self._numbers: Mapping[str, _Keys] = {}
+        self._meant: Mapping[str, tuple[_Named, _Keys]] = {}
+        """What each file said when it was read last, and the devices that it is about."""
         self._starts: Mapping[str, Mapping[str, float | None]] = {}
 
     def read(self, gpus: Iterable[GpuReading]) -> PrologFiles:
@@ -41,22 +46,31 @@ class JobMappingDirectory:
         A job has begun when the file was written that named it first; of several in a file that was there before,
         nobody knows. A file that is written anew for another job says nothing new of those that stay.
 
-        `gpus` are what NVML shows now; with none, what it last showed. A file about a GPU that it does not show counts
-        as a failure, `unknown_gpu`.
+        `gpus` are what NVML shows now. A number that it shows no more means what it meant, as long as that has no other
+        one. A file about a GPU that NVML has never shown counts as a failure, `unknown_gpu`.
         """
-        self._keys = _keys(gpus) or self._keys
+        self._numbers = _numbers(gpus, self._numbers)
         found = self._files.read()
         self._starts = {name: _starts(named, self._starts.get(name)) for name, named in found.answers.items()}
         failures = dict(found.failures)
         jobs: dict[str, dict[str, PrologJob]] = {}
-        for name, named in found.answers.items():
-            keys = (name,) if name.startswith(("GPU-", "MIG-")) else self._keys.get(name.replace("-", "."), ())
-            if named and not keys:
+        self._meant = {name: (named, self._devices(name, named)) for name, named in found.answers.items() if named}
+        for name, (named, keys) in self._meant.items():
+            if not keys:
                 failures["unknown_gpu"] = failures.get("unknown_gpu", 0) + 1
             starts = self._starts[name]
             for key in keys:
                 jobs.setdefault(key, {}).update((job.name, replace(job, start=starts[job.name])) for job in named)
-        return PrologFiles({key: tuple(held.values()) for key, held in jobs.items() if held}, failures)
+        return PrologFiles({key: tuple(held.values()) for key, held in jobs.items()}, failures)
+
+    def _devices(self, name: str, named: _Named) -> _Keys:
+        """The devices that a file is about: those that its name meant when it was written, whatever it means now."""
+        if name.startswith(("GPU-", "MIG-")):
+            return (name,)
+        now = self._numbers.get(name.replace("-", "."), ())
+        said, meant = self._meant.get(name, ((), ()))
+        # As long as a file does not change, its answer is the same object. Of its instances some may be shown later.
+        return now if said is not named or set(now) >= set(meant) else meant
 
 
 def parse(file: TrustedFile) -> tuple[PrologJob, ...]:
@@ -80,10 +94,19 @@ def _starts(named: Iterable[PrologJob], before: Mapping[str, float | None] | Non
     return {name: before.get(name, start) for name, start in starts.items()}
 
 
-def _keys(gpus: Iterable[GpuReading]) -> dict[str, tuple[str, ...]]:
-    """The devices that a file's name may mean. A GPU instance with several compute instances is each of them."""
-    keys: dict[str, tuple[str, ...]] = {}
+def _numbers(gpus: Iterable[GpuReading], before: Mapping[str, _Keys]) -> Mapping[str, _Keys]:
+    """The devices that a file's name may mean. A GPU instance with several compute instances is each of them.
+
+    A GPU that is lost, or did not say who it is this once, keeps its number and those of its instances: `before` is
+    what they were. One that has another number now is not meant by its old one.
+    """
+    numbers: dict[str, _Keys] = {}
     for gpu in gpus:
         name = str(gpu.index) if not gpu.mig else f"{gpu.index}.{gpu.gpu_instance}"
-        keys[name] = (*keys.get(name, ()), gpu.key)
-    return keys
+        numbers[name] = (*numbers.get(name, ()), gpu.key)
+    indexes = {name.partition(".")[0] for name in numbers}
+    shown = {key for keys in numbers.values() for key in keys}
+    lost = {
+        name: keys for name, keys in before.items() if name.partition(".")[0] not in indexes and shown.isdisjoint(keys)
+    }
+    return {**lost, **numbers}

@@ -64,7 +64,7 @@ class TrustedFiles(Generic[_T]):
         self._refused: dict[str, tuple[_Version, str]] = {}
 
     def read(self) -> FileAnswers[_T]:
-        """What every file says now. A missing directory has none.
+        """What every file says now: the same object as long as the file does not change. A missing directory has none.
 
         What cannot be read this once (a file that is being replaced, a directory that fails) keeps its previous
         answer for one call. While there are too many files those of which something is known go on being read.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pynvml
@@ -42,15 +45,38 @@ class LostError(Exception):
 
 
 class Calls:
-    """Counts the failures of all calls of a turn."""
+    """Counts the failures of all calls of a turn, and makes none for which there is no time; `timer` tells seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, timer: Callable[[], float] = time.perf_counter) -> None:
+        self._timer = timer
+        self._until = math.inf
         self._failures: Counter[tuple[str, str]] = Counter()
 
     @property
     def failed(self) -> bool:
         """Whether some call failed since the failures were taken."""
         return bool(self._failures)
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """After that time no more calls are made, as long as this is not left."""
+        self._until = self._timer() + seconds
+        try:
+            yield
+        finally:
+            self._until = math.inf
+
+    @property
+    def spent(self) -> bool:
+        """Whether there is no time left."""
+        return self._timer() > self._until
+
+    def too_late(self, name: str) -> bool:
+        """Whether there is no time left for a call: then it counts as failed."""
+        if not self.spent:
+            return False
+        self.note(name, "out_of_time")
+        return True
 
     def take_failures(self) -> dict[tuple[str, str], int]:
         """How often each (call, error) failed since the last time."""
@@ -63,7 +89,7 @@ class Calls:
         `unsupported` is the device's, and remembers the call, or the `key` where the call has several meanings.
         """
         slot = key or call
-        if slot in unsupported:
+        if slot in unsupported or self.too_late(call.__name__):
             return None
         try:
             return call(*arguments)

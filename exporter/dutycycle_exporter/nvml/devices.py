@@ -2,17 +2,19 @@
 
 Keyed by UUID: an index may mean another GPU after a reset. Asking every GPU who it is takes as long as half of what is
 read of it, so that is done only when there may be news: another count, a failure since, a GPU that is missing, and
-now and then.
+now and then. One that takes too long is left alone meanwhile, and stays what it was.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pynvml
 
 from dutycycle_exporter.nvml.calls import Calls, LostError
+from dutycycle_exporter.nvml.slow import SlowGpus
 
 _REVIEW = 12
 """Turns after which all GPUs are asked who they are, whatever happened."""
@@ -75,13 +77,16 @@ class Device:
 class Devices:
     """Finds the GPUs. `shown` are those that can be read, in NVML's order."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: Calls, slow: SlowGpus) -> None:
         self.shown: list[Device] = []
         self.count: int | None = None
         """How many there are, also of those that do not answer; None where NVML does not tell."""
         self.visible: int | None = None
-        """How many answer, also of those that did not say who they are; None where `count` is."""
+        """How many answer, also of those that did not say who they are, or take too long; None where `count` is."""
+        self.asked: int | None = None
+        """As `count`, without those that are not even asked who they are."""
         self._calls = calls
+        self._slow = slow
         self._enumerated: int | None = None
         self._turns = 0
         self._doubt = True
@@ -96,11 +101,12 @@ class Devices:
             self._calls.note("nvmlDeviceGetCount", "wrong_count")
             self.count = None
         if self.count is None:
-            self.visible = None
+            self.asked = self.visible = None
             self._doubt = True
             return
+        self._slow.counted(self.count)
         self._turns += 1
-        if self._doubt or self.count != self._enumerated or self._turns >= _REVIEW:
+        if self._doubt or self.count != self._enumerated or self._turns >= _REVIEW or self._slow.due:
             self._enumerate(self.count)
 
     def lose(self, device: Device) -> None:
@@ -115,23 +121,38 @@ class Devices:
 
     def _enumerate(self, count: int) -> None:
         known = {device.uuid: device for device in self.shown}
+        before = {device.index: device for device in self.shown}
+        found: dict[str, Device] = {}
         self._enumerated, self._turns, self._doubt = count, 0, False
-        self.shown = []
-        self.visible = 0
+        self.asked, self.visible = count, 0
         for index in range(count):
+            device, answers = self._identify(index, known, before.get(index))
+            self.visible += answers
+            if device is None and self._slow.leaves_out(index):
+                # As soon as it is its turn again, all are.
+                self.asked -= 1
+            elif device is None:
+                self._doubt = True
+            else:
+                found[device.uuid] = device
+        self.shown = list(found.values())
+
+    def _identify(self, index: int, known: Mapping[str, Device], before: Device | None) -> tuple[Device | None, bool]:
+        """The GPU of an index, None where it does not say which it is, and whether it answers. `before` is the one that
+        had the index: as long as there is no time to ask, it still has it.
+        """
+        if not self._slow.admits(index):
+            return before, before is not None
+        with self._slow.asking(index):
             handle = self._calls.read(pynvml.nvmlDeviceGetHandleByIndex, index)
-            if handle is None:
-                self._doubt = True
-                continue
             try:
-                uuid = self._calls.ask(set(), pynvml.nvmlDeviceGetUUID, handle)
+                uuid = None if handle is None else self._calls.ask(set(), pynvml.nvmlDeviceGetUUID, handle)
             except LostError:
-                self._doubt = True
-                continue
-            self.visible += 1
-            if not uuid:
-                self._doubt = True
-                continue
-            device = known.get(uuid) or Device(handle, uuid, index)
-            device.handle, device.index, device.mode_due = handle, index, True
-            self.shown.append(device)
+                return None, False
+            if not uuid and self._calls.spent and before is not None:
+                return before, True
+        if not uuid:
+            return None, handle is not None
+        device = known.get(uuid) or Device(handle, uuid, index)
+        device.handle, device.index, device.mode_due = handle, index, True
+        return device, True

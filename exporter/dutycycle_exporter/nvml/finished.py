@@ -60,7 +60,7 @@ class FinishedProcesses:
 
 def _stats(device: Device, calls: Calls, pid: int) -> pynvml.c_nvmlAccountingStats_t | None:
     call = pynvml.nvmlDeviceGetAccountingStats
-    if call in device.unsupported:
+    if call in device.unsupported or calls.too_late(call.__name__):
         return None
     try:
         return call(device.handle, pid)

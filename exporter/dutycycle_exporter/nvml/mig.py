@@ -161,7 +161,7 @@ class MigInstances:
 def _at(device: Device, calls: Calls, place: int) -> Any:
     """The handle of the instance at a place; None where there is none."""
     call = pynvml.nvmlDeviceGetMigDeviceHandleByIndex
-    if call in device.unsupported:
+    if call in device.unsupported or calls.too_late(call.__name__):
         return None
     try:
         return call(device.handle, place)

@@ -50,7 +50,7 @@ class ProcessReader:
     def _work(self, device: Device, calls: Calls, stamp: float) -> _Work | None:
         """Since the last call; pids that did nothing are left out; None where not known."""
         name = self._answers.function
-        if name in device.unsupported:
+        if name in device.unsupported or calls.too_late(name):
             return None
         # From 0 NVML would answer with a long stale mean, and from a time ahead with nothing.
         since = self._stamp if 0 < self._stamp <= stamp else max(1, round(stamp - self._interval * 1e6))

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import pynvml
 
 from dutycycle_exporter.collected import DEFAULT
 from dutycycle_exporter.errors import NvmlUnavailableError
-from dutycycle_exporter.model import GpuReading, Snapshot, Xid
+from dutycycle_exporter.model import Asking, GpuReading, Snapshot, Xid
 from dutycycle_exporter.nvml.calls import Calls, LostError, unavailable
 from dutycycle_exporter.nvml.devices import Device, Devices
 from dutycycle_exporter.nvml.events import XidWatch
 from dutycycle_exporter.nvml.gpm import Metrics
 from dutycycle_exporter.nvml.gpu import Gpu
 from dutycycle_exporter.nvml.lost import MissingGpus
+from dutycycle_exporter.nvml.slow import SlowGpus
 
 
 class NvmlReader:
@@ -27,20 +29,33 @@ class NvmlReader:
         *,
         interval: float,
         time_scale: float = 1.0,
+        timeout: float = 20.0,
+        leave_out: Mapping[Asking, float] = MappingProxyType({}),
         collect: frozenset[str] = DEFAULT,
         on_xid: Callable[[Xid], None] = lambda _: None,
+        on_asking: Callable[[Asking], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Initialises NVML. `collect` is what to read, of `collected.COLLECTED`; `timer` measures what a turn takes, in
-        seconds. `on_xid` is told each XID when it happens, which `clock` says, on a thread of its own: a call on the
-        GPU that reported it may hang from then on. Raises NvmlUnavailableError.
+        """Initialises NVML. `timeout` is how many seconds a turn may last beyond its interval, of which a GPU that is
+        slow takes a part at most. `leave_out` are GPUs that are not asked for so many seconds, and `on_asking` is told
+        which one is about to be. `collect` is what to read, of `collected.COLLECTED`; `timer` measures what a turn
+        takes, in seconds. `on_xid` is told each XID when it happens, which `clock` says, on a thread of its own: a call
+        on the GPU that reported it may hang from then on. Raises NvmlUnavailableError.
         """
         self._timer = timer
         self._interval = interval
         self._time_scale = time_scale
         self._collect = collect
-        self._calls = Calls()
+        self._calls = Calls(timer)
+        self._slow = SlowGpus(
+            self._calls,
+            timeout=timeout,
+            time_scale=time_scale,
+            timer=timer,
+            leave_out=leave_out,
+            on_asking=on_asking,
+        )
         self._gpus: dict[str, Gpu] = {}
         self._worked = False
         try:
@@ -51,7 +66,7 @@ class NvmlReader:
         self._nvml = self._calls.read(pynvml.nvmlSystemGetNVMLVersion) or ""
         cuda = self._calls.read(pynvml.nvmlSystemGetCudaDriverVersion)
         self._cuda = "" if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}"
-        self._devices = Devices(self._calls)
+        self._devices = Devices(self._calls, self._slow)
         self._missing = MissingGpus(time_scale=time_scale)
         self._metrics: Metrics | None = None
         if "gpm" in collect:
@@ -82,7 +97,7 @@ class NvmlReader:
         dropped: Counter[str] = Counter()
         try:
             self._read_gpus(now, elapsed, began, readings, dropped)
-            self._missing.watch(now if elapsed is None else elapsed, self._devices.count, self._devices.visible)
+            self._missing.watch(now if elapsed is None else elapsed, self._devices.asked, self._devices.visible)
         except NvmlUnavailableError as error:
             found = self._snapshot(now, elapsed, began, readings, dropped)
             # A child that never worked has nothing to tell but that.
@@ -97,21 +112,29 @@ class NvmlReader:
     ) -> None:
         """Add to `readings` and `dropped` what each GPU gives. Raises NvmlUnavailableError."""
         at = now if elapsed is None else elapsed
+        self._slow.begin(at)
         self._devices.find()
         if self._xids is not None:
             # Before anything is read that may hang.
             self._xids.watch(self._devices.shown)
         for uuid in self._gpus.keys() - {device.uuid for device in self._devices.shown}:
             self._gpus.pop(uuid).close()
-        for device in list(self._devices.shown):
+        # Those that took too long are the last: nobody waits for them.
+        for device in sorted(self._devices.shown, key=lambda device: self._slow.suspects(device.index)):
             gpu = self._gpu(device)
+            if not self._slow.admits(device.index):
+                readings.append(gpu.unread())
+                continue
             try:
-                readings += gpu.read(at + self._timer() - began, now - at)
+                with self._slow.asking(device.index, whole=True):
+                    readings += gpu.read(at + self._timer() - began, now - at)
             except LostError:
                 self._devices.lose(device)
                 self._gpus.pop(device.uuid).close()
             for reasons in gpu.take_dropped():
                 dropped.update(reasons)
+        readings.sort(key=lambda reading: reading.index)
+        self._slow.end()
 
     def _snapshot(
         self, now: float, elapsed: float | None, began: float, readings: list[GpuReading], dropped: Counter[str]
@@ -139,6 +162,7 @@ class NvmlReader:
             dropped=dict(dropped),
             clamped=clamped,
             elapsed=elapsed,
+            slow=tuple(sorted(self._slow.resting)),
         )
 
     def _gpu(self, device: Device) -> Gpu:

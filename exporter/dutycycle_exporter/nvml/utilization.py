@@ -38,6 +38,8 @@ class SampleReader:
         name, buffer = self._answers.function, self._buffer
         samples: list[tuple[int, int]] = []
         if name not in device.unsupported:
+            if calls.too_late(name):
+                return ()
             try:
                 samples = self._samples(device)
             except pynvml.NVMLError as error:

@@ -125,6 +125,50 @@ def test_while_nvml_is_silent_indexes_mean_what_they_meant(root):
     assert [job.name for job in directory.read(()).jobs[A]] == ["123"]
 
 
+def who(directory, gpus):
+    files = directory.read(gpus)
+    assert files.failures == {}
+    return {key: [job.name for job in jobs] for key, jobs in files.jobs.items()}
+
+
+def test_a_lost_gpu_keeps_its_job_while_the_others_are_shown(root):
+    """Also of a file that is written meanwhile: nothing else has its number. It comes back with an instance more."""
+    write(root, "1", b"123\n")
+    write(root, "1.7", b"124\n")
+    directory = JobMappingDirectory(root)
+    directory.read(GPUS[:3])
+    write(root, "1-2", b"125\n")
+    assert directory.read(GPUS[:1]).failures == {"unknown_gpu": 1}
+    directory.read(GPUS[:4])
+    assert who(directory, GPUS[:1]) == {B: ["123"], M1: ["124"], M2: ["125"]}
+    assert who(directory, GPUS) == {B: ["123"], M1: ["124"], M2: ["125"], M3: ["125"]}
+    (root / "1").unlink()
+    write(root, "0", b"126\n")
+    write(root, "1.7", b"127\n")
+    assert who(directory, GPUS[:1]) == {A: ["126"], M1: ["127"], M2: ["125"], M3: ["125"]}
+
+
+def test_a_file_is_about_the_gpu_that_had_its_number_when_it_was_written(root):
+    """One that is gone from NVML's count gives its number to the next one, with which its files have nothing to do."""
+    uuids = [f"GPU-{letter}" for letter in "abcd"]
+    four = [GpuReading(uuid, index, "H100") for index, uuid in enumerate(uuids)]
+    a, b, c, d = uuids
+    three = [GpuReading(uuid, index, "H100") for index, uuid in enumerate((a, c, d))]
+    for index in range(4):
+        write(root, str(index), b"1%d\n" % index, modified=1_700_000_000)
+    directory = JobMappingDirectory(root)
+    before = who(directory, four)
+    assert before == {a: ["10"], b: ["11"], c: ["12"], d: ["13"]}
+    assert who(directory, three) == before
+    write(root, "2", b"22\n", modified=1_700_000_100)
+    assert who(directory, three) == {a: ["10"], b: ["11"], d: ["22", "13"]}
+    (root / "3").unlink()
+    assert who(directory, three) == {a: ["10"], b: ["11"], d: ["22"]}
+    write(root, "3", b"23\n")
+    assert directory.read(three).failures == {"unknown_gpu": 1}
+    assert who(directory, four) == {a: ["10"], b: ["11"], d: ["22", "23"]}
+
+
 def test_a_job_has_begun_when_the_file_that_names_it_alone_was_written(root):
     write(root, "0", b"123\n", modified=1_700_000_000)
     write(root, "1", b"124\n125\n", modified=1_700_000_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from types import ModuleType
@@ -22,7 +23,14 @@ class Rack:
     """GPUs and the reader of them; `collect` is what it reads beside the default."""
 
     def __init__(
-        self, driver: Driver, clock: FakeClock, *, interval: float, time_scale: float, collect: frozenset[str]
+        self,
+        driver: Driver,
+        clock: FakeClock,
+        *,
+        interval: float,
+        time_scale: float,
+        collect: frozenset[str],
+        timer: Callable[[], float],
     ) -> None:
         self.driver = driver
         self.clock = clock
@@ -37,6 +45,7 @@ class Rack:
             collect=collect,
             on_xid=self.xids.append,
             clock=lambda: self.clock.now + self.step,
+            timer=timer,
         )
         self.snapshot = Snapshot(0.0, ())
 
@@ -83,7 +92,9 @@ def unname(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 def make_rack(
     nvml_driver: Callable[..., Driver], pynvml_double: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., Rack]]:
-    """Makes a rack; `before(driver)` is called before NVML is initialised."""
+    """Makes a rack; `before(driver)` is called before NVML is initialised, and `timer(driver)` tells the seconds that
+    turns take.
+    """
     with ExitStack() as stack:
 
         def make(
@@ -95,6 +106,7 @@ def make_rack(
             collect: frozenset[str] = DEFAULT,
             driver_version: str = "580.95.05",
             before: Callable[[Driver], Any] | None = None,
+            timer: Callable[[Driver], float] | None = None,
         ) -> Rack:
             clock = FakeClock()
             driver = nvml_driver(clock=clock, time_scale=time_scale)
@@ -104,7 +116,14 @@ def make_rack(
             if before is not None:
                 before(driver)
             monkeypatch.setenv("NVML_DOUBLE_STATE", driver.environment["NVML_DOUBLE_STATE"])
-            rack = Rack(driver, clock, interval=interval, time_scale=time_scale, collect=collect)
+            rack = Rack(
+                driver,
+                clock,
+                interval=interval,
+                time_scale=time_scale,
+                collect=collect,
+                timer=time.perf_counter if timer is None else functools.partial(timer, driver),
+            )
             stack.callback(rack.reader.close)
             return rack
 

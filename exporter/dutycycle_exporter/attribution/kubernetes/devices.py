@@ -89,6 +89,7 @@ class DeviceTable:
         """From a snapshot's readings, and what was known before them: a device that is lost may well be held."""
         before = before or cls()
         whole = [gpu for gpu in gpus if not gpu.mig]
+        shown = {gpu.uuid for gpu in gpus}
         instances: dict[tuple[Key, int], list[tuple[int | None, Key]]] = {}
         for gpu in gpus:
             if gpu.mig and gpu.gpu_instance is not None:
@@ -97,7 +98,10 @@ class DeviceTable:
             keys=frozenset(gpu.key for gpu in gpus) or before.keys,
             by_minor={**before.by_minor, **{gpu.minor: gpu.uuid for gpu in whole if gpu.minor is not None}},
             by_index={**before.by_index, **{gpu.index: gpu.uuid for gpu in whole}},
-            instances={place: tuple(found) for place, found in instances.items()} if gpus else before.instances,
+            instances={
+                **{place: found for place, found in before.instances.items() if place[0] not in shown},
+                **{place: tuple(found) for place, found in instances.items()},
+            },
         )
 
     def of_pod(self, held: Held, pools: Mapping[tuple[str, str], str]) -> tuple[Mapping[Key, tuple[str, ...]], int]:

@@ -98,6 +98,9 @@ def test_numbers_keep_their_meaning_while_nvml_is_silent_or_has_lost_a_gpu() -> 
     assert DeviceTable.of((), TABLE).plugin(OLD) == {OLD}
     without = DeviceTable.of(NODE[:1], TABLE)
     assert without.plugin("nvidia1") == {C}
+    assert without.plugin("nvidia2/gi2") == {M1, M2}
+    assert without.plugin(OLD) == {OLD}
+    assert DeviceTable.of(NODE[:3], TABLE).plugin("nvidia2/gi2") == frozenset()
     assert DeviceTable.of((reading(C, 0, 0),), TABLE).plugin("nvidia0") == {C}
 
 

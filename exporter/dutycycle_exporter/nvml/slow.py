@@ -1,0 +1,116 @@
+"""Which GPUs take too long to answer: one must not hold up the others.
+
+Where a GPU's firmware does not answer (XID 119), each call about it fails after seconds, and a turn makes a dozen and
+more of them: the child would be replaced before it has told anything of the GPUs that are well. By index, as such a GPU
+may not even say who it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from dutycycle_exporter.listening import START_UP
+from dutycycle_exporter.model import Asking
+from dutycycle_exporter.nvml.calls import Calls
+
+_REST = 60.0
+"""Seconds, before division by the time scale, for which a GPU is left alone that took too long twice in a row: the
+first time, it may have been the machine that stood still.
+"""
+
+
+class SlowGpus:
+    """Gives each GPU its time. Those that took too long are asked again one a turn, whoever has waited longest."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        *,
+        timeout: float,
+        time_scale: float,
+        timer: Callable[[], float],
+        leave_out: Mapping[Asking, float],
+        on_asking: Callable[[Asking], None],
+    ) -> None:
+        """`timeout` is how many seconds a turn may last beyond its interval: a quarter of it is a GPU's, and who is not
+        begun with in half of it has to wait for the next turn. `leave_out` are those in whose calls an earlier child
+        hung, each for so many seconds; `on_asking` is told before the calls about one begin.
+        """
+        self._calls = calls
+        self._timer = timer
+        self._budget = timeout / 4
+        self._rest = _REST / time_scale
+        self._within = timeout / 2
+        self._allowance = START_UP
+        self._leave_out = leave_out
+        self._on_asking = on_asking
+        self._count = 0
+        self._began = self._at = 0.0
+        self._until: dict[int, float] = {}
+        """Until when each GPU is left alone that took too long."""
+        self._due: int | None = None
+        self.resting: set[int] = set()
+        """Those that took too long again when they were asked once more."""
+
+    def begin(self, at: float) -> None:
+        """A turn begins, at `at` by the clock that nobody sets."""
+        self._began, self._at = self._timer(), at
+        due = {index: until for index, until in self._until.items() if until < at}
+        self._due = min(due, key=lambda index: due[index], default=None)
+        if self._due is not None:
+            # Who says nothing this time goes to the end of the queue.
+            self._until[self._due] = at
+
+    def end(self) -> None:
+        """The turn has ended, and the next has less time: only in the first NVML may have to bring up every GPU."""
+        self._allowance = self._within
+
+    def admits(self, index: int) -> bool:
+        """Whether a GPU may be asked now."""
+        return not self.leaves_out(index) and self._timer() - self._began <= self._allowance
+
+    def suspects(self, index: int) -> bool:
+        """Whether a GPU took too long the last time."""
+        return index in self._until
+
+    def leaves_out(self, index: int) -> bool:
+        """Whether a GPU is not asked in this turn, as it took too long."""
+        return index in self._until and index != self._due
+
+    @property
+    def due(self) -> bool:
+        """Whether in this turn one is asked again."""
+        return self._due is not None
+
+    @contextmanager
+    def asking(self, index: int, *, whole: bool = False) -> Iterator[None]:
+        """Around the calls about one GPU: those beyond its time are not made. `whole`: they are all of a turn's."""
+        self._on_asking(Asking(index, self._count))
+        with self._calls.within(self._budget):
+            try:
+                yield
+            finally:
+                if self._calls.spent:
+                    self._strike(index)
+                elif whole:
+                    self._until.pop(index, None)
+                    self.resting.discard(index)
+
+    def counted(self, count: int) -> None:
+        """There are so many now. Of another count, numbers mean other GPUs."""
+        if count == self._count:
+            return
+        self._count = count
+        self._until = {gpu.index: self._at + seconds for gpu, seconds in self._leave_out.items() if gpu.count == count}
+        self._leave_out = {}
+        self.resting.clear()
+        self._due = None
+
+    def _strike(self, index: int) -> None:
+        if index in self._until:
+            self.resting.add(index)
+            self._until[index] = self._at + self._rest
+        else:
+            self._until[index] = self._at
+        self._due = None

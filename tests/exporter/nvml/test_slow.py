@@ -1,0 +1,260 @@
+"""A GPU whose calls take seconds, or fail after seconds, takes a part of the turn, and not the others' readings."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from contextlib import closing
+
+import pynvml
+import pytest
+
+from dutycycle_exporter.model import Asking
+from dutycycle_exporter.nvml import NvmlReader
+from tests.exporter.nvml.test_every_call import WHOLE
+from tests.fakes.nvml import GpuProcess, Level, Load
+
+EACH = 6.0
+"""Seconds after which a call fails about a GPU whose firmware does not answer."""
+HANDLE = "nvmlDeviceGetHandleByIndex"
+CALLS = frozenset(WHOLE) - {"nvmlDeviceGetCount", "nvmlGpmSampleAlloc", "nvmlGpmMetricsGet", HANDLE}
+"""About one GPU."""
+QUICK = {HANDLE, "nvmlDeviceGetUUID"}
+"""What NVML has in its memory."""
+
+
+class Firmware:
+    """Time that passes only in calls about the GPUs in `slots`: each fails, but for the `quick` ones."""
+
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        self.slots, self.quick = {}, QUICK
+        # Before it has an answer a handle is no GPU's, so that the double counts this call for none.
+        self._handle = pynvml.nvmlDeviceGetHandleByIndex
+        monkeypatch.setattr(pynvml, HANDLE, functools.wraps(self._handle)(functools.partial(self._find)))
+
+    def __call__(self, driver):
+        for slot, before in self.slots.items():
+            self.slots[slot] = self._made(driver, slot)
+            self.now += EACH * (self.slots[slot] - before)
+        return self.now
+
+    def _made(self, driver, slot):
+        return sum(driver.state.calls(name, slot) for name in CALLS - self.quick)
+
+    def _find(self, index):
+        if index in self.slots and HANDLE not in self.quick:
+            self.now += EACH
+        return self._handle(index)
+
+    def stops(self, rack, *slots):
+        for slot in slots:
+            self.slots[slot] = self._made(rack.driver, slot)
+            for name in (CALLS | {HANDLE}) - self.quick:
+                rack.driver.fail(name, pynvml.NVML_ERROR_TIMEOUT, gpu=slot)
+
+    def answers(self, rack):
+        for slot in self.slots:
+            for name in CALLS | {HANDLE}:
+                rack.driver.heal(name, gpu=slot)
+        self.slots = {}
+
+
+@pytest.fixture
+def firmware(monkeypatch, pynvml_double):
+    return Firmware(monkeypatch)
+
+
+@pytest.fixture
+def make(make_rack, firmware):
+    def work(driver):
+        for gpu in range(len(driver.gpus)):
+            driver.run(f"a{gpu}", {gpu: Load(Level(0.5), [GpuProcess(10 + gpu, 2**30)])})
+
+    return lambda gpus=3: make_rack(gpus=gpus, before=work, timer=firmware).turn(3)
+
+
+def well(rack):
+    """The GPUs that were read, by index."""
+    return [gpu.index for gpu in rack.gpus if gpu.utilization is not None and gpu.energy is not None]
+
+
+def test_one_that_does_not_answer_costs_a_turn_seconds_and_the_others_nothing(make, firmware):
+    rack = make()
+    firmware.stops(rack, 1)
+    for _ in range(40):
+        rack.turn()
+        assert well(rack) == [0, 2]
+        assert rack.snapshot.duration < 12
+        assert rack.snapshot.visible == 3
+    firmware.answers(rack)
+    rack.turn(13)
+    assert well(rack) == [0, 1, 2]
+    assert rack.snapshot.slow == ()
+
+
+def test_what_is_known_of_it_meanwhile_is_who_it_is(make, firmware):
+    rack = make()
+    before = rack.gpus[1]
+    firmware.stops(rack, 1)
+    rack.turn(3)
+    found = rack.gpus[1]
+    assert [gpu.index for gpu in rack.gpus] == [0, 1, 2]
+    assert (found.uuid, found.model, found.pci_bus_id) == (before.uuid, before.model, before.pci_bus_id)
+    assert (found.processes, found.energy, found.memory_used, found.spans) == (None, None, None, ())
+
+
+def test_a_call_for_which_there_is_no_time_counts_as_failed(make, firmware):
+    rack = make()
+    firmware.stops(rack, 1)
+    failures = rack.turn().snapshot.failures
+    assert failures["nvmlDeviceGetFieldValues", "out_of_time"] == 1
+    assert failures["nvmlDeviceGetSamples", "out_of_time"] == 1
+    assert {error for _, error in failures} == {"timeout", "out_of_time"}
+
+
+def test_it_is_left_alone_for_a_minute_from_the_second_time_on(make, firmware):
+    """The first time it may have been the machine that stood still."""
+    rack = make()
+    firmware.stops(rack, 1)
+    took = []
+    for _ in range(28):
+        took.append(rack.turn().snapshot.duration)
+    assert [turn for turn, seconds in enumerate(took) if seconds] == [0, 1, 14, 27]
+    assert rack.snapshot.slow == (1,)
+
+
+def test_a_machine_that_stood_still_once_costs_one_turn_and_what_was_read_in_it_counts(make, firmware, monkeypatch):
+    rack = make()
+    real = pynvml.nvmlDeviceGetMemoryInfo
+
+    def stand_still(handle, *arguments):
+        firmware.now += 100
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", real)
+        return real(handle, *arguments)
+
+    stand_still.__name__ = real.__name__
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", stand_still)
+    rack.turn()
+    assert (rack.gpus[0].spans != (), rack.gpus[0].memory_used is not None, rack.gpus[0].energy) == (True, True, None)
+    assert rack.snapshot.slow == ()
+    rack.turn()
+    assert well(rack) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("quick", [QUICK, set(), {HANDLE}])
+@pytest.mark.parametrize("sick", [1, 7])
+def test_however_many_do_not_answer_no_turn_takes_as_long_as_a_child_may(make, firmware, quick, sick):
+    rack = make(8)
+    firmware.quick = quick
+    firmware.stops(rack, *range(sick))
+    whole = 0
+    for _ in range(40):
+        rack.turn()
+        assert rack.snapshot.duration < 25
+        whole += well(rack) == list(range(sick, 8))
+    assert whole >= 34
+    firmware.answers(rack)
+    rack.turn(13 + sick)
+    assert well(rack) == list(range(8))
+
+
+def test_one_that_is_slow_from_the_start_and_says_nothing_of_itself_takes_nothing_of_the_others(make_rack, firmware):
+    firmware.quick = set()
+    rack = make_rack(gpus=2, timer=firmware)
+    firmware.stops(rack, 0)
+    rack.turn(3)
+    assert [gpu.index for gpu in rack.gpus] == [1]
+    assert rack.snapshot.slow == (0,)
+    firmware.answers(rack)
+    rack.turn(14)
+    assert well(rack) == [0, 1]
+
+
+def test_a_gpu_that_moved_down_is_not_left_alone_for_the_one_before_it(make, firmware):
+    rack = make()
+    firmware.stops(rack, 1)
+    rack.turn(3)
+    rack.driver.vanish(1)
+    rack.turn()
+    assert [(gpu.index, gpu.uuid) for gpu in rack.gpus] == [
+        (0, rack.driver.gpus[0].uuid),
+        (1, rack.driver.gpus[2].uuid),
+    ]
+    assert well(rack) == [0, 1]
+    assert rack.snapshot.slow == ()
+
+
+def test_one_that_is_lost_after_it_was_slow_is_lost(make, firmware):
+    rack = make()
+    firmware.stops(rack, 1)
+    rack.turn(3)
+    firmware.answers(rack)
+    rack.driver.lose(1)
+    rack.turn(13)
+    assert rack.snapshot.visible == 2
+    assert [gpu.index for gpu in rack.gpus] == [0, 2]
+
+
+def test_its_job_keeps_it_and_it_is_visible_and_the_log_names_it_once(make_rig, firmware, caplog):
+    caplog.set_level(logging.INFO)
+    rig = make_rig(gpus=2, hold=1.0)
+    rig.close()
+    driver = rig.node.driver
+    rig.reader = NvmlReader(interval=rig.interval, timer=functools.partial(firmware, driver))
+    rig.node.slurm_job(7, {1: Level(0.8)})
+    rig.allocate(1, 7)
+    held = rig.turn(3).value("workload_gpu_allocated_seconds_total", workload="slurm/7")
+    firmware.stops(rig.node, 1)
+    rig.turn(20)
+    uuid = driver.gpus[1].uuid
+    assert rig.value("gpu_visible") == 2
+    assert rig.value("gpu_info", gpu_uuid=uuid) == 1
+    assert rig.value("gpu_allocation", workload="slurm/7", gpu="1", gpu_uuid=uuid) == 1
+    assert rig.value("workload_gpu_allocated_seconds_total", workload="slurm/7") == held + 100
+    for name in ("gpu_utilization_ratio", "gpu_memory_used_bytes", "gpu_power_watts", "gpu_processes"):
+        assert rig.value(name, gpu="1") is None
+        assert rig.value(name, gpu="0") is not None
+    assert [text for text in caplog.messages if uuid in text] == [
+        f"GPU 1 ({uuid}) answers too slowly: it is asked once a minute. The kernel's log may have an XID of it"
+    ]
+    firmware.answers(rig.node)
+    rig.turn(13)
+    assert rig.value("gpu_utilization_ratio", gpu="1") is not None
+    assert caplog.messages[-1] == "GPU 1 is no longer left out for answering too slowly"
+
+
+def reader_of(rack, **options):
+    """Another one, as in a child of its own."""
+    return NvmlReader(interval=rack.interval, **options)
+
+
+def test_one_in_whose_calls_children_hung_is_not_asked_until_its_time_and_ends_no_child(make_rack):
+    rack = make_rack(gpus=3).turn()
+    calls = rack.driver.state.calls("nvmlDeviceGetUUID", 1)
+    with closing(reader_of(rack, leave_out={Asking(1, 3): 600.0})) as reader:
+        for turn in range(120):
+            snapshot = reader.read(1000.0 + 5 * turn)
+            assert ([gpu.index for gpu in snapshot.gpus], snapshot.visible) == ([0, 2], 2)
+        assert rack.driver.state.calls("nvmlDeviceGetUUID", 1) == calls
+        reader.read(1601.0)
+        snapshot = reader.read(1606.0)
+    assert ([gpu.index for gpu in snapshot.gpus if gpu.energy], snapshot.visible) == ([0, 1, 2], 3)
+
+
+def test_of_another_number_of_gpus_none_is_left_out(make_rack):
+    rack = make_rack(gpus=3)
+    with closing(reader_of(rack, leave_out={Asking(1, 4): 600.0})) as reader:
+        assert [gpu.index for gpu in reader.read(1000.0).gpus] == [0, 1, 2]
+
+
+def test_which_gpu_is_asked_is_told_before(make_rack):
+    rack, told = make_rack(gpus=2), []
+
+    def note(asking):
+        told.append((asking, rack.driver.state.calls("nvmlDeviceGetUtilizationRates", asking.index)))
+
+    with closing(reader_of(rack, on_asking=note)) as reader:
+        reader.read(1000.0)
+    identified = [(Asking(0, 2), 0), (Asking(1, 2), 0)]
+    assert told == [*identified, *identified]
