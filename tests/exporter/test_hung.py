@@ -60,6 +60,19 @@ def test_it_is_asked_again_after_ten_minutes_and_left_out_at_once_if_it_hangs_th
     assert caplog.messages == ["GPU 1 of 8 does not return from a call: it is left out for 10 min"] * 2
 
 
+@pytest.mark.parametrize(("before", "arguments"), [(1, []), (2, LEAVE_A)])
+def test_a_hang_of_long_ago_tells_nothing_of_the_next(now, before, arguments):
+    gpus = HungGpus()
+    for _ in range(before):
+        gpus.note(A)
+    assert gpus.arguments(stuck=False) == arguments
+    now[0] += LEFT_OUT + 3601
+    gpus.note(A)
+    assert gpus.arguments(stuck=False) == []
+    gpus.note(A)
+    assert gpus.arguments(stuck=False) == LEAVE_A
+
+
 def test_no_child_is_sent_after_one_that_cannot_be_killed(now):
     assert float(told(A, A, stuck=True)[-1]) > 10 * LEFT_OUT
 
