@@ -20,7 +20,7 @@ from dutycycle_exporter.collected import DEFAULT, parse_collected
 from dutycycle_exporter.elapsed import elapsed
 from dutycycle_exporter.errors import ExporterError, NvmlUnavailableError, ReplayError
 from dutycycle_exporter.memory import Memory
-from dutycycle_exporter.model import Asking, Snapshot, Unavailable
+from dutycycle_exporter.model import Snapshot, Unavailable
 from dutycycle_exporter.pipe import Message, PipeClosedError, Sender
 
 _PR_SET_PDEATHSIG = 1
@@ -78,7 +78,6 @@ def _collected(context: click.Context, parameter: click.Parameter, value: str | 
 @click.option("--interval", type=float, required=True)
 @click.option("--time-scale", type=float, required=True)
 @click.option("--timeout", type=float, default=20.0)
-@click.option("--leave-out", type=(int, int, float), multiple=True, help="Index of a GPU, of so many, and seconds.")
 @click.option("--collect", callback=_collected, help="Names with commas between them.")
 @click.option("--replay", type=click.Path(path_type=Path))
 @click.option("--node", default="")
@@ -88,7 +87,6 @@ def main(
     interval: float,
     time_scale: float,
     timeout: float,
-    leave_out: tuple[tuple[int, int, float], ...],
     collect: frozenset[str],
     replay: Path | None,
     node: str,
@@ -106,7 +104,7 @@ def main(
     last_words: list[Message] = []
     try:
         reader = (
-            _nvml(pipe, interval, time_scale, timeout, leave_out, collect)
+            _nvml(pipe, interval, time_scale, timeout, collect)
             if replay is None
             else _replay(replay, node, epoch, time_scale)
         )
@@ -131,25 +129,10 @@ def _replay(recording: Path, node: str, epoch: float, time_scale: float) -> Read
     return ReplayReader(recording, node=node, epoch=epoch, time_scale=time_scale)
 
 
-def _nvml(
-    pipe: Sender,
-    interval: float,
-    time_scale: float,
-    timeout: float,
-    leave_out: tuple[tuple[int, int, float], ...],
-    collect: frozenset[str],
-) -> Reader:
+def _nvml(pipe: Sender, interval: float, time_scale: float, timeout: float, collect: frozenset[str]) -> Reader:
     from dutycycle_exporter.nvml import NvmlReader  # noqa: PLC0415
 
-    return NvmlReader(
-        interval=interval,
-        time_scale=time_scale,
-        timeout=timeout,
-        leave_out={Asking(index, count): seconds for index, count, seconds in leave_out},
-        collect=collect,
-        on_xid=pipe.send,
-        on_asking=pipe.send,
-    )
+    return NvmlReader(interval=interval, time_scale=time_scale, timeout=timeout, collect=collect, on_xid=pipe.send)
 
 
 def _report(pipe: Sender, messages: Iterable[Message]) -> None:

@@ -247,14 +247,6 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """The child's message that it is about to make calls about a GPU: its index, of so many. No other may follow."""
-
-    index: int
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
 class Unavailable:
     """The child's message that NVML cannot be used: why, in a fixed word for metrics and a sentence for people."""
 

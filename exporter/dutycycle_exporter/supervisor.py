@@ -17,7 +17,6 @@ from typing import Literal
 
 from dutycycle_exporter.driver import Driver
 from dutycycle_exporter.heartbeat import Heartbeat
-from dutycycle_exporter.hung import HungGpus
 from dutycycle_exporter.listening import START_UP, Listener
 from dutycycle_exporter.model import Snapshot, Xid
 
@@ -42,7 +41,7 @@ class Supervisor:
     """Runs on a thread of its own, on which it calls `on_snapshot`, `on_xid`, `on_loss(reason, text)` and, now and then
     while there is no snapshot, `on_silence`.
 
-    `command` is the child's, which is told by `--fd` where to write its messages, and by `--leave-out` of GPUs.
+    `command` is the child's, which is told by `--fd` where to write its messages.
     `silence` is how many wall seconds may pass between two messages before the child counts as hanging. `driver` tells
     which driver the kernel has, and `release_timeout` for how many wall seconds NVML stays released at most.
     """
@@ -72,7 +71,6 @@ class Supervisor:
         self._on_loss = on_loss
         self._stop = threading.Event()
         self._listener = Listener(self._tell, on_snapshot=on_snapshot, on_xid=on_xid, on_silence=on_silence)
-        self._hung = HungGpus()
         self._heart = Heartbeat()
         self._pause = _FIRST_PAUSE
         self._waits = False
@@ -230,8 +228,6 @@ class Supervisor:
             self._end(process)
             self._listener.hear_out(pipe)
             os.close(pipe)
-        if reason == "hang":
-            self._hung.note(self._listener.asked)
         if self._order == "replace":
             self._lose("reload", "the NVML child was ended to start another with the new configuration")
         elif self._order != "release":
@@ -243,8 +239,7 @@ class Supervisor:
         read_end, write_end = os.pipe()
         try:
             with self._lock:
-                left_out = self._hung.arguments(stuck=bool(self._stuck))
-                command = [*self._command, *left_out, f"--fd={write_end}"]
+                command = [*self._command, f"--fd={write_end}"]
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[write_end])
         except OSError:
             os.close(read_end)

@@ -18,7 +18,7 @@ from tests.exporter.daemon import alive, eventually
 
 PRELUDE = """
 import os, signal, struct, sys, time, zlib
-from dutycycle_exporter.model import Asking, Snapshot, Unavailable, Xid
+from dutycycle_exporter.model import Snapshot, Unavailable, Xid
 from dutycycle_exporter.pipe import send
 fd = int(sys.argv[-1].removeprefix("--fd="))
 snapshot = Snapshot(float(os.getpid()), ())
@@ -135,18 +135,6 @@ def test_a_child_that_hangs_is_killed_and_replaced(silent):
         eventually(lambda: len(watch.losses) >= 2)
         assert {reason for reason, _ in watch.losses} == {"hang"}
         assert not alive(watch.pids[0])
-
-
-@pytest.mark.parametrize(
-    ("said", "where"),
-    [("asking, snapshot", ""), ("snapshot, asking", " in calls about GPU 3")],
-    ids=["before", "after"],
-)
-def test_a_child_that_hangs_is_told_with_the_gpu_that_it_asked_last_in_this_turn(said, where):
-    code = f"asking = Asking(3, 8)\nfor message in ({said}): send(fd, message)\ntime.sleep(999)"
-    with Watch(code, silence=0.5) as watch:
-        eventually(lambda: watch.losses)
-        assert watch.losses[0] == ("hang", f"the NVML child was silent for 0.5 s{where} and was killed")
 
 
 def test_while_a_child_is_silent_that_is_told_now_and_then(monkeypatch):

@@ -83,8 +83,6 @@ class Devices:
         """How many there are, also of those that do not answer; None where NVML does not tell."""
         self.visible: int | None = None
         """How many answer, also of those that did not say who they are, or take too long; None where `count` is."""
-        self.asked: int | None = None
-        """As `count`, without those that are not even asked who they are."""
         self._calls = calls
         self._slow = slow
         self._enumerated: int | None = None
@@ -101,12 +99,13 @@ class Devices:
             self._calls.note("nvmlDeviceGetCount", "wrong_count")
             self.count = None
         if self.count is None:
-            self.asked = self.visible = None
+            self.visible = None
             self._doubt = True
             return
-        self._slow.counted(self.count)
+        if self.count != self._enumerated:
+            self._slow.forget()
         self._turns += 1
-        if self._doubt or self.count != self._enumerated or self._turns >= _REVIEW or self._slow.due:
+        if self._doubt or self.count != self._enumerated or self._turns >= _REVIEW:
             self._enumerate(self.count)
 
     def lose(self, device: Device) -> None:
@@ -124,14 +123,11 @@ class Devices:
         before = {device.index: device for device in self.shown}
         found: dict[str, Device] = {}
         self._enumerated, self._turns, self._doubt = count, 0, False
-        self.asked, self.visible = count, 0
+        self.visible = 0
         for index in range(count):
             device, answers = self._identify(index, known, before.get(index))
             self.visible += answers
-            if device is None and self._slow.leaves_out(index):
-                # As soon as it is its turn again, all are.
-                self.asked -= 1
-            elif device is None:
+            if device is None:
                 self._doubt = True
             else:
                 found[device.uuid] = device

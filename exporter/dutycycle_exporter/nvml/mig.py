@@ -131,6 +131,9 @@ class MigInstances:
             instance.handle = handle
             instance.identify(calls)
             self._known[uuid] = instance
+        if calls.spent:
+            # Nobody has said that the others are gone.
+            self._known = {**known, **self._known}
 
     def _group(self, instance: _Instance) -> tuple[int, tuple[str, ...]] | None:
         """The GPU instance, and which share it: when that changes, GPM begins anew."""

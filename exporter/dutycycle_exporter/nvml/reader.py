@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 
 import pynvml
 
 from dutycycle_exporter.collected import DEFAULT
 from dutycycle_exporter.errors import NvmlUnavailableError
-from dutycycle_exporter.model import Asking, GpuReading, Snapshot, Xid
+from dutycycle_exporter.model import GpuReading, Snapshot, Xid
 from dutycycle_exporter.nvml.calls import Calls, LostError, unavailable
 from dutycycle_exporter.nvml.devices import Device, Devices
 from dutycycle_exporter.nvml.events import XidWatch
@@ -30,16 +29,13 @@ class NvmlReader:
         interval: float,
         time_scale: float = 1.0,
         timeout: float = 20.0,
-        leave_out: Mapping[Asking, float] = MappingProxyType({}),
         collect: frozenset[str] = DEFAULT,
         on_xid: Callable[[Xid], None] = lambda _: None,
-        on_asking: Callable[[Asking], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
         """Initialises NVML. `timeout` is how many seconds a turn may last beyond its interval, of which a GPU that is
-        slow takes a part at most. `leave_out` are GPUs that are not asked for so many seconds, and `on_asking` is told
-        which one is about to be. `collect` is what to read, of `collected.COLLECTED`; `timer` measures what a turn
+        slow takes a part at most. `collect` is what to read, of `collected.COLLECTED`; `timer` measures what a turn
         takes, in seconds. `on_xid` is told each XID when it happens, which `clock` says, on a thread of its own: a call
         on the GPU that reported it may hang from then on. Raises NvmlUnavailableError.
         """
@@ -48,14 +44,7 @@ class NvmlReader:
         self._time_scale = time_scale
         self._collect = collect
         self._calls = Calls(timer)
-        self._slow = SlowGpus(
-            self._calls,
-            timeout=timeout,
-            time_scale=time_scale,
-            timer=timer,
-            leave_out=leave_out,
-            on_asking=on_asking,
-        )
+        self._slow = SlowGpus(self._calls, timeout=timeout, time_scale=time_scale, timer=timer)
         self._gpus: dict[str, Gpu] = {}
         self._worked = False
         try:
@@ -97,7 +86,7 @@ class NvmlReader:
         dropped: Counter[str] = Counter()
         try:
             self._read_gpus(now, elapsed, began, readings, dropped)
-            self._missing.watch(now if elapsed is None else elapsed, self._devices.asked, self._devices.visible)
+            self._missing.watch(now if elapsed is None else elapsed, self._devices.count, self._devices.visible)
         except NvmlUnavailableError as error:
             found = self._snapshot(now, elapsed, began, readings, dropped)
             # A child that never worked has nothing to tell but that.
@@ -119,8 +108,8 @@ class NvmlReader:
             self._xids.watch(self._devices.shown)
         for uuid in self._gpus.keys() - {device.uuid for device in self._devices.shown}:
             self._gpus.pop(uuid).close()
-        # Those that took too long are the last: nobody waits for them.
-        for device in sorted(self._devices.shown, key=lambda device: self._slow.suspects(device.index)):
+        shown = {device.index: device for device in self._devices.shown}
+        for device in [shown[index] for index in self._slow.in_order(shown)]:
             gpu = self._gpu(device)
             if not self._slow.admits(device.index):
                 readings.append(gpu.unread())

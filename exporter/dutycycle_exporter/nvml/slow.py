@@ -7,11 +7,10 @@ may not even say who it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from dutycycle_exporter.listening import START_UP
-from dutycycle_exporter.model import Asking
 from dutycycle_exporter.nvml.calls import Calls
 
 _REST = 60.0
@@ -23,19 +22,9 @@ first time, it may have been the machine that stood still.
 class SlowGpus:
     """Gives each GPU its time. Those that took too long are asked again one a turn, whoever has waited longest."""
 
-    def __init__(
-        self,
-        calls: Calls,
-        *,
-        timeout: float,
-        time_scale: float,
-        timer: Callable[[], float],
-        leave_out: Mapping[Asking, float],
-        on_asking: Callable[[Asking], None],
-    ) -> None:
+    def __init__(self, calls: Calls, *, timeout: float, time_scale: float, timer: Callable[[], float]) -> None:
         """`timeout` is how many seconds a turn may last beyond its interval: a quarter of it is a GPU's, and who is not
-        begun with in half of it has to wait for the next turn. `leave_out` are those in whose calls an earlier child
-        hung, each for so many seconds; `on_asking` is told before the calls about one begin.
+        begun with in half of it has to wait for the next turn, and is among the first there.
         """
         self._calls = calls
         self._timer = timer
@@ -43,13 +32,12 @@ class SlowGpus:
         self._rest = _REST / time_scale
         self._within = timeout / 2
         self._allowance = START_UP
-        self._leave_out = leave_out
-        self._on_asking = on_asking
-        self._count = 0
         self._began = self._at = 0.0
         self._until: dict[int, float] = {}
         """Until when each GPU is left alone that took too long."""
         self._due: int | None = None
+        self._waited: set[int] = set()
+        """Those for which there was no time in the turn before."""
         self.resting: set[int] = set()
         """Those that took too long again when they were asked once more."""
 
@@ -66,28 +54,29 @@ class SlowGpus:
         """The turn has ended, and the next has less time: only in the first NVML may have to bring up every GPU."""
         self._allowance = self._within
 
+    def in_order(self, indexes: Iterable[int]) -> list[int]:
+        """Whom to ask first in this turn: those that have waited, and at last, as nobody waits for them, those that
+        took too long the last time.
+        """
+        found = sorted(indexes, key=lambda index: (index in self._until, index not in self._waited, index))
+        self._waited = set()
+        return found
+
     def admits(self, index: int) -> bool:
         """Whether a GPU may be asked now."""
-        return not self.leaves_out(index) and self._timer() - self._began <= self._allowance
-
-    def suspects(self, index: int) -> bool:
-        """Whether a GPU took too long the last time."""
-        return index in self._until
-
-    def leaves_out(self, index: int) -> bool:
-        """Whether a GPU is not asked in this turn, as it took too long."""
-        return index in self._until and index != self._due
-
-    @property
-    def due(self) -> bool:
-        """Whether in this turn one is asked again."""
-        return self._due is not None
+        if index in self._until and index != self._due:
+            return False
+        if self._timer() - self._began <= self._allowance:
+            return True
+        self._waited.add(index)
+        self._calls.note("nvmlDeviceGetSamples", "out_of_time")
+        return False
 
     @contextmanager
     def asking(self, index: int, *, whole: bool = False) -> Iterator[None]:
         """Around the calls about one GPU: those beyond its time are not made. `whole`: they are all of a turn's."""
-        self._on_asking(Asking(index, self._count))
-        with self._calls.within(self._budget):
+        # In the first turn NVML may have to bring up the GPU.
+        with self._calls.within(max(self._budget, START_UP / 4) if self._allowance == START_UP else self._budget):
             try:
                 yield
             finally:
@@ -97,13 +86,10 @@ class SlowGpus:
                     self._until.pop(index, None)
                     self.resting.discard(index)
 
-    def counted(self, count: int) -> None:
-        """There are so many now. Of another count, numbers mean other GPUs."""
-        if count == self._count:
-            return
-        self._count = count
-        self._until = {gpu.index: self._at + seconds for gpu, seconds in self._leave_out.items() if gpu.count == count}
-        self._leave_out = {}
+    def forget(self) -> None:
+        """Numbers mean other GPUs now."""
+        self._until.clear()
+        self._waited.clear()
         self.resting.clear()
         self._due = None
 

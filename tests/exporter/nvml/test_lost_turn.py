@@ -10,7 +10,7 @@ import pynvml
 import pytest
 
 from dutycycle_exporter.errors import NvmlUnavailableError
-from dutycycle_exporter.model import Asking, Snapshot, Unavailable
+from dutycycle_exporter.model import Snapshot, Unavailable
 from dutycycle_exporter.pipe import receive
 
 GONE = pynvml.NVML_ERROR_DRIVER_NOT_LOADED
@@ -58,12 +58,6 @@ def test_a_reader_that_never_worked_tells_only_why(make_rack):
     assert last_words(rack) is None
 
 
-def next_but_asking(pipe):
-    while isinstance(message := receive(pipe, within=60), Asking):
-        pass
-    return message
-
-
 def test_the_child_sends_it_before_it_says_that_it_ends(nvml_driver):
     driver = nvml_driver()
     driver.add_gpu()
@@ -75,10 +69,10 @@ def test_the_child_sends_it_before_it_says_that_it_ends(nvml_driver):
         [*command, "--interval=0.1", "--time-scale=1"], pass_fds=[write_end], env={**os.environ, **driver.environment}
     ) as process:
         os.close(write_end)
-        messages = [next_but_asking(read_end)]
+        messages = [receive(read_end, within=60)]
         driver.fail("nvmlDeviceGetUtilizationRates", GONE, gpu=1)
         while isinstance(messages[-1], Snapshot):
-            messages.append(next_but_asking(read_end))
+            messages.append(receive(read_end, within=60))
         process.wait(60)
     os.close(read_end)
     *_, whole, last, why = [None, *messages]

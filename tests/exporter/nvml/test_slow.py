@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import logging
-from contextlib import closing
 
 import pynvml
 import pytest
 
-from dutycycle_exporter.model import Asking
 from dutycycle_exporter.nvml import NvmlReader
+from dutycycle_exporter.nvml.calls import Calls
+from dutycycle_exporter.nvml.slow import SlowGpus
 from tests.exporter.nvml.test_every_call import WHOLE
 from tests.fakes.nvml import GpuProcess, Level, Load
 
@@ -224,37 +224,22 @@ def test_its_job_keeps_it_and_it_is_visible_and_the_log_names_it_once(make_rig, 
     assert caplog.messages[-1] == "GPU 1 is no longer left out for answering too slowly"
 
 
-def reader_of(rack, **options):
-    """Another one, as in a child of its own."""
-    return NvmlReader(interval=rack.interval, **options)
+def test_who_had_no_time_in_one_turn_is_among_the_first_of_the_next():
+    """A machine on which each GPU takes as long as the last one's patience: none of them is the last for ever."""
+    now = [0.0]
+    calls = Calls(timer=lambda: now[0])
+    slow = SlowGpus(calls, timeout=20.0, time_scale=1.0, timer=lambda: now[0])
 
+    def turn():
+        slow.begin(now[0])
+        read = []
+        for index in slow.in_order(range(5)):
+            if slow.admits(index):
+                with slow.asking(index, whole=True):
+                    now[0] += 4.0
+                read.append(index)
+        slow.end()
+        return read
 
-def test_one_in_whose_calls_children_hung_is_not_asked_until_its_time_and_ends_no_child(make_rack):
-    rack = make_rack(gpus=3).turn()
-    calls = rack.driver.state.calls("nvmlDeviceGetUUID", 1)
-    with closing(reader_of(rack, leave_out={Asking(1, 3): 600.0})) as reader:
-        for turn in range(120):
-            snapshot = reader.read(1000.0 + 5 * turn)
-            assert ([gpu.index for gpu in snapshot.gpus], snapshot.visible) == ([0, 2], 2)
-        assert rack.driver.state.calls("nvmlDeviceGetUUID", 1) == calls
-        reader.read(1601.0)
-        snapshot = reader.read(1606.0)
-    assert ([gpu.index for gpu in snapshot.gpus if gpu.energy], snapshot.visible) == ([0, 1, 2], 3)
-
-
-def test_of_another_number_of_gpus_none_is_left_out(make_rack):
-    rack = make_rack(gpus=3)
-    with closing(reader_of(rack, leave_out={Asking(1, 4): 600.0})) as reader:
-        assert [gpu.index for gpu in reader.read(1000.0).gpus] == [0, 1, 2]
-
-
-def test_which_gpu_is_asked_is_told_before(make_rack):
-    rack, told = make_rack(gpus=2), []
-
-    def note(asking):
-        told.append((asking, rack.driver.state.calls("nvmlDeviceGetUtilizationRates", asking.index)))
-
-    with closing(reader_of(rack, on_asking=note)) as reader:
-        reader.read(1000.0)
-    identified = [(Asking(0, 2), 0), (Asking(1, 2), 0)]
-    assert told == [*identified, *identified]
+    assert [turn() for _ in range(4)] == [[0, 1, 2, 3, 4], [0, 1, 2], [3, 4, 0], [1, 2, 0]]
+    assert calls.take_failures() == {("nvmlDeviceGetSamples", "out_of_time"): 6}

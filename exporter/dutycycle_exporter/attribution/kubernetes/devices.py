@@ -89,17 +89,18 @@ class DeviceTable:
         """From a snapshot's readings, and what was known before them: a device that is lost may well be held."""
         before = before or cls()
         whole = [gpu for gpu in gpus if not gpu.mig]
-        shown = {gpu.uuid for gpu in gpus}
         instances: dict[tuple[Key, int], list[tuple[int | None, Key]]] = {}
         for gpu in gpus:
             if gpu.mig and gpu.gpu_instance is not None:
                 instances.setdefault((gpu.uuid, gpu.gpu_instance), []).append((gpu.compute_instance, gpu.mig))
+        # One in MIG mode that shows none may have had no time to: it took too long to answer.
+        told = {uuid for uuid, _ in instances} | {gpu.uuid for gpu in whole if gpu.mig_mode != "enabled"}
         return cls(
             keys=frozenset(gpu.key for gpu in gpus) or before.keys,
             by_minor={**before.by_minor, **{gpu.minor: gpu.uuid for gpu in whole if gpu.minor is not None}},
             by_index={**before.by_index, **{gpu.index: gpu.uuid for gpu in whole}},
             instances={
-                **{place: found for place, found in before.instances.items() if place[0] not in shown},
+                **{place: found for place, found in before.instances.items() if place[0] not in told},
                 **{place: tuple(found) for place, found in instances.items()},
             },
         )

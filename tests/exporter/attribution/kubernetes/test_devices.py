@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -102,6 +103,14 @@ def test_numbers_keep_their_meaning_while_nvml_is_silent_or_has_lost_a_gpu() -> 
     assert without.plugin(OLD) == {OLD}
     assert DeviceTable.of(NODE[:3], TABLE).plugin("nvidia2/gi2") == frozenset()
     assert DeviceTable.of((reading(C, 0, 0),), TABLE).plugin("nvidia0") == {C}
+
+
+def test_instances_of_a_gpu_that_took_too_long_to_answer_keep_their_meaning() -> None:
+    """It is shown without them then; one that is no longer in MIG mode has none."""
+    whole = next(gpu for gpu in NODE if gpu.minor == 2 and not gpu.mig)
+    for mode, meant in (("enabled", {M0}), ("disabled", frozenset())):
+        table = DeviceTable.of((*NODE[:1], replace(whole, mig_mode=mode)), TABLE)
+        assert table.plugin("nvidia2/gi1") == meant
 
 
 @pytest.mark.parametrize(
