@@ -34,8 +34,8 @@ class Accounts:
     def update(self, snapshot: Snapshot, ownership: Ownership, missing: int | None = None) -> View:
         """Take a snapshot and whose the GPUs are at its instant. One that is not newer changes nothing.
 
-        `missing` is how many GPUs the machine has beside those of the snapshot, None where that is not known: so many
-        that NVML never showed have an account, too, as long as somebody holds them.
+        `missing` is how many GPUs the machine has beside those of the snapshot, None where that is not known: so many,
+        less those that NVML showed before, have an account though it never showed them, as long as somebody holds them.
         """
         now = snapshot.at
         day = self._day
@@ -92,13 +92,18 @@ class Accounts:
             believed = [key for key in unshown if key in self._devices]
         else:
             unshown.sort(key=lambda key: max(one.start or 0.0 for one in by_device[key].values()), reverse=True)
-            believed = unshown[:missing]
+            believed = unshown[: max(0, missing - self._lost_since(shown))]
         for key in set(unshown).difference(believed):
             del by_device[key]
         for key in believed:
             if key not in self._devices:
                 unknown = GpuReading(uuid=key, index=-1, model="")
                 self._devices[key] = DeviceAccount(unknown, DepartedProcesses(self._time_scale), None)
+
+    def _lost_since(self, shown: Mapping[str, GpuReading]) -> int:
+        """How many GPUs are not shown that once were: no claim on another one is about one of these."""
+        seen = {device.reading.uuid for device in self._devices.values() if device.seen is not None}
+        return len(seen.difference(reading.uuid for reading in shown.values()))
 
     def _began(self, start: float, before: float, now: float, day: float) -> float:
         """When an allocation began that says so by the time of day, which was set since `before`, it may be."""

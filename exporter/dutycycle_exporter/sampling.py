@@ -42,6 +42,11 @@ _REACH = 1.5
 _HELD = 10.0
 """Seconds of the past, before division by the time scale, that a buffer surely holds: 72 samples and more were seen."""
 
+_SMALLEST = 60
+"""Samples, with fewer of which no buffer is full: that of each driver seen has room for 72 and more. Else one that
+lets go of samples by their age would seem full after each burst of work that is no shorter than those before it.
+"""
+
 _CLOCK_TOLERANCE = 1.0
 """Seconds by which a timestamp may lie ahead of our own clock."""
 
@@ -168,7 +173,7 @@ class SampleBuffer:
         It did not where it still has the newest of the poll before. Nor where it is not full and the time since then is
         not longer than what it holds: it then let that one go because it was old, not to make room.
         """
-        full = len(samples) >= self._most
+        full = len(samples) >= max(self._most, _SMALLEST)
         self._most = max(self._most, len(samples))
         return len(fresh) == len(samples) and (full or now - self._polled > self._held)
 

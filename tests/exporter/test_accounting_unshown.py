@@ -66,6 +66,31 @@ def test_of_more_claims_than_gpus_are_missing_the_newest_count():
     assert list(node.at(T, [SHOWN], held, 1)) == [(LOST, B.id)]
 
 
+def test_a_gpu_that_was_lost_since_leaves_its_place_to_no_claim_on_another_one():
+    """Whether somebody holds it or not. What was lost before the start still counts beside it."""
+    node = Node()
+    seen, held = "GPU-3", [(OLD, A, T - 9000), (LOST, B, T - 100)]
+
+    def holding(t, shown, claims, missing):
+        return {key for key, owned in node.at(t, shown, claims, missing).items() if owned.share is not None}
+
+    assert holding(T, [SHOWN, seen], held[:1], 0) == set()
+    assert holding(T + 5, [SHOWN], held[:1], 1) == set()
+    assert holding(T + 10, [SHOWN], [(seen, B, T + 6), *held[:1]], 1) == {(seen, B.id)}
+    assert holding(T + 15, [SHOWN, seen], held, 1) == {(LOST, B.id)}
+    assert holding(T + 20, [SHOWN], held, 2) == {(LOST, B.id)}
+    assert holding(T + 25, [SHOWN], held, 0) == set()
+
+
+def test_a_gpu_that_was_divided_since_is_not_lost():
+    node = Node()
+    node.at(T, [SHOWN, OLD], [], 0)
+    instance = GpuReading(OLD, 2, "H100", mig="MIG-1", gpu_instance=7)
+    ownership = Ownership((Allocation(LOST, A, T),))
+    view = node.accounts.update(Snapshot(T + 5, (GpuReading(SHOWN, 0, "H100"), instance)), ownership, 1)
+    assert [(owned.gpu_uuid, owned.workload.id) for owned in view.owned] == [(LOST, A.id)]
+
+
 def test_one_that_turns_out_not_to_be_missing_ends():
     node = Node(hold=10)
     node.at(T, [SHOWN], [(OLD, A, T)], 1)

@@ -98,6 +98,16 @@ def test_pauses_are_idle_as_long_as_nothing_can_have_been_lost(held):
     assert idle == pytest.approx(gpu.length * 5 / 6, rel=0.05)
 
 
+@pytest.mark.parametrize("work", [1, 12])
+def test_bursts_of_one_length_are_no_full_buffer_and_keep_the_idle_time_before_them(work):
+    """The buffer is empty after each pause, and a burst begins and ends between two polls."""
+    gpu = SilentGpu([(work, 105 - work)] * 40, capacity=72, held=12)
+    polls = [now - 0.25 for now in regular(gpu, 5)]
+    busy, idle = totals(polled(gpu, polls, interval=5))
+    assert busy == pytest.approx(gpu.length * work / 105, rel=0.03)
+    assert busy + idle == pytest.approx(gpu.length, rel=0.02)
+
+
 def test_pauses_between_the_samples_of_one_answer_are_idle_even_if_earlier_ones_were_lost():
     gpu = SilentGpu([(30, 30)] * 60, capacity=72)
     busy, idle = totals(polled(gpu, regular(gpu, 30), interval=30))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dutycycle_exporter.model import GpuReading
@@ -29,6 +29,19 @@ _JOB_ID = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
 _MAX_JOB_ID = 2**32 - 1
 
 
+@dataclass(frozen=True, slots=True)
+class _Meaning:
+    """What a file said when it was read last, and the devices that it is about.
+
+    `shown` are the GPUs that NVML showed by whose numbers that is told, where they may be others than when the file was
+    written: it was there already when the exporter began. None for one that was written since.
+    """
+
+    named: _Named
+    keys: _Keys
+    shown: frozenset[str] | None = None
+
+
 class JobMappingDirectory:
     """Reads the directory again and again."""
 
@@ -36,8 +49,7 @@ class JobMappingDirectory:
         self.path = path
         self._files = TrustedFiles(path, concerns=lambda name: _NAME.fullmatch(name) is not None, parse=parse)
         self._numbers: Mapping[str, _Keys] = {}
-        self._meant: Mapping[str, tuple[_Named, _Keys]] = {}
-        """What each file said when it was read last, and the devices that it is about."""
+        self._meant: Mapping[str, _Meaning] = {}
         self._starts: Mapping[str, Mapping[str, float | None]] = {}
 
     def read(self, gpus: Iterable[GpuReading]) -> PrologFiles:
@@ -49,13 +61,20 @@ class JobMappingDirectory:
         `gpus` are what NVML shows now. A number that it shows no more means what it meant, as long as that has no other
         one. A file about a GPU that NVML has never shown counts as a failure, `unknown_gpu`.
         """
+        gpus = tuple(gpus)
+        shown = frozenset(gpu.uuid for gpu in gpus)
+        # Before NVML has shown any GPU, nothing is known of the numbers that a file was written by.
+        supposed = None if self._numbers else shown
         self._numbers = _numbers(gpus, self._numbers)
         found = self._files.read()
         self._starts = {name: _starts(named, self._starts.get(name)) for name, named in found.answers.items()}
         failures = dict(found.failures)
         jobs: dict[str, dict[str, PrologJob]] = {}
-        self._meant = {name: (named, self._devices(name, named)) for name, named in found.answers.items() if named}
-        for name, (named, keys) in self._meant.items():
+        self._meant = {
+            name: self._meaning(name, named, shown, supposed) for name, named in found.answers.items() if named
+        }
+        for name, meaning in self._meant.items():
+            named, keys = meaning.named, meaning.keys
             if not keys:
                 failures["unknown_gpu"] = failures.get("unknown_gpu", 0) + 1
             starts = self._starts[name]
@@ -63,14 +82,24 @@ class JobMappingDirectory:
                 jobs.setdefault(key, {}).update((job.name, replace(job, start=starts[job.name])) for job in named)
         return PrologFiles({key: tuple(held.values()) for key, held in jobs.items()}, failures)
 
-    def _devices(self, name: str, named: _Named) -> _Keys:
-        """The devices that a file is about: those that its name meant when it was written, whatever it means now."""
+    def _meaning(self, name: str, named: _Named, shown: frozenset[str], supposed: frozenset[str] | None) -> _Meaning:
+        """The devices that a file is about: those that its name meant when it was written, whatever it means now.
+
+        `supposed` are the GPUs shown now if a file that is read for the first time may be from before; else None.
+        """
         if name.startswith(("GPU-", "MIG-")):
-            return (name,)
+            return _Meaning(named, (name,))
         now = self._numbers.get(name.replace("-", "."), ())
-        said, meant = self._meant.get(name, ((), ()))
-        # As long as a file does not change, its answer is the same object. Of its instances some may be shown later.
-        return now if said is not named or set(now) >= set(meant) else meant
+        meant = self._meant.get(name)
+        # As long as a file does not change, its answer is the same object.
+        if meant is None or meant.named is not named:
+            return _Meaning(named, now, supposed)
+        # It was read while a GPU was lost, which is back: the more are shown, the nearer are the numbers to those that
+        # it was written by.
+        if meant.shown is not None and shown > meant.shown:
+            return _Meaning(named, now, shown)
+        # Of its instances some may be shown later.
+        return replace(meant, keys=now) if set(now) >= set(meant.keys) else meant
 
 
 def parse(file: TrustedFile) -> tuple[PrologJob, ...]:

@@ -169,6 +169,29 @@ def test_a_file_is_about_the_gpu_that_had_its_number_when_it_was_written(root):
     assert who(directory, four) == {a: ["10"], b: ["11"], d: ["22", "23"]}
 
 
+@pytest.mark.parametrize("silent", [False, True])
+def test_files_from_before_the_start_are_read_anew_when_a_gpu_is_back_that_was_lost_then(root, silent):
+    """Also where NVML shows nothing at first. With fewer GPUs they keep their meaning, as those written since do."""
+    uuids = a, b, c, d = [f"GPU-{letter}" for letter in "abcd"]
+    four = [GpuReading(uuid, index, "H100") for index, uuid in enumerate(uuids)]
+    three = [GpuReading(uuid, index, "H100") for index, uuid in enumerate((a, c, d))]
+    for number in (0, 2, 3):
+        write(root, str(number), b"1%d\n" % number)
+    directory = JobMappingDirectory(root)
+    if silent:
+        directory.read(())
+    assert directory.read(three).failures == {"unknown_gpu": 1}
+    write(root, "1", b"21\n")
+    assert directory.read(three).jobs.keys() == {a, c, d}
+    back = {a: ["10"], c: ["21", "12"], d: ["13"]}
+    assert who(directory, four) == back
+    assert who(directory, three) == back
+    two = [GpuReading(uuid, index, "H100") for index, uuid in enumerate((b, d))]
+    assert who(directory, two) == back
+    assert who(directory, three) == back
+    assert who(directory, four) == back
+
+
 def test_a_job_has_begun_when_the_file_that_names_it_alone_was_written(root):
     write(root, "0", b"123\n", modified=1_700_000_000)
     write(root, "1", b"124\n125\n", modified=1_700_000_000)
