@@ -27,7 +27,7 @@ class Purpose(StrEnum):
 
 _LABELS = {
     Purpose.LOOK: "To look at it, which changes nothing",
-    Purpose.DUMP: "To see where its processes are",
+    Purpose.DUMP: "To see what its Python processes are doing (also kept in stacks.txt)",
     Purpose.STACKS: "First, to save the stacks",
     Purpose.END: "To end the job, only if its work is done or lost (what is not saved is gone)",
     Purpose.PROFILE: "To profile the next run, in place of the line in its script that starts the program",
