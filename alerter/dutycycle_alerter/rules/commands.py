@@ -1,6 +1,7 @@
 """Exact command lines for the owner of a job: to look into it, to end it, to profile its next run.
 
-What comes from outside (job ids, names of users and pods) is quoted for the shell; nothing else of the job enters a command.
+What comes from outside (job ids, names of users and pods) is quoted for the shell; nothing else of the job enters a
+command.
 """
 
 from __future__ import annotations
