@@ -11,9 +11,9 @@ from collections import defaultdict
 
 import sqlalchemy as sa
 
-from dutycycle_alerter.incidents.model import Event, EventKind, Severity
+from dutycycle_alerter.incidents.model import Event, Severity
 from dutycycle_alerter.notify.owners import Due, due
-from dutycycle_alerter.notify.planning import Notice, opening, plan
+from dutycycle_alerter.notify.planning import WAKING, Notice, opening, plan
 from dutycycle_alerter.notify.reasons import clause
 from dutycycle_alerter.notify.routing import Routing
 from dutycycle_alerter.settings import Settings
@@ -111,4 +111,4 @@ class Announcer:
 
 
 def _wakes(event: Event) -> bool:
-    return event.kind is EventKind.SNOOZE_EXPIRED
+    return event.kind in WAKING

@@ -24,6 +24,9 @@ _NEWS = {
 _MAY_OPEN = (EventKind.PRIMARY_CHANGED, EventKind.SNOOZE_EXPIRED)
 """Updates with which an incident may become somebody's for the first time."""
 
+WAKING = frozenset({EventKind.SNOOZE_EXPIRED, EventKind.ACKNOWLEDGED})
+"""What ends a snooze: who may not have heard meanwhile that it became worse hears so then."""
+
 _UNBROKEN = {State.SNOOZED: frozenset({News.RESOLVED}), State.ACKNOWLEDGED: frozenset({News.RESOLVED, News.ESCALATED})}
 """What the alerter by itself says of an incident that somebody wants to be quiet, or takes care of."""
 
@@ -121,7 +124,7 @@ def _heard(
 ) -> list[tuple[News, Event]]:
     """News as they are to somebody. For the user of a job it is worse where a rule is critical for them; where the
     incident was so before, where one joins that is told at once. What became worse while they were not to be disturbed
-    they hear when that is over.
+    they hear when that is over, unless they ended it themselves.
     """
     if to == OPERATORS:
         return list(news)
@@ -130,7 +133,7 @@ def _heard(
     for kind, event in news:
         is_worse = kind is not News.ESCALATED or worse & _named(event, worse, routing)
         heard.append((kind if is_worse else News.UPDATED, event))
-        if event.kind is EventKind.SNOOZE_EXPIRED and incident.state.active:
+        if event.kind in WAKING and event.actor != to.user and incident.state.active:
             late = [one for one in unheard if worse & _named(one, worse, routing)]
             heard += [(News.ESCALATED, one) for one in late[-1:]]
     return heard

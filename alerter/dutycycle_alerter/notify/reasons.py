@@ -4,6 +4,7 @@ it.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -16,6 +17,9 @@ from dutycycle_alerter.settings import Settings
 
 _ROUNDED = 0.999  # differences of Unix seconds are not exact
 _TOGETHER = "your jobs together wasted more than "
+_OTHER = re.compile(r" became critical$|: more than ")
+"""What notices said before they kept a clause: no sentence comes of it."""
+_OF_THE_JOB = re.compile(r"(?:(all GPUs)|the GPU) of the job (was idle|were idle|hung) (for at least .+)")
 _DID = {"idle": ("was idle", "were idle"), "hung": ("hung", "hung")}
 
 
@@ -37,18 +41,31 @@ def clause(found: Due, incident: Incident, settings: Settings) -> str:
 
 
 def sentences(clauses: Sequence[str], *, new: bool = True) -> tuple[str, ...]:
-    """Of the clauses of a message's incidents, one of each; empty where none is known. `new`: the message is the first
-    of one of them; else it has come for what it tells.
+    """Of the clauses of a message's incidents, each said once; empty where none is known. `new`: the message is the
+    first of one of them; else it has come for what it tells.
     """
     hear = "You hear" if new else "You first heard"
-    if len(clauses) == 1 and clauses[0]:
-        more = " This is one of them." if clauses[0].startswith(_TOGETHER) else ""
-        return (f"{hear} of it because {clauses[0]}.{more}",)
-    counted = Counter(one for one in clauses if one)
-    return tuple(
-        f"{hear} of {'these' if number == len(clauses) else f'{number} of these'} because {one}."
-        for one, number in counted.most_common()
-    )
+    known = [one for one in clauses if one and not _OTHER.search(one)]
+    if len(clauses) == 1 and known:
+        more = " This is one of them." if known[0].startswith(_TOGETHER) else ""
+        return (f"{hear} of it because {known[0]}.{more}",)
+    if not known:
+        return ()
+    counted = sorted(Counter(known).most_common(), key=lambda item: item[0].startswith(_TOGETHER))
+    why = ", and because ".join(_of_some_job(one, number) for one, number in counted)
+    return (f"{hear} of {'these' if len(known) == len(clauses) else 'some of these'} because {why}.",)
+
+
+def _of_some_job(one: str, number: int) -> str:
+    """A clause as it is said beside other jobs."""
+    found = _OF_THE_JOB.fullmatch(one)
+    if found is None:
+        return one
+    every, did, length = found.groups()
+    if number > 1:
+        did, gpus = did.replace("was", "were"), f"{'all ' if every else ''}their GPUs"
+        return f"jobs of yours {did} on {gpus} {length}"
+    return f"a job of yours {did.replace('were', 'was')} on {'all its GPUs' if every else 'its GPU'} {length}"
 
 
 def _window(rule: OpenRule, incident: Incident, settings: Settings) -> float:

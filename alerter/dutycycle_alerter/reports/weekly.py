@@ -98,13 +98,12 @@ class WeeklyReport:
 
     def _people(self) -> str:
         """How many users do badly, and how much of the GPUs that is about: many may have held next to nothing."""
-        said = f"{self.under} of {figures.count(self.measured, 'measured user')} under {LOW_UTILIZATION_PERCENT:.0f} %"
-        said += " utilization"
+        said = f"Under {LOW_UTILIZATION_PERCENT:.0f} % utilization: {self.under} of "
+        said += figures.count(self.measured, "measured user")
         if self.share_under is not None:
-            said += f"; they held {figures.percent(self.share_under)} of the measured GPU-hours"
+            said += f", with {figures.percent(self.share_under)} of the measured GPU-hours"
         if self.unmeasured:
-            more = figures.count(self.unmeasured, "more user was", "more users were")
-            said += f". {more} not measured"
+            said += f". Not measured: {figures.count(self.unmeasured, 'more user')}"
         return f"{said}."
 
     def _hours(self, seconds: float | None) -> str:

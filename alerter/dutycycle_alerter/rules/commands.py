@@ -1,6 +1,7 @@
 """Exact command lines for the owner of a job: to look into it, to end it, to profile its next run.
 
-What comes from outside (job ids, names of pods) is quoted for the shell; nothing else of the job enters a command.
+What comes from outside (job ids, names of users and pods) is quoted for the shell; nothing else of the job enters a
+command.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _TENSORFLOW = (
     'tf.keras.callbacks.TensorBoard("trace", profile_batch=(10, 20))  # TensorFlow: as a callback of model.fit; '
     "then: tensorboard --logdir trace"
 )
-_STACKS = 'for pid in $(pgrep -u "$(id -u)" python); do py-spy dump --pid "$pid"; done'
+# Of whoever runs it in a pod; on a node of Slurm an operator may, who is not the job's user.
+_WHOEVER_RUNS_IT = '"$(id -u)"'
 
 _LOOK_AT_CODE = {Cause.CPU_ONLY, Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.HANG}
 _PROFILE = {Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.SMALL_WORK, Cause.MEMORY_BOUND, Cause.CHECKPOINT}
@@ -66,7 +68,9 @@ def _inside(job: Job, command: str, *, in_shell: bool = False) -> str:
 def _stacks(job: Job) -> str:
     """Stacks of all its Python processes, shown and added to a file; of several nodes, each under its node's name."""
     several = job.scheduler == "slurm" and len(job.nodes) > 1
-    line = _inside(job, f"hostname; {_STACKS}" if several else _STACKS, in_shell=True)
+    user = shlex.quote(job.user) if job.scheduler == "slurm" and job.user else _WHOEVER_RUNS_IT
+    dump = f'for pid in $(pgrep -u {user} python); do py-spy dump --pid "$pid"; done'
+    line = _inside(job, f"hostname; {dump}" if several else dump, in_shell=True)
     pods = {gpu.pod for gpu in job.gpus if gpu.pod}
     hint = "  # once for each pod: this is the first" if len(pods) > 1 else ""
     return f"{line} | tee -a stacks.txt{hint}"

@@ -21,16 +21,18 @@ class Purpose(StrEnum):
 
     @property
     def label(self) -> str:
-        """What stands above such a line, everywhere; a fixed text without a full stop or a colon."""
+        """What stands above such a line, everywhere; a fixed text that ends in neither a full stop nor a colon."""
         return _LABELS[self]
 
 
 _LABELS = {
     Purpose.LOOK: "To look at it, which changes nothing",
-    Purpose.DUMP: "To see where its processes are",
+    Purpose.DUMP: "To see what its Python processes are doing (also kept in stacks.txt)",
     Purpose.STACKS: "First, to save the stacks",
     Purpose.END: "To end the job, only if its work is done or lost (what is not saved is gone)",
-    Purpose.PROFILE: "To profile the next run, in place of the line in its script that starts the program",
+    Purpose.PROFILE: (
+        "To profile the next run: start your program like this, with your own command in place of `python train.py`"
+    ),
     Purpose.TRACE: "Or in the program itself, with the profiler of its framework",
 }
 _ENDING = ("scancel ", "kubectl delete ", "kubectl scale ", "kubectl annotate ")

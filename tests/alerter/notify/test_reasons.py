@@ -19,6 +19,7 @@ from tests.alerter.store.test_incidents import NOW
 
 WASTED = "your jobs together wasted more than 24 GPU-hours within 7 d"
 IDLE = "all GPUs of the job were idle for at least 2 h"
+A_JOB = "a job of yours was idle on all its GPUs"
 AT_ONCE = Due("idle", cost=False)
 
 
@@ -77,8 +78,22 @@ def test_the_numbers_are_those_of_the_site() -> None:
         ([WASTED, WASTED], (f"You hear of these because {WASTED}.",)),
         (
             [IDLE, WASTED, WASTED, ""],
-            (f"You hear of 2 of these because {WASTED}.", f"You hear of 1 of these because {IDLE}."),
+            (f"You hear of some of these because {A_JOB} for at least 2 h, and because {WASTED}.",),
         ),
+        ([WASTED, IDLE], (f"You hear of these because {A_JOB} for at least 2 h, and because {WASTED}.",)),
+        (
+            [IDLE, IDLE, "the GPU of the job hung for at least 15 min"],
+            (
+                (
+                    "You hear of these because jobs of yours were idle on all their GPUs for at least 2 h, "
+                    "and because a job of yours hung on its GPU for at least 15 min."
+                ),
+            ),
+        ),
+        # Notices from before have other texts.
+        (["idle became critical"], ()),
+        (["idle: more than 24 GPU-hours wasted within 7 d"], ()),
+        (["idle became critical", WASTED], (f"You hear of some of these because {WASTED}.",)),
     ],
 )
 def test_each_reason_of_a_message_is_said_once(clauses: list[str], said: tuple[str, ...]) -> None:

@@ -73,6 +73,26 @@ def test_a_snooze_upon_a_snooze_loses_nothing(database: Database) -> None:
     assert to_alice(at) == [[[News.OPENED]], [[News.ESCALATED]]]
 
 
+@pytest.mark.parametrize(("actor", "hears"), [("carol", True), ("alice", False)])
+def test_an_acknowledgement_ends_a_snooze_and_the_user_hears_unless_it_is_hers(
+    database: Database, actor: str, *, hears: bool
+) -> None:
+    at = office(database, route("email", "owner"))
+    item = told_of_a_warning(at)
+    at.reader.snooze(item.id, until=at.clock() + 8 * HOUR, actor="carol")
+    at.go(MINUTE)
+    worse(at, item)
+    at.go(20 * MINUTE, step=MINUTE)
+    at.reader.acknowledge(item.id, actor=actor)
+    at.go(20 * MINUTE, step=MINUTE)
+    assert to_alice(at) == [[[News.OPENED]], *([[[News.ESCALATED]]] if hears else [])]
+    # Once: another acknowledgement brings nothing more.
+    if hears:
+        at.reader.acknowledge(item.id, actor="dave")
+        at.go(20 * MINUTE, step=MINUTE)
+        assert len(to_alice(at)) == 2
+
+
 def test_what_was_told_in_time_is_not_told_again(database: Database) -> None:
     at = office(database, route("email", "owner"))
     item = told_of_a_warning(at)

@@ -33,8 +33,8 @@ def test_a_week_stands_beside_the_one_before() -> None:
     assert [user.name for user in found.top] == ["alice", "bob", "", "carol"]
     assert found.lines(UTC) == (
         (
-            "1 of 2 measured users under 15 % utilization; they held 65 % of the measured GPU-hours. "
-            "1 more user was not measured."
+            "Under 15 % utilization: 1 of 2 measured users, with 65 % of the measured GPU-hours. "
+            "Not measured: 1 more user."
         ),
         "GPU-hours allocated and idle: 518 (39 % of all).",
         "GPU-hours free while jobs waited for GPUs: 40.0 (3.0 % of all).",
@@ -55,8 +55,8 @@ def test_many_users_who_held_next_to_nothing_are_said_to_have_held_next_to_nothi
             return UsageReport(asked, (*others, *students, *absent), self.ledger_from)
 
     assert weekly(Course(), SINCE, UNTIL, Costs()).lines(UTC)[0] == (
-        "60 of 112 measured users under 15 % utilization; they held under 0.1 % of the measured GPU-hours. "
-        "4 more users were not measured."
+        "Under 15 % utilization: 60 of 112 measured users, with under 0.1 % of the measured GPU-hours. "
+        "Not measured: 4 more users."
     )
 
 
@@ -66,7 +66,7 @@ def test_where_nobody_is_under_the_bound_nothing_is_said_to_be_held() -> None:
         def usage_report(self, asked: Asked) -> UsageReport:
             return UsageReport(asked, PEOPLE[1:2], self.ledger_from)
 
-    assert weekly(Good(), SINCE, UNTIL, Costs()).lines(UTC)[0] == "0 of 1 measured user under 15 % utilization."
+    assert weekly(Good(), SINCE, UNTIL, Costs()).lines(UTC)[0] == "Under 15 % utilization: 0 of 1 measured user."
 
 
 def test_hours_that_nobody_used_have_their_cost_where_a_price_is_configured() -> None:

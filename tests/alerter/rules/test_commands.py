@@ -71,6 +71,13 @@ def test_the_stacks_of_one_node_have_no_numbers() -> None:
     assert "hostname" not in stacks
 
 
+@pytest.mark.parametrize(("user", "of"), [("alice", "alice"), ("a b", "'a b'"), ("", '"$(id -u)"')])
+def test_on_a_node_of_slurm_the_stacks_are_those_of_the_job_s_user_whoever_takes_them(user: str, of: str) -> None:
+    item = replace(job(8, id="slurm/7", job_id="7"), user=user)
+    (stacks,) = [shlex.split(c) for c in confirm(item, (Cause.HANG,)) if "py-spy" in c]
+    assert any(f"pgrep -u {of} python" in word for word in stacks)
+
+
 @pytest.mark.parametrize(("pods", "hint"), [(2, "  # once for each pod: this is the first"), (1, "")])
 def test_the_stacks_of_pods_are_taken_in_each(pods: int, hint: str) -> None:
     gpus = tuple(Gpu(f"n{n}", "0", f"GPU-{n}", "", "H100", f"k8s/ml/train-{n % pods}/uid-{n % pods}") for n in range(4))

@@ -410,8 +410,8 @@ def test_hesitation_says_how_to_tell_the_causes_apart() -> None:
     text = COMPOSER.mail(told(hesitating(), to=ALICE)).text
     assert "Likely one of: data loading, communication or straggler, small work per step" in text
     do = text[text.index("WHAT TO DO") : text.index("\nWHY\n")]
-    apart, then = do.split("\nThen:\n")
-    assert "First find out which one it is:\n- Data loading: " in apart
+    apart, then = do.split("\nThen, for the one that it is:\n")
+    assert "The figures fit several causes. To find out which:\n- Data loading: " in apart
     steps = [line for line in then.splitlines() if line[:1].isdigit()]
     causes = ("data loading", "communication or straggler", "small work per step")
     assert [step.split(":")[0] for step in steps] == [f"{n}. If it is {cause}" for n, cause in enumerate(causes, 1)]
