@@ -17,8 +17,6 @@ from dutycycle_alerter.settings import Settings
 
 _ROUNDED = 0.999  # differences of Unix seconds are not exact
 _TOGETHER = "your jobs together wasted more than "
-_OTHER = re.compile(r" became critical$|: more than ")
-"""What notices said before they kept a clause: no sentence comes of it."""
 _OF_THE_JOB = re.compile(r"(?:(all GPUs)|the GPU) of the job (was idle|were idle|hung) (for at least .+)")
 _DID = {"idle": ("was idle", "were idle"), "hung": ("hung", "hung")}
 
@@ -45,7 +43,7 @@ def sentences(clauses: Sequence[str], *, new: bool = True) -> tuple[str, ...]:
     first of one of them; else it has come for what it tells.
     """
     hear = "You hear" if new else "You first heard"
-    known = [one for one in clauses if one and not _OTHER.search(one)]
+    known = [one for one in clauses if one]
     if len(clauses) == 1 and known:
         more = " This is one of them." if known[0].startswith(_TOGETHER) else ""
         return (f"{hear} of it because {known[0]}.{more}",)

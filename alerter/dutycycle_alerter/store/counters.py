@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from dutycycle_alerter.history import GPU_COUNTERS, GPU_GAUGES, HOST_COUNTERS, HOST_GAUGES, Values
+from dutycycle_alerter.store.in_parts import in_parts
 from dutycycle_alerter.store.schema import gpu_counter, gpu_now, gpu_series, host_counter
 from dutycycle_alerter.store.transactions import Transactions
 from dutycycle_alerter.store.types import storable_name
 
-_Of = TypeVar("_Of", int, str)
 Key = tuple[str, str, str, str]
 _KEY = ("node", "gpu_uuid", "mig", "workload")
 _INSERT = sa.insert(gpu_series).returning(gpu_series.c.id, sort_by_parameter_order=True)
@@ -24,9 +24,6 @@ _UPDATE = sa.update(gpu_series).where(gpu_series.c.id == sa.bindparam("of_id"))
 
 _AT_ONCE = 5_000
 """Points that are read at a time."""
-
-_ASKED_AT_ONCE = 500
-"""Workloads or series that one query names: databases bound how many values it may have."""
 
 _SERIES_AT_ONCE, _HOST_SECONDS = 100, 3600.0
 """Of how many series, and of how much of the hosts' time, one transaction deletes what is old."""
@@ -123,7 +120,7 @@ def load_hosts(connection: sa.Connection, since: float) -> dict[tuple[str, str],
 def series_of(connection: sa.Connection, workloads: Sequence[str]) -> list[tuple[int, SeriesRow]]:
     """The GPUs of some workloads, each with the number by which its points are asked for."""
     found = []
-    for some in _parts(workloads):
+    for some in in_parts(workloads):
         rows = connection.execute(sa.select(gpu_series).where(gpu_series.c.workload.in_(some)))
         found += [(row.id, _series(row)) for row in rows]
     return found
@@ -137,7 +134,7 @@ def roughly_used(
     """
     found: dict[int, float | None] = {}
     first, last = (_edge(since, until, newest=newest) for newest in (False, True))
-    for some in _parts(numbers):
+    for some in in_parts(numbers):
         for row in connection.execute(sa.select(gpu_series.c.id, *first, *last).where(gpu_series.c.id.in_(some))):
             number, *edges = row
             found[number] = None
@@ -156,7 +153,7 @@ def load_points(
 ) -> Iterator[tuple[int, list[PointRow]]]:
     """The points of some series in a range, oldest first: one series in memory at a time, none for one without."""
     columns = gpu_counter.c
-    for some in _parts(numbers):
+    for some in in_parts(numbers):
         query = (
             sa.select(gpu_counter)
             .where(columns.series_id.in_(some), columns.t >= since, columns.t <= until)
@@ -184,8 +181,7 @@ def forget(database: Transactions, before: float) -> None:
     """
     with database.read() as connection:
         numbers = connection.execute(sa.select(gpu_series.c.id).order_by(gpu_series.c.id)).scalars().all()
-    for start in range(0, len(numbers), _SERIES_AT_ONCE):
-        some = numbers[start : start + _SERIES_AT_ONCE]
+    for some in in_parts(numbers, _SERIES_AT_ONCE):
         with database.write() as connection:
             connection.execute(
                 sa.delete(gpu_counter).where(gpu_counter.c.series_id.in_(some), gpu_counter.c.t < before)
@@ -229,10 +225,6 @@ def _edge(since: float, until: float, *, newest: bool) -> list[sa.Label[Any]]:
         .label(f"{'last' if newest else 'first'}_{column.name}")
         for column in (columns.observed, columns.busy)
     ]
-
-
-def _parts(of: Sequence[_Of]) -> Iterator[Sequence[_Of]]:
-    return (of[start : start + _ASKED_AT_ONCE] for start in range(0, len(of), _ASKED_AT_ONCE))
 
 
 def _select_keys() -> sa.Select[Any]:

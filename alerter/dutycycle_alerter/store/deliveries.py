@@ -15,7 +15,8 @@ from dutycycle_alerter.notify.gathering import Portion
 from dutycycle_alerter.notify.model import OPERATORS, Item, Parcel, ParcelKind, Recipient, Telling
 from dutycycle_alerter.notify.routing import LOUD
 from dutycycle_alerter.settings.notify import News
-from dutycycle_alerter.store.outbox import chunks, concerned, recipient_of
+from dutycycle_alerter.store.in_parts import in_parts
+from dutycycle_alerter.store.outbox import concerned, recipient_of
 from dutycycle_alerter.store.schema import delivery, incident, notice, thread
 
 LISTED = 1000
@@ -52,7 +53,7 @@ def put(connection: sa.Connection, receiver: str, portions: Iterable[Portion], n
     for portion in portions:
         content = {"goes_on": True} if portion.goes_on else {}
         number = _insert(connection, receiver, portion.to, portion.kind, secrets.token_hex(16), now, content)
-        for numbers in chunks([item.id for item in portion.notices]):
+        for numbers in in_parts([item.id for item in portion.notices]):
             mine = sa.and_(notice.c.id.in_(numbers), notice.c.delivery_id.is_(None))
             connection.execute(sa.update(notice).where(mine).values(delivery_id=number))
 
@@ -152,7 +153,7 @@ def keep_threads(
     if not references:
         return
     mine = _mine(receiver, to)
-    for numbers in chunks(references):
+    for numbers in in_parts(references):
         connection.execute(sa.delete(thread).where(*mine, thread.c.incident_id.in_(numbers)))
     key = {"receiver": receiver, "audience": to.to.value, "user": to.user, "told_at": now}
     rows = [{"incident_id": number, "reference": dict(kept), **key} for number, kept in references.items()]
@@ -250,7 +251,7 @@ def _reasons(connection: sa.Connection, receiver: str, to: Recipient, about: Col
     columns = notice.c
     mine = columns.receiver == receiver, columns.audience == to.to.value, columns.user == to.user
     opened = columns.news == News.OPENED.value, columns.dropped.is_(None)
-    for numbers in chunks(about):
+    for numbers in in_parts(about):
         query = sa.select(columns.incident_id, columns.text).where(columns.incident_id.in_(numbers), *mine, *opened)
         found |= {row.incident_id: row.text for row in connection.execute(query.order_by(columns.id))}
     return found
@@ -261,7 +262,7 @@ def threads_of(
 ) -> dict[tuple[int, Recipient], dict[str, str]]:
     """What the receiver keeps of incidents, by incident and recipient."""
     found: dict[tuple[int, Recipient], dict[str, str]] = {}
-    for numbers in chunks(about):
+    for numbers in in_parts(about):
         query = sa.select(thread).where(thread.c.incident_id.in_(numbers), thread.c.receiver == receiver)
         for row in connection.execute(query):
             found[row.incident_id, recipient_of(row)] = dict(row.reference)

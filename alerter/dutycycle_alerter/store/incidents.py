@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dutycycle_alerter.incidents.model import Event, EventKind, Incident, Resolution, Severity, State, Step
+from dutycycle_alerter.store.in_parts import in_parts
 from dutycycle_alerter.store.incident_rows import event_from_row, event_to_row, from_row, to_row
 from dutycycle_alerter.store.schema import event, incident
 from dutycycle_alerter.store.types import storable_name
@@ -27,8 +28,6 @@ _UPDATE = sa.update(incident).where(incident.c.id == sa.bindparam("of_id"))
 # and SQLite does not know the indexes by that.
 ACTIVE = incident.c.state != sa.literal_column(f"'{State.RESOLVED.value}'")
 _CLOSED = incident.c.resolution == sa.literal_column(f"'{Resolution.OPERATOR.value}'")
-_CHUNK = 500
-"""How many values go into one IN list: SQLite's oldest limit on variables is 999."""
 
 
 def latest(connection: sa.Connection, subjects: Collection[str], kind: str = "efficiency") -> dict[str, Incident]:
@@ -49,8 +48,8 @@ def _by_subject(
     connection: sa.Connection, names: Sequence[str], which: Callable[[Sequence[str]], sa.ColumnElement[bool]]
 ) -> dict[str, Incident]:
     found: dict[str, Incident] = {}
-    for start in range(0, len(names), _CHUNK):
-        chosen = which(names[start : start + _CHUNK])
+    for some in in_parts(names):
+        chosen = which(some)
         # Of two that opened at the same instant the later one counts.
         query = sa.select(incident).where(chosen).order_by(incident.c.id).with_for_update()
         found |= {row.subject: from_row(row) for row in connection.execute(query)}
@@ -99,8 +98,8 @@ def last_left(connection: sa.Connection, numbers: Sequence[int]) -> dict[int, fl
     """When a rule last left each of these incidents; without those that none has left."""
     found: dict[int, float] = {}
     columns = event.c
-    for start in range(0, len(numbers), _CHUNK):
-        chosen = columns.incident_id.in_(numbers[start : start + _CHUNK])
+    for some in in_parts(numbers):
+        chosen = columns.incident_id.in_(some)
         query = (
             sa.select(columns.incident_id, sa.func.max(columns.at).label("at"))
             .where(chosen, columns.kind == EventKind.RULE_CLEARED.value)

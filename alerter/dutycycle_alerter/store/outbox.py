@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from dutycycle_alerter.notify.model import Recipient, To
 from dutycycle_alerter.notify.owners import Waste
 from dutycycle_alerter.notify.planning import Notice
 from dutycycle_alerter.notify.routing import LOUD, Address
+from dutycycle_alerter.store.in_parts import in_parts
 from dutycycle_alerter.store.incident_rows import event_from_row, from_row, to_rule
 from dutycycle_alerter.store.schema import delivery, event, incident, mute, notice
 from dutycycle_alerter.views import OutboxDepth
@@ -28,7 +29,6 @@ _LOUD = sorted(news.value for news in LOUD)
 _REACHES = (notice.c.news.in_(_LOUD), notice.c.dropped.is_(None), delivery.c.failed_at.is_(None))
 """That a notice brings an incident to somebody's attention, or will."""
 _SILENT = (EventKind.TOLD.value, EventKind.NOT_TOLD.value)
-_CHUNK = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def has_news(connection: sa.Connection, after: int) -> bool:
 def concerned(connection: sa.Connection, incident_ids: Collection[int]) -> dict[int, Incident]:
     """The incidents with these numbers; those that there are not are left out."""
     found: dict[int, Incident] = {}
-    for numbers in chunks(incident_ids):
+    for numbers in in_parts(incident_ids):
         query = sa.select(incident).where(incident.c.id.in_(numbers))
         found |= {row.id: from_row(row) for row in connection.execute(query)}
     return found
@@ -86,7 +86,7 @@ def told(connection: sa.Connection, incident_ids: Collection[int]) -> dict[int, 
     """Who knows of each incident, or will: a notice that says so was delivered, or waits."""
     columns = notice.c
     found: defaultdict[int, set[Address]] = defaultdict(set)
-    for numbers in chunks(incident_ids):
+    for numbers in in_parts(incident_ids):
         query = (
             sa.select(columns.incident_id, columns.receiver, columns.audience, columns.user)
             .outerjoin(delivery, delivery.c.id == columns.delivery_id)
@@ -106,7 +106,7 @@ def unheard(
     """
     columns = notice.c
     found: defaultdict[int, dict[Address, list[Event]]] = defaultdict(dict)
-    for numbers in chunks(incident_ids):
+    for numbers in in_parts(incident_ids):
         last = (
             sa.select(
                 columns.incident_id,
@@ -170,7 +170,7 @@ def unaware(connection: sa.Connection, receiver: str) -> list[Unaware]:
 def wastes(connection: sa.Connection, users: Collection[str], since: float) -> Iterator[tuple[str, Waste]]:
     """What the incidents of these users wasted that were not over at a time."""
     columns = incident.c
-    for names in chunks(users):
+    for names in in_parts(users):
         query = sa.select(
             columns.user, columns.started_at, columns.known_at, columns.resolved_at, columns.wasted
         ).where(
@@ -252,7 +252,7 @@ def drop(connection: sa.Connection, reasons: Mapping[int, str]) -> None:
         else:
             still = columns.state.in_([State.RESOLVED.value, State.SNOOZED.value])
         holds = sa.select(columns.id).where(columns.id == notice.c.incident_id, still).exists()
-        for numbers in chunks([number for number, said in reasons.items() if said == reason]):
+        for numbers in in_parts([number for number, said in reasons.items() if said == reason]):
             mine = sa.and_(notice.c.id.in_(numbers), notice.c.delivery_id.is_(None))
             connection.execute(sa.update(notice).where(mine, holds).values(dropped=reason))
 
@@ -272,10 +272,3 @@ def depths(connection: sa.Connection) -> dict[str, OutboxDepth]:
         if receiver in found:
             found[receiver] = replace(found[receiver], error=error)
     return found
-
-
-def chunks(values: Collection[Any]) -> Iterator[Sequence[Any]]:
-    """As many at once as a statement takes."""
-    listed = list(values)
-    for start in range(0, len(listed), _CHUNK):
-        yield listed[start : start + _CHUNK]

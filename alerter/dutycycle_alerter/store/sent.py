@@ -11,7 +11,8 @@ from dutycycle_alerter.notify.model import ParcelKind, Recipient
 from dutycycle_alerter.notify.routing import LOUD
 from dutycycle_alerter.store import deliveries
 from dutycycle_alerter.store.deliveries import PENDING
-from dutycycle_alerter.store.outbox import chunks, recipient_of
+from dutycycle_alerter.store.in_parts import in_parts
+from dutycycle_alerter.store.outbox import recipient_of
 from dutycycle_alerter.store.schema import delivery, mute, notice
 
 _LOUD = sorted(news.value for news in LOUD)
@@ -65,7 +66,7 @@ def past(
 def _told(connection: sa.Connection, receiver: str, about: Collection[int]) -> set[tuple[int, Recipient]]:
     columns = notice.c
     found: set[tuple[int, Recipient]] = set()
-    for numbers in chunks(about):
+    for numbers in in_parts(about):
         query = (
             sa.select(columns.incident_id, columns.audience, columns.user)
             .join(delivery, delivery.c.id == columns.delivery_id)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pynvml
 
+from dutycycle_exporter.model import GpuReading
 from dutycycle_exporter.nvml.calls import Calls, LostError
 from dutycycle_exporter.nvml.slow import SlowGpus
 
@@ -44,6 +45,17 @@ class Device:
     def partitioned(self) -> bool:
         """Whether it is divided into MIG instances, or can be."""
         return self.mig_mode == "enabled"
+
+    def unread(self) -> GpuReading:
+        """Who it is, and nothing that was measured."""
+        return GpuReading(
+            uuid=self.uuid,
+            index=self.index,
+            model=self.model,
+            minor=self.minor,
+            pci_bus_id=self.pci_bus_id,
+            mig_mode=self.mig_mode,
+        )
 
     def identify(self, calls: Calls) -> None:
         """Ask for what never changes, as long as it is not known, and for the MIG mode where it is due. Raises

@@ -82,18 +82,6 @@ class Gpu:
             device.mode_due = True
         return readings
 
-    def unread(self) -> GpuReading:
-        """Of a turn in which there is no time for it: who it is, and nothing else."""
-        device = self.device
-        return GpuReading(
-            uuid=device.uuid,
-            index=device.index,
-            model=device.model,
-            minor=device.minor,
-            pci_bus_id=device.pci_bus_id,
-            mig_mode=device.mig_mode,
-        )
-
     def take_dropped(self) -> Iterator[Counter[str]]:
         """What was not counted since the last time, by reason."""
         for dropped in (self._buffer.dropped, self._processes.dropped):
@@ -144,7 +132,7 @@ class Gpu:
         power, power_limit = self._power(values) if "power" in collect else (None, None)
         action = values.one("recovery_action")
         return replace(
-            self.unread(),
+            device.unread(),
             spans=spans,
             utilization=ratio(rate),
             memory_activity=ratio(None if rates is None else int(rates.memory)),

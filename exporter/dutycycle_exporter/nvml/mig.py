@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pynvml
@@ -77,6 +77,7 @@ class MigInstances:
             whole = None
         self._find(device, calls, whole or 0)
         activities = {} if metrics is None else self._activities(device, calls, metrics, now)
+        of_gpu = device.unread()
         for instance in self._known.values():
             if not whole or instance.slices is None:
                 # Its share of the GPU is what its owner is charged with: without it there is nothing to be said.
@@ -84,13 +85,8 @@ class MigInstances:
             group = self._group(instance)
             activity, cycles = activities.get(group, (None, ())) if group else (None, ())
             read = read_memory(instance.unsupported, calls, instance.handle) if memory else None
-            yield GpuReading(
-                uuid=device.uuid,
-                index=device.index,
-                model=device.model,
-                minor=device.minor,
-                pci_bus_id=device.pci_bus_id,
-                mig_mode=device.mig_mode,
+            yield replace(
+                of_gpu,
                 mig=instance.uuid,
                 mig_profile=instance.profile,
                 slices=min(1.0, instance.slices / whole),
@@ -131,9 +127,6 @@ class MigInstances:
             instance.handle = handle
             instance.identify(calls)
             self._known[uuid] = instance
-        if calls.spent:
-            # Nobody has said that the others are gone.
-            self._known = {**known, **self._known}
 
     def _group(self, instance: _Instance) -> tuple[int, tuple[str, ...]] | None:
         """The GPU instance, and which share it: when that changes, GPM begins anew."""

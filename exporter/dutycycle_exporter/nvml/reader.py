@@ -110,10 +110,10 @@ class NvmlReader:
             self._gpus.pop(uuid).close()
         shown = {device.index: device for device in self._devices.shown}
         for device in [shown[index] for index in self._slow.in_order(shown)]:
-            gpu = self._gpu(device)
             if not self._slow.admits(device.index):
-                readings.append(gpu.unread())
+                readings.append(device.unread())
                 continue
+            gpu = self._gpu(device)
             try:
                 with self._slow.asking(device.index, whole=True):
                     readings += gpu.read(at + self._timer() - began, now - at)

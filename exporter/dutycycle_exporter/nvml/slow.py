@@ -31,7 +31,7 @@ class SlowGpus:
         self._budget = timeout / 4
         self._rest = _REST / time_scale
         self._within = timeout / 2
-        self._allowance = START_UP
+        self._first = True
         self._began = self._at = 0.0
         self._until: dict[int, float] = {}
         """Until when each GPU is left alone that took too long."""
@@ -52,7 +52,7 @@ class SlowGpus:
 
     def end(self) -> None:
         """The turn has ended, and the next has less time: only in the first NVML may have to bring up every GPU."""
-        self._allowance = self._within
+        self._first = False
 
     def in_order(self, indexes: Iterable[int]) -> list[int]:
         """Whom to ask first in this turn: those that have waited, and at last, as nobody waits for them, those that
@@ -66,7 +66,7 @@ class SlowGpus:
         """Whether a GPU may be asked now."""
         if index in self._until and index != self._due:
             return False
-        if self._timer() - self._began <= self._allowance:
+        if self._timer() - self._began <= (START_UP if self._first else self._within):
             return True
         self._waited.add(index)
         self._calls.note("nvmlDeviceGetSamples", "out_of_time")
@@ -75,8 +75,7 @@ class SlowGpus:
     @contextmanager
     def asking(self, index: int, *, whole: bool = False) -> Iterator[None]:
         """Around the calls about one GPU: those beyond its time are not made. `whole`: they are all of a turn's."""
-        # In the first turn NVML may have to bring up the GPU.
-        with self._calls.within(max(self._budget, START_UP / 4) if self._allowance == START_UP else self._budget):
+        with self._calls.within(max(self._budget, START_UP / 4) if self._first else self._budget):
             try:
                 yield
             finally:

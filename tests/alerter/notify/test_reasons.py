@@ -90,10 +90,6 @@ def test_the_numbers_are_those_of_the_site() -> None:
                 ),
             ),
         ),
-        # Notices from before have other texts.
-        (["idle became critical"], ()),
-        (["idle: more than 24 GPU-hours wasted within 7 d"], ()),
-        (["idle became critical", WASTED], (f"You hear of some of these because {WASTED}.",)),
     ],
 )
 def test_each_reason_of_a_message_is_said_once(clauses: list[str], said: tuple[str, ...]) -> None:

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dutycycle_alerter.history import GPU_COUNTERS, GPU_GAUGES, HOST_COUNTERS, HOST_GAUGES
-from dutycycle_alerter.store import counters
+from dutycycle_alerter.store import counters, in_parts
 from dutycycle_alerter.store.counters import PointRow, SeriesRow
 from dutycycle_alerter.store.database import Database
 from dutycycle_alerter.store.schema import gpu_counter, gpu_now, gpu_series
@@ -97,7 +97,7 @@ def test_one_workload_is_loaded_for_its_plot(database: Database) -> None:
 
 
 def test_more_than_one_query_may_name_are_loaded_all(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counters, "_ASKED_AT_ONCE", 2)
+    monkeypatch.setattr(in_parts, "AT_ONCE", 2)
     keys = [("gpu01", f"GPU-{n}", "", f"slurm/{n}") for n in range(5)]
     with database.write() as connection:
         counters.save(connection, [(series(key), point(60)) for key in keys], [])

@@ -243,3 +243,19 @@ def test_who_had_no_time_in_one_turn_is_among_the_first_of_the_next():
 
     assert [turn() for _ in range(4)] == [[0, 1, 2, 3, 4], [0, 1, 2], [3, 4, 0], [1, 2, 0]]
     assert calls.take_failures() == {("nvmlDeviceGetSamples", "out_of_time"): 6}
+
+
+def test_in_the_first_turn_nvml_has_time_to_bring_up_each_gpu():
+    now = [0.0]
+    calls = Calls(timer=lambda: now[0])
+    slow = SlowGpus(calls, timeout=20.0, time_scale=1.0, timer=lambda: now[0])
+    struck = []
+    for _ in range(2):
+        slow.begin(now[0])
+        for index in slow.in_order(range(3)):
+            assert slow.admits(index)
+            with slow.asking(index, whole=True):
+                now[0] += 9.0 if index == 0 else 0.1
+        slow.end()
+        struck.append([index for index in range(3) if not slow.admits(index)])
+    assert struck == [[], [0]]
