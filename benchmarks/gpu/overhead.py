@@ -1,13 +1,14 @@
 """What the exporter costs the programs on the GPU: how long their steps take with it and without it, in turns.
 
-    python -m benchmarks.gpu.overhead                       # six minutes
-    python -m benchmarks.gpu.overhead --cycles 3 --slice 5
+    python -m benchmarks.gpu.overhead                       # nine minutes
+    python -m benchmarks.gpu.overhead memory --cycles 3
 
 The same steps run in slices of some seconds: without an exporter, with one as it comes (it reads every 5 s), without,
 and with one that reads every quarter of a second. The last shows twenty times of what there is, so that it stands out
-from the noise. Two programs: one keeps the GPU busy, one launches small kernels and feels what holds up its host. Each
-slice with an exporter is compared with the mean of those without on either side of it. Needs torch and an NVIDIA GPU;
-exits with 77 where there is none.
+from the noise. Three programs: one keeps the GPU busy with products of matrices, at the limit of its power, which moves
+its clock; one keeps its memory busy below that limit, so that its steps are steadier; one launches small kernels and
+feels what holds up its host. Each slice with an exporter is compared with the mean of those without on either side.
+Needs torch and an NVIDIA GPU; exits with 77 where there is none.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ Step = Callable[[], None]
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.overhead")
+    parser.add_argument(
+        "programs", nargs="*", metavar="PROGRAM", help=f"which, by how they begin: {', '.join(PROGRAMS)}"
+    )
     parser.add_argument("--cycles", type=int, default=6, help="so often without, with, without, with [%(default)s]")
     parser.add_argument("--slice", type=float, default=5.0, help="seconds of each [%(default)s]")
     results.arguments(parser)
@@ -58,8 +62,10 @@ def main() -> int:
         options.cycles, options.slice = 1, 2.0
     driver = next(iter(query().values())).driver
     rows = []
-    for name, step in (("a GPU that is busy", busy(torch)), ("small kernels, bound by launches", small(torch))):
-        steps = slices(step, options.cycles, options.slice)
+    for name, program in PROGRAMS.items():
+        if options.programs and not name.startswith(tuple(options.programs)):
+            continue
+        steps = slices(program(torch), options.cycles, options.slice)
         what = f"step time with the exporter reading every {DEFAULT} and every {FAST} beside without, in turns: {name}"
         figure = "; ".join(f"{interval}: {told(steps, interval)}" for interval in (DEFAULT, FAST))
         figure += f"; {sum(map(len, (each for _, each in steps)))} steps of {1e3 * middle(steps):.1f} ms"
@@ -98,6 +104,30 @@ def small(torch: Any) -> Step:
         torch.cuda.synchronize()
 
     return step
+
+
+def memory(torch: Any) -> Step:
+    """Sums of long vectors, which wait for the GPU's memory alone."""
+    one, other, total = (torch.rand(2**28, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+
+    def sums(passes: int) -> None:
+        for _ in range(passes):
+            torch.add(one, other, out=total)
+
+    passes = calibrate(torch, sums, STEP)
+
+    def step() -> None:
+        sums(passes)
+        torch.cuda.synchronize()
+
+    return step
+
+
+PROGRAMS: dict[str, Callable[[Any], Step]] = {
+    "a GPU that is busy": busy,
+    "memory that is busy": memory,
+    "small kernels, bound by launches": small,
+}
 
 
 def slices(step: Step, cycles: int, length: float) -> list[tuple[str, list[float]]]:
