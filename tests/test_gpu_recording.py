@@ -1,4 +1,4 @@
-"""A recording of a real GPU shows what its programs did by CUDA's own clock, and the rules find what they were."""
+"""Recordings of a real GPU show what its programs did by CUDA's own clock, and the rules find what they were."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dutycycle_alerter.analysis import Analysis, analyze
 from dutycycle_alerter.recordings import Recording, load
 from dutycycle_alerter.settings import Settings
 
-FILE = Path(__file__).parent / "data" / "h200.csv.gz"
+FILES = [Path(__file__).parent / "data" / name for name in ("h200.csv.gz", "h200-again.csv.gz")]
 
 # Of the GPU's time, by CUDA events (tests/data/README.md). Bound by launches, NVML sees more than events do: not here.
 SHARES = {
@@ -21,8 +21,17 @@ SHARES = {
     "slurm/1031": 0.9981,
     "slurm/1111": 0.9996,
     "slurm/1121": 0.0,
+    "slurm/2001": 0.9967,
+    "slurm/2011": 0.1670,
+    "slurm/2021": 0.9996,
 }
-MULTIPROCESSORS = {"slurm/1041": 33 / 132, "slurm/1051": 66 / 132, "slurm/1061": 1.0, "slurm/1111": 1 / 132}
+MULTIPROCESSORS = {
+    "slurm/1041": 33 / 132,
+    "slurm/1051": 66 / 132,
+    "slurm/1061": 1.0,
+    "slurm/1111": 1 / 132,
+    "slurm/2021": 1 / 132,
+}
 FOUND = {
     "slurm/1011": ("stalled", ["data loading"]),
     "slurm/1021": ("underused", ["small work per step"]),
@@ -31,12 +40,16 @@ FOUND = {
     "slurm/1121": ("idle", ["idle notebook"]),
     "slurm/1131": ("stalled", ["data loading", "small work per step"]),
     "slurm/1132": ("stalled", ["data loading", "small work per step"]),
+    "slurm/2011": ("stalled", ["data loading"]),
+    "slurm/2021": ("low_sm_activity", ["small work per step"]),
+    "slurm/2031": ("stalled", ["data loading", "small work per step"]),
+    "slurm/2032": ("stalled", ["data loading", "small work per step"]),
 }
 
 
 @pytest.fixture(scope="module")
 def recording() -> Recording:
-    return load([FILE])
+    return load(FILES)
 
 
 @pytest.fixture(scope="module")
@@ -70,4 +83,4 @@ def test_the_rules_find_the_mechanism_of_each_program_and_nothing_in_those_that_
 
 def test_every_row_is_read(recording):
     assert recording.skipped.count == 0
-    assert len(recording) == 971
+    assert len(recording) == 971 + 500
