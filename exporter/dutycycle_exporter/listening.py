@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from dutycycle_exporter.model import Snapshot, Unavailable, Xid
+from dutycycle_exporter.model import Asking, Snapshot, Unavailable, Xid
 from dutycycle_exporter.pipe import Message, PipeBrokenError, PipeClosedError, PipeSilentError, receive, wait
 
 _LOOKS = 4
@@ -32,34 +32,45 @@ class Listener:
         self._on_snapshot = on_snapshot
         self._on_xid = on_xid
         self._on_silence = on_silence
+        self.asked: Asking | None = None
+        """The GPU about which the child makes calls, as far as it told; None where they are about no GPU."""
         self._look_at = 0.0
         """When to say next that there is no snapshot yet (time.monotonic())."""
 
-    def listen(self, pipe: int, silence: Callable[[], float]) -> tuple[bool, str, str]:
+    def listen(
+        self, pipe: int, silence: Callable[[], float], enough: Callable[[], bool] = lambda: False
+    ) -> tuple[bool, str, str]:
         """Take messages until there is a reason for another child: (whether there was a snapshot, reason, text).
 
-        `silence` is how many wall seconds may pass now from one snapshot to the next.
+        `silence` is how many wall seconds may pass now from one snapshot to the next. `enough` is asked after each
+        snapshot whether to go on with another child: then there is no reason.
         """
-        heard = False
+        heard, self.asked = False, None
         within = silence() + START_UP
         deadline = self._rest(within, silence())
         while True:
             try:
                 message = self._receive(pipe, deadline, silence())
             except PipeSilentError:
-                return heard, "hang", f"the NVML child was silent for {within:g} s and was killed"
+                where = "" if self.asked is None else f" in calls about GPU {self.asked.gpu[0]}"
+                return heard, "hang", f"the NVML child was silent for {within:g} s{where} and was killed"
             except PipeClosedError:
                 return heard, "exit", ""
             except PipeBrokenError as error:
                 return heard, "garbled", str(error)
             if isinstance(message, Unavailable):
                 return heard, message.reason, message.text
+            if isinstance(message, Asking):
+                self.asked = message
+                continue
             if isinstance(message, Xid):
                 # Another thread's: what reads the GPUs may hang all the same, and has no more time for it.
                 self._tell(self._on_xid, message)
                 continue
-            heard = True
+            heard, self.asked = True, None
             self._tell(self._on_snapshot, message)
+            if enough():
+                return heard, "", ""
             within = silence()
             deadline = self._rest(within, within)
 

@@ -246,6 +246,20 @@ class Snapshot:
         return self.t if self.elapsed is None else self.elapsed
 
 
+Place = tuple[int, int]
+"""A GPU that may not even say who it is: its index, of so many. Of another number, an index means another GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """The child's message that it is about to make calls about a GPU, and how many others it has read in the same turn.
+    No other message may follow.
+    """
+
+    gpu: Place
+    read: int
+
+
 @dataclass(frozen=True, slots=True)
 class Unavailable:
     """The child's message that NVML cannot be used: why, in a fixed word for metrics and a sentence for people."""

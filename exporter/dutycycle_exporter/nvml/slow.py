@@ -37,13 +37,16 @@ class SlowGpus:
         """Until when each GPU is left alone that took too long."""
         self._due: int | None = None
         self._waited: set[int] = set()
-        """Those for which there was no time in the turn before."""
+        """Those for which there is no time in this turn."""
+        self._foremost: set[int] = set()
+        """Those for which there was none in the turn before."""
         self.resting: set[int] = set()
         """Those that took too long again when they were asked once more."""
 
     def begin(self, at: float) -> None:
         """A turn begins, at `at` by the clock that nobody sets."""
         self._began, self._at = self._timer(), at
+        self._foremost, self._waited = self._waited, set()
         due = {index: until for index, until in self._until.items() if until < at}
         self._due = min(due, key=lambda index: due[index], default=None)
         if self._due is not None:
@@ -58,9 +61,7 @@ class SlowGpus:
         """Whom to ask first in this turn: those that have waited, and at last, as nobody waits for them, those that
         took too long the last time.
         """
-        found = sorted(indexes, key=lambda index: (index in self._until, index not in self._waited, index))
-        self._waited = set()
-        return found
+        return sorted(indexes, key=lambda index: (index in self._until, index not in self._foremost, index))
 
     def admits(self, index: int) -> bool:
         """Whether a GPU may be asked now."""
@@ -89,6 +90,7 @@ class SlowGpus:
         """Numbers mean other GPUs now."""
         self._until.clear()
         self._waited.clear()
+        self._foremost.clear()
         self.resting.clear()
         self._due = None
 

@@ -1,0 +1,102 @@
+"""What the reader does about GPUs from which calls did not return in an earlier child."""
+
+from __future__ import annotations
+
+import pytest
+
+from dutycycle_exporter.nvml import NvmlReader
+from tests.exporter.nvml.test_every_call import WHOLE
+
+CALLS = frozenset(WHOLE) - {
+    "nvmlDeviceGetCount",
+    "nvmlGpmSampleAlloc",
+    "nvmlGpmMetricsGet",
+    "nvmlDeviceGetHandleByIndex",
+}
+"""About one GPU."""
+
+
+@pytest.fixture
+def make(make_rack):
+    """A rack, and what its reader tells of the GPU that it is about to ask."""
+
+    def make(gpus=3, **options):
+        rack, asked = make_rack(gpus=gpus), []
+        rack.reader.close()
+        rack.reader = NvmlReader(interval=rack.interval, on_asking=asked.append, **options)
+        return rack, asked
+
+    return make
+
+
+def calls(rack, slot):
+    return sum(rack.driver.state.calls(name, slot) for name in CALLS)
+
+
+def read(rack):
+    """The GPUs that were read, by index."""
+    return [gpu.index for gpu in rack.gpus if gpu.memory_used is not None]
+
+
+def test_before_each_gpu_it_tells_which_one_it_is_and_how_many_it_has_read(make):
+    rack, asked = make()
+    rack.turn()
+    assert [(one.gpu, one.read) for one in asked] == [((i, 3), 0) for i in range(3)] + [((i, 3), i) for i in range(3)]
+    asked.clear()
+    rack.turn()
+    assert [(one.gpu, one.read) for one in asked] == [((i, 3), i) for i in range(3)]
+
+
+def test_a_suspect_is_asked_from_the_second_turn_on_and_after_the_others_were_read(make):
+    rack, asked = make(ask_last=[(0, 3)])
+    before = calls(rack, 0)
+    rack.turn()
+    assert (calls(rack, 0), read(rack), rack.snapshot.visible) == (before, [1, 2], 2)
+    asked.clear()
+    rack.turn()
+    assert (read(rack), rack.snapshot.visible) == ([0, 1, 2], 3)
+    assert [one.read for one in asked if one.gpu == (0, 3)] == [2, 2], "who it is, and all else"
+    for _ in range(30):
+        asked.clear()
+        rack.turn()
+        assert read(rack) == [0, 1, 2]
+        assert {one.read for one in asked if one.gpu == (0, 3)} == {2}
+
+
+def test_one_that_is_left_out_is_never_asked_and_counts_as_lost(make):
+    rack, asked = make(leave_out=[(1, 3)])
+    before = calls(rack, 1)
+    rack.turn(30)
+    assert (calls(rack, 1), read(rack), rack.snapshot.visible) == (before, [0, 2], 2)
+    assert (1, 3) not in {one.gpu for one in asked}
+    assert rack.snapshot.failures == {}
+
+
+def test_that_is_no_reason_to_ask_the_others_who_they_are_at_every_turn(make):
+    rack, _ = make(leave_out=[(1, 3)], ask_last=[(2, 3)])
+    rack.turn(3)
+    before = rack.driver.state.calls("nvmlDeviceGetUUID")
+    rack.turn(5)
+    assert rack.driver.state.calls("nvmlDeviceGetUUID") == before
+
+
+@pytest.mark.parametrize("options", [{"leave_out": [(1, 4)]}, {"ask_last": [(1, 2)]}])
+def test_of_another_number_of_gpus_an_index_means_another_one(make, options):
+    rack, _ = make(**options)
+    assert read(rack.turn()) == [0, 1, 2]
+
+
+def test_when_one_vanishes_who_was_left_out_by_its_index_is_asked(make):
+    rack, _ = make(leave_out=[(1, 3)])
+    rack.turn(2)
+    rack.driver.vanish(1)
+    rack.turn()
+    assert [gpu.uuid for gpu in rack.gpus] == [rack.driver.gpus[slot].uuid for slot in (0, 2)]
+    assert read(rack) == [0, 1]
+
+
+@pytest.mark.parametrize("gpus", [1, 3])
+def test_where_all_are_suspected_none_is_and_all_are_read_at_once(make, gpus):
+    rack, _ = make(gpus, ask_last=[(index, gpus) for index in range(gpus)])
+    for _ in range(3):
+        assert (read(rack.turn()), rack.snapshot.visible) == (list(range(gpus)), gpus)
