@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from dutycycle_exporter.driver import Driver
+from dutycycle_exporter.listening import SUSPECTED
 from dutycycle_exporter.model import Asking, Place
 
 log = logging.getLogger(__name__)
@@ -23,8 +24,6 @@ LEFT_OUT = 600.0
 turn.
 """
 LONGEST = 3600.0
-SUSPECTED = 600.0
-"""Seconds after a hang, from which on another one at the same GPU is not its sequel."""
 
 
 @dataclass(slots=True)
@@ -32,22 +31,35 @@ class _Case:
     """What is known of a GPU at which some child hung."""
 
     hung: float
-    """When that was, or when it was tried again after that."""
+    """When that was noticed, or when it was tried again after that."""
+    patience: float
+    """Seconds from then on, in which another hang is its sequel."""
     until: float | None = None
     """Until when it is left out; None while it is only suspected."""
     rest: float = field(default_factory=lambda: LEFT_OUT)
     """For how long it is left out the next time."""
+    tried: bool = False
+    """Whether it was left out, and nobody knows yet whether it answers again."""
     children: list[subprocess.Popen[bytes]] = field(default_factory=list)
     """Those that hung there."""
 
+    @property
+    def held(self) -> bool:
+        """Whether some child still hangs there."""
+        return any(child.poll() is None for child in self.children)
+
+    def suspected(self, now: float) -> bool:
+        """Whether another hang would be its sequel."""
+        return self.held or now - self.hung <= self.patience
+
     def due(self, now: float) -> bool:
         """Whether it is left out, and to be tried again."""
-        return self.until is not None and self.until <= now and all(child.poll() is not None for child in self.children)
+        return self.until is not None and self.until <= now and not self.held
 
 
 class HungGpus:
-    """Told of each child that hung. `driver` tells which driver the kernel has: another one begins with what it brings
-    up anew, so nothing is held against any GPU then.
+    """Told of each child that hung. `driver` tells which driver the kernel has: another one brings up every GPU anew,
+    so nothing is held against any of them then.
     """
 
     def __init__(self, driver: Callable[[], Driver | None]) -> None:
@@ -55,26 +67,32 @@ class HungGpus:
         self._of = driver()
         self._cases: dict[Place, _Case] = {}
 
-    def note(self, asked: Asking | None, child: subprocess.Popen[bytes]) -> None:
-        """A child hung in calls about that, or about no GPU."""
+    def note(self, asked: Asking | None, child: subprocess.Popen[bytes], *, silence: float) -> None:
+        """A child was silent for so long in calls about that GPU, or about none."""
         if asked is None:
             return
         now = time.monotonic()
         case = self._cases.get(asked.gpu)
-        if case is None or now - case.hung > SUSPECTED:
-            case = self._cases[asked.gpu] = _Case(now)
+        if case is None or not case.suspected(now):
+            case = self._cases[asked.gpu] = _Case(now, SUSPECTED + silence)
         elif asked.read:
             log.warning(
-                "GPU %d of %d does not return from a call: it is left out for %.0f min, and counts as lost",
+                "the GPU of index %d, of %d, does not return from calls: it is left out, and counts as lost. "
+                "It is tried again in %.0f min, if no child hangs there any more",
                 *asked.gpu,
                 case.rest / 60,
             )
-            case.until, case.rest = now + case.rest, min(2 * case.rest, LONGEST)
+            case.until, case.rest, case.tried = now + case.rest, min(2 * case.rest, LONGEST), False
         case.hung = now
         case.children = [other for other in case.children if other.poll() is None] + [child]
 
-    def due(self) -> bool:
-        """Whether one that was left out is to be tried again, which another child does."""
+    def turn(self, asked: Collection[Place]) -> bool:
+        """A turn came to its end in which these were asked: whether another child is to try one that was left out."""
+        for gpu in asked:
+            case = self._cases.get(gpu)
+            if case is not None and case.tried:
+                case.tried = False
+                log.info("the GPU of index %d, of %d, returns from calls again, and is read", *gpu)
         now = time.monotonic()
         return any(case.due(now) for case in self._cases.values())
 
@@ -83,22 +101,23 @@ class HungGpus:
         return any(case.until is not None and child in case.children for case in self._cases.values())
 
     def forget(self) -> None:
-        """Nothing is held against any GPU any more."""
-        self._cases.clear()
+        """Nothing is held against any GPU any more but those at which a child still hangs."""
+        self._cases = {gpu: case for gpu, case in self._cases.items() if case.held}
 
     def arguments(self) -> list[str]:
         """What the next child is told."""
         now, of = time.monotonic(), self._driver()
-        if of != self._of:
+        # None may mean only that it could not be looked at.
+        if of is not None and of != self._of:
             self._of = of
             self.forget()
         told = []
         for gpu, case in self._cases.items():
             if case.due(now):
-                log.info("GPU %d of %d is tried again", *gpu)
-                case.hung, case.until = now, None
+                log.info("the GPU of index %d, of %d, is tried again", *gpu)
+                case.hung, case.until, case.tried = now, None, True
             if case.until is not None:
                 told += ["--leave-out", *map(str, gpu)]
-            elif now - case.hung <= SUSPECTED:
+            elif case.suspected(now):
                 told += ["--ask-last", *map(str, gpu)]
         return told

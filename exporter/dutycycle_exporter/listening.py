@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from dutycycle_exporter.model import Asking, Snapshot, Unavailable, Xid
+from dutycycle_exporter.model import Asking, Place, Snapshot, Unavailable, Xid
 from dutycycle_exporter.pipe import Message, PipeBrokenError, PipeClosedError, PipeSilentError, receive, wait
 
 _LOOKS = 4
 """How often a child is looked for within the time that it may be silent."""
 START_UP = 60.0
 """Seconds more that the first message may take. Without persistence mode NVML brings up every GPU when it begins."""
+SUSPECTED = 600.0
+"""Seconds for which a GPU is suspected at which a child hung."""
 
 
 class Listener:
@@ -38,14 +40,15 @@ class Listener:
         """When to say next that there is no snapshot yet (time.monotonic())."""
 
     def listen(
-        self, pipe: int, silence: Callable[[], float], enough: Callable[[], bool] = lambda: False
+        self, pipe: int, silence: Callable[[], float], enough: Callable[[set[Place]], bool] = lambda _: False
     ) -> tuple[bool, str, str]:
         """Take messages until there is a reason for another child: (whether there was a snapshot, reason, text).
 
-        `silence` is how many wall seconds may pass now from one snapshot to the next. `enough` is asked after each
-        snapshot whether to go on with another child: then there is no reason.
+        `silence` is how many wall seconds may pass now from one snapshot to the next. `enough` is told after each
+        snapshot which GPUs were asked for it, and tells whether to go on with another child: then there is no reason.
         """
         heard, self.asked = False, None
+        asked: set[Place] = set()
         within = silence() + START_UP
         deadline = self._rest(within, silence())
         while True:
@@ -61,7 +64,12 @@ class Listener:
             if isinstance(message, Unavailable):
                 return heard, message.reason, message.text
             if isinstance(message, Asking):
+                if message.anew or (self.asked is not None and self.asked.anew):
+                    # NVML brings it up, for which a turn has no time; and then begins to read it.
+                    within = silence() + (START_UP if message.anew else 0.0)
+                    deadline = self._rest(within, silence())
                 self.asked = message
+                asked.add(message.gpu)
                 continue
             if isinstance(message, Xid):
                 # Another thread's: what reads the GPUs may hang all the same, and has no more time for it.
@@ -69,8 +77,9 @@ class Listener:
                 continue
             heard, self.asked = True, None
             self._tell(self._on_snapshot, message)
-            if enough():
+            if enough(asked):
                 return heard, "", ""
+            asked = set()
             within = silence()
             deadline = self._rest(within, within)
 

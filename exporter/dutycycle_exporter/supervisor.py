@@ -228,13 +228,13 @@ class Supervisor:
             self._lose("start", f"the NVML child cannot be started: {error}")
             return False
         try:
-            heard, reason, text = self._listener.listen(pipe, lambda: self._silence, self._hung.due)
+            heard, reason, text = self._listener.listen(pipe, lambda: self._silence, self._hung.turn)
         finally:
             self._end(process)
             self._listener.hear_out(pipe)
             os.close(pipe)
         if reason == "hang":
-            self._hung.note(self._listener.asked, process)
+            self._hung.note(self._listener.asked, process, silence=self._silence)
         if self._order == "replace":
             self._lose("reload", "the NVML child was ended to start another with the new configuration")
         elif self._order != "release" and reason:

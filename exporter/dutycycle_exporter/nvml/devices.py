@@ -120,7 +120,7 @@ class Devices:
         if self.count is not None and self.count > _MOST:
             self._calls.note("nvmlDeviceGetCount", "wrong_count")
             self.count = None
-        self._suspects.begin(self.count)
+        self._suspects.begin(self.count, self._slow.foremost)
         self._left = []
         if self.count is None:
             self.asked = self.visible = None
@@ -133,9 +133,15 @@ class Devices:
             self._enumerate(self.count)
             self._doubt |= self._suspects.waiting
 
+    @property
+    def there(self) -> list[Device]:
+        """`shown`, and those that `find` has left, as far as they were known before."""
+        return [*self.shown, *(self._before[index] for index in self._left if index in self._before)]
+
     def find_last(self) -> None:
         """Those that `find` has left to be asked last. Raises NvmlUnavailableError."""
-        self._ask(self._left)
+        left, self._left = self._left, []
+        self._ask(left)
 
     def lose(self, device: Device) -> None:
         """A GPU turned out to be lost while it was read: what is known of it is that it is missing from `visible`."""
@@ -175,7 +181,9 @@ class Devices:
         before = self._before.get(index)
         if not self._slow.admits(index):
             return before, before is not None
-        with self._suspects.asking(index), self._slow.asking(index):
+        # A suspect was not among those that NVML brought up in the first turn.
+        anew = before is None and index in self._suspects.suspected
+        with self._suspects.asking(index, anew=anew), self._slow.asking(index, anew=anew):
             handle = self._calls.read(pynvml.nvmlDeviceGetHandleByIndex, index)
             try:
                 uuid = None if handle is None else self._calls.ask(set(), pynvml.nvmlDeviceGetUUID, handle)

@@ -67,7 +67,7 @@ class NvmlReader:
         self._collect = collect
         self._calls = Calls(timer)
         self._slow = SlowGpus(self._calls, timeout=timeout, time_scale=time_scale, timer=timer)
-        self._suspects = Suspects(ask_last, leave_out, on_asking)
+        self._suspects = Suspects(ask_last, leave_out, on_asking, timer=timer)
         self._gpus: dict[str, Gpu] = {}
         self._worked = False
         try:
@@ -135,7 +135,7 @@ class NvmlReader:
         """As `_read_gpus` does, these."""
         if self._xids is not None:
             # Before anything is read that may hang.
-            self._xids.watch(self._devices.shown)
+            self._xids.watch(self._devices.there)
         found = {device.index: device for device in devices}
         for device in [found[index] for index in self._slow.in_order(found)]:
             if not self._slow.admits(device.index):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import pynvml
 import pytest
 
+from dutycycle_exporter.listening import SUSPECTED
 from dutycycle_exporter.nvml import NvmlReader
 from tests.exporter.nvml.test_every_call import WHOLE
 
@@ -23,7 +27,7 @@ def make(make_rack):
     def make(gpus=3, **options):
         rack, asked = make_rack(gpus=gpus), []
         rack.reader.close()
-        rack.reader = NvmlReader(interval=rack.interval, on_asking=asked.append, **options)
+        rack.reader = NvmlReader(interval=rack.interval, on_asking=asked.append, on_xid=rack.xids.append, **options)
         return rack, asked
 
     return make
@@ -66,7 +70,7 @@ def test_a_suspect_is_asked_from_the_second_turn_on_and_after_the_others_were_re
 def test_one_that_is_left_out_is_never_asked_and_counts_as_lost(make):
     rack, asked = make(leave_out=[(1, 3)])
     before = calls(rack, 1)
-    rack.turn(30)
+    rack.turn(80)
     assert (calls(rack, 1), read(rack), rack.snapshot.visible) == (before, [0, 2], 2)
     assert (1, 3) not in {one.gpu for one in asked}
     assert rack.snapshot.failures == {}
@@ -93,6 +97,76 @@ def test_when_one_vanishes_who_was_left_out_by_its_index_is_asked(make):
     rack.turn()
     assert [gpu.uuid for gpu in rack.gpus] == [rack.driver.gpus[slot].uuid for slot in (0, 2)]
     assert read(rack) == [0, 1]
+
+
+def test_nvml_may_have_to_bring_up_a_suspect_when_it_is_asked_first_and_only_then(make):
+    rack, asked = make(ask_last=[(0, 3)])
+    rack.turn(30)
+    assert [(one.gpu, one.read) for one in asked if one.anew] == [((0, 3), 2)]
+
+
+def test_who_is_suspected_says_nothing_of_the_others_and_the_read_of_one_is_none_of_a_healthy_gpu(make):
+    """All but the one that is left out: there is nobody who could be read before them."""
+    rack, asked = make(leave_out=[(0, 3)], ask_last=[(1, 3), (2, 3)])
+    for _ in range(3):
+        assert (read(rack.turn()), rack.snapshot.visible) == ([1, 2], 2)
+    assert {one.read for one in asked} == {0}
+
+
+def test_one_that_is_left_out_is_not_suspected_as_well(make):
+    rack, _ = make(2, leave_out=[(0, 2)], ask_last=[(0, 2)])
+    for _ in range(3):
+        assert (read(rack.turn()), rack.snapshot.visible) == ([1], 1)
+
+
+def test_a_suspect_goes_the_way_of_the_others_after_ten_minutes(make_rack):
+    now, asked = [0.0], []
+    rack = make_rack(gpus=3)
+    rack.reader.close()
+    rack.reader = NvmlReader(interval=5.0, ask_last=[(0, 3)], on_asking=asked.append, timer=lambda: now[0])
+    rack.turn(3)
+    now[0] = SUSPECTED + 1
+    asked.clear()
+    rack.turn()
+    assert [one.gpu[0] for one in asked][-3:] == [0, 1, 2]
+
+
+def test_a_suspect_is_read_where_there_is_no_time_for_all(make_rack, monkeypatch):
+    """Each GPU takes so long that a turn has time for three of five: it waits as long as the others do."""
+    now = [0.0]
+    rack = make_rack(gpus=5)
+    rack.reader.close()
+    rack.reader = NvmlReader(interval=5.0, ask_last=[(0, 5)], timer=lambda: now[0])
+    real = pynvml.nvmlDeviceGetMemoryInfo
+
+    def slow(handle, *arguments):
+        now[0] += 4.0
+        return real(handle, *arguments)
+
+    slow.__name__ = real.__name__
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", slow)
+    times = Counter()
+    for _ in range(12):
+        times.update(read(rack.turn()))
+    assert min(times[index] for index in range(5)) >= 5
+
+
+def test_a_suspect_stays_registered_for_xids(make):
+    rack, _ = make(ask_last=[(0, 3)])
+    rack.turn(3)
+    watched = []
+    monkeypatched = rack.reader._xids.watch
+    rack.reader._xids.watch = lambda devices: (watched.append({d.index for d in devices}), monkeypatched(devices))
+    rack.turn(15)
+    assert all(each == {0, 1, 2} for each in watched)
+    assert len(watched) > 15
+
+
+def test_a_suspect_that_is_lost_is_missing(make):
+    rack, _ = make(ask_last=[(1, 3)])
+    rack.driver.lose(1)
+    rack.turn(3)
+    assert (read(rack), rack.snapshot.visible) == ([0, 2], 2)
 
 
 @pytest.mark.parametrize("gpus", [1, 3])
