@@ -121,9 +121,10 @@ GROUPS = (
                 name="DutycycleGpuLost",
                 severity="critical",
                 # While a driver is loaded its GPUs come one by one.
-                wait="5m",
-                # Both are of the same scrape: all labels are the same.
-                expr="gpu_expected - gpu_visible > 0",
+                wait="3m",
+                # Both are of the same scrape: all labels are the same. While NVML is not read for a moment nobody says
+                # how many it shows: that begins no waiting anew. The two minutes are waited for as well.
+                expr="gpu_expected - max_over_time(gpu_visible[2m]) > 0",
                 summary="Node {{ $labels.node }} has lost {{ $value }} GPU(s).",
                 description="The PCI bus shows more GPUs than NVML does. What runs on the lost ones hangs or has died.",
             ),

@@ -20,7 +20,7 @@ from dutycycle_exporter.collected import DEFAULT, parse_collected
 from dutycycle_exporter.elapsed import elapsed
 from dutycycle_exporter.errors import ExporterError, NvmlUnavailableError, ReplayError
 from dutycycle_exporter.memory import Memory
-from dutycycle_exporter.model import Snapshot, Unavailable
+from dutycycle_exporter.model import Place, Snapshot, Unavailable
 from dutycycle_exporter.pipe import Message, PipeClosedError, Sender
 
 _PR_SET_PDEATHSIG = 1
@@ -78,6 +78,8 @@ def _collected(context: click.Context, parameter: click.Parameter, value: str | 
 @click.option("--interval", type=float, required=True)
 @click.option("--time-scale", type=float, required=True)
 @click.option("--timeout", type=float, default=20.0)
+@click.option("--ask-last", type=(int, int), multiple=True, help="A GPU's index, of so many.")
+@click.option("--leave-out", type=(int, int), multiple=True, help="A GPU's index, of so many.")
 @click.option("--collect", callback=_collected, help="Names with commas between them.")
 @click.option("--replay", type=click.Path(path_type=Path))
 @click.option("--node", default="")
@@ -87,6 +89,8 @@ def main(
     interval: float,
     time_scale: float,
     timeout: float,
+    ask_last: tuple[Place, ...],
+    leave_out: tuple[Place, ...],
     collect: frozenset[str],
     replay: Path | None,
     node: str,
@@ -103,11 +107,24 @@ def main(
     reader: Reader | None = None
     last_words: list[Message] = []
     try:
-        reader = (
-            _nvml(pipe, interval, time_scale, timeout, collect)
-            if replay is None
-            else _replay(replay, node, epoch, time_scale)
-        )
+        if replay is None:
+            # Imported where used: a replay needs no pynvml, and sampling no CSV.
+            from dutycycle_exporter.nvml import NvmlReader  # noqa: PLC0415
+
+            reader = NvmlReader(
+                interval=interval,
+                time_scale=time_scale,
+                timeout=timeout,
+                ask_last=ask_last,
+                leave_out=leave_out,
+                collect=collect,
+                on_xid=pipe.send,
+                on_asking=pipe.send,
+            )
+        else:
+            from dutycycle_exporter.replay import ReplayReader  # noqa: PLC0415
+
+            reader = ReplayReader(replay, node=node, epoch=epoch, time_scale=time_scale)
         run(reader, pipe, interval)
     except NvmlUnavailableError as error:
         # Counts of failures and what was read are told once: they must not go with this process.
@@ -120,19 +137,6 @@ def main(
         # With a GPU off the bus this may never return. All has been said by now.
         reader.close()
     sys.exit(1 if last_words else 0)
-
-
-def _replay(recording: Path, node: str, epoch: float, time_scale: float) -> Reader:
-    # Imported where used: a replay needs no pynvml, and sampling no CSV.
-    from dutycycle_exporter.replay import ReplayReader  # noqa: PLC0415
-
-    return ReplayReader(recording, node=node, epoch=epoch, time_scale=time_scale)
-
-
-def _nvml(pipe: Sender, interval: float, time_scale: float, timeout: float, collect: frozenset[str]) -> Reader:
-    from dutycycle_exporter.nvml import NvmlReader  # noqa: PLC0415
-
-    return NvmlReader(interval=interval, time_scale=time_scale, timeout=timeout, collect=collect, on_xid=pipe.send)
 
 
 def _report(pipe: Sender, messages: Iterable[Message]) -> None:

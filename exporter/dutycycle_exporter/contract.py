@@ -116,7 +116,8 @@ SECTIONS = (
                 "gpu_visible",
                 "gauge",
                 NODE,
-                "GPUs that NVML shows; absent while it cannot be read, and after a start until holders are known.",
+                "GPUs that NVML shows, without those that are left out as calls about them never return; absent while "
+                "NVML cannot be read, and after a start until holders are known.",
             ),
             Family(
                 "gpu_utilization_ratio",

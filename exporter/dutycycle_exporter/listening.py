@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from dutycycle_exporter.model import Snapshot, Unavailable, Xid
+from dutycycle_exporter.model import Asking, Place, Snapshot, Unavailable, Xid
 from dutycycle_exporter.pipe import Message, PipeBrokenError, PipeClosedError, PipeSilentError, receive, wait
 
 _LOOKS = 4
 """How often a child is looked for within the time that it may be silent."""
 START_UP = 60.0
 """Seconds more that the first message may take. Without persistence mode NVML brings up every GPU when it begins."""
+SUSPECTED = 600.0
+"""Seconds for which a GPU is suspected at which a child hung."""
 
 
 class Listener:
@@ -32,34 +34,52 @@ class Listener:
         self._on_snapshot = on_snapshot
         self._on_xid = on_xid
         self._on_silence = on_silence
+        self.asked: Asking | None = None
+        """The GPU about which the child makes calls, as far as it told; None where they are about no GPU."""
         self._look_at = 0.0
         """When to say next that there is no snapshot yet (time.monotonic())."""
 
-    def listen(self, pipe: int, silence: Callable[[], float]) -> tuple[bool, str, str]:
+    def listen(
+        self, pipe: int, silence: Callable[[], float], enough: Callable[[set[Place]], bool] = lambda _: False
+    ) -> tuple[bool, str, str]:
         """Take messages until there is a reason for another child: (whether there was a snapshot, reason, text).
 
-        `silence` is how many wall seconds may pass now from one snapshot to the next.
+        `silence` is how many wall seconds may pass now from one snapshot to the next. `enough` is told after each
+        snapshot which GPUs were asked for it, and tells whether to go on with another child: then there is no reason.
         """
-        heard = False
+        heard, self.asked = False, None
+        asked: set[Place] = set()
         within = silence() + START_UP
         deadline = self._rest(within, silence())
         while True:
             try:
                 message = self._receive(pipe, deadline, silence())
             except PipeSilentError:
-                return heard, "hang", f"the NVML child was silent for {within:g} s and was killed"
+                where = "" if self.asked is None else f" in calls about GPU {self.asked.gpu[0]}"
+                return heard, "hang", f"the NVML child was silent for {within:g} s{where} and was killed"
             except PipeClosedError:
                 return heard, "exit", ""
             except PipeBrokenError as error:
                 return heard, "garbled", str(error)
             if isinstance(message, Unavailable):
                 return heard, message.reason, message.text
+            if isinstance(message, Asking):
+                if message.anew or (self.asked is not None and self.asked.anew):
+                    # NVML brings it up, for which a turn has no time; and then begins to read it.
+                    within = silence() + (START_UP if message.anew else 0.0)
+                    deadline = self._rest(within, silence())
+                self.asked = message
+                asked.add(message.gpu)
+                continue
             if isinstance(message, Xid):
                 # Another thread's: what reads the GPUs may hang all the same, and has no more time for it.
                 self._tell(self._on_xid, message)
                 continue
-            heard = True
+            heard, self.asked = True, None
             self._tell(self._on_snapshot, message)
+            if enough(asked):
+                return heard, "", ""
+            asked = set()
             within = silence()
             deadline = self._rest(within, within)
 

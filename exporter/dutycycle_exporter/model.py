@@ -219,7 +219,7 @@ class Snapshot:
     GPM, taken as 1) count this turn's, and so do `xids`.
 
     `gpus` are in NVML's order, a GPU's MIG instances right after it. `visible` is how many GPUs NVML shows, also those
-    of which nothing could be read; None where it does not tell.
+    of which nothing could be read, but not those that are left out; None where it does not tell.
     `ownership` is set only by a replay, whose recording says whose the GPUs were.
     `elapsed` is what `elapsed()` was at `t`; None where the time of day is never set.
     `slow` are the indexes of GPUs that are asked only now and then, as they take too long.
@@ -244,6 +244,21 @@ class Snapshot:
     def at(self) -> float:
         """Its instant, in seconds by a clock that nobody sets."""
         return self.t if self.elapsed is None else self.elapsed
+
+
+Place = tuple[int, int]
+"""A GPU that may not even say who it is: its index, of so many. Of another number, an index means another GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """The child's message that it is about to make calls about a GPU, and how many others it has read in the same turn
+    that nobody suspects. No other message may follow. `anew`: NVML may have to bring the GPU up.
+    """
+
+    gpu: Place
+    read: int
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)

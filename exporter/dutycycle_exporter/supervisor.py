@@ -17,6 +17,7 @@ from typing import Literal
 
 from dutycycle_exporter.driver import Driver
 from dutycycle_exporter.heartbeat import Heartbeat
+from dutycycle_exporter.hung import HungGpus
 from dutycycle_exporter.listening import START_UP, Listener
 from dutycycle_exporter.model import Snapshot, Xid
 
@@ -41,7 +42,8 @@ class Supervisor:
     """Runs on a thread of its own, on which it calls `on_snapshot`, `on_xid`, `on_loss(reason, text)` and, now and then
     while there is no snapshot, `on_silence`.
 
-    `command` is the child's, which is told by `--fd` where to write its messages.
+    `command` is the child's, which is told by `--fd` where to write its messages, and before that by `--ask-last` and
+    `--leave-out` of GPUs at which others hung.
     `silence` is how many wall seconds may pass between two messages before the child counts as hanging. `driver` tells
     which driver the kernel has, and `release_timeout` for how many wall seconds NVML stays released at most.
     """
@@ -71,6 +73,7 @@ class Supervisor:
         self._on_loss = on_loss
         self._stop = threading.Event()
         self._listener = Listener(self._tell, on_snapshot=on_snapshot, on_xid=on_xid, on_silence=on_silence)
+        self._hung = HungGpus(driver)
         self._heart = Heartbeat()
         self._pause = _FIRST_PAUSE
         self._waits = False
@@ -168,7 +171,7 @@ class Supervisor:
             self._pause = 0.0
             return
         self._stuck = [process for process in self._stuck if process.poll() is None]
-        if len(self._stuck) < _MOST_STUCK:
+        if sum(not self._hung.explains(process) for process in self._stuck) < _MOST_STUCK:
             self._waits = False
             if self._one_child():
                 self._pause = _FIRST_PAUSE
@@ -213,6 +216,8 @@ class Supervisor:
             self._wake.wait(min(_DRIVER_LOOK, max(0.0, deadline - time.monotonic())))
             # What it was set for is looked at next; left set, it would let no later wait rest.
             self._wake.clear()
+        # Whoever asked for that may have repaired a GPU meanwhile.
+        self._hung.forget()
         log.info("NVML is taken up again: %s", why)
 
     def _one_child(self) -> bool:
@@ -223,14 +228,16 @@ class Supervisor:
             self._lose("start", f"the NVML child cannot be started: {error}")
             return False
         try:
-            heard, reason, text = self._listener.listen(pipe, lambda: self._silence)
+            heard, reason, text = self._listener.listen(pipe, lambda: self._silence, self._hung.turn)
         finally:
             self._end(process)
             self._listener.hear_out(pipe)
             os.close(pipe)
+        if reason == "hang":
+            self._hung.note(self._listener.asked, process, silence=self._silence)
         if self._order == "replace":
             self._lose("reload", "the NVML child was ended to start another with the new configuration")
-        elif self._order != "release":
+        elif self._order != "release" and reason:
             self._lose(reason, text or f"the NVML child {_ending(process.returncode)}")
         return heard
 
@@ -239,7 +246,7 @@ class Supervisor:
         read_end, write_end = os.pipe()
         try:
             with self._lock:
-                command = [*self._command, f"--fd={write_end}"]
+                command = [*self._command, *self._hung.arguments(), f"--fd={write_end}"]
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[write_end])
         except OSError:
             os.close(read_end)

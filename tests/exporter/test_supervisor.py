@@ -194,10 +194,10 @@ def test_what_goes_wrong_in_the_supervision_itself_does_not_end_it(monkeypatch, 
     watch = Watch("send(fd, snapshot); time.sleep(999)")
     listen, rounds = watch.supervisor._listener.listen, []
 
-    def fail(pipe, silence):
+    def fail(*arguments):
         rounds.append(watch.supervisor._process)
         if len(rounds) > 2:
-            return listen(pipe, silence)
+            return listen(*arguments)
         raise MemoryError
 
     monkeypatch.setattr(watch.supervisor._listener, "listen", fail)

@@ -155,6 +155,10 @@ CASES: dict[str, tuple[Series, Fired]] = {
         otherwise(well(), {"gpu_visible n2": "8x59 7x60 8x60"}),
         {64: NOTHING, 66: {"GpuLost"}, 119: {"GpuLost"}, 121: NOTHING},
     ),
+    "a GPU is lost, and NVML is not read for a moment": (
+        otherwise(well(), {"gpu_visible n2": "8x59 7x2 stale 7x60"}),
+        {64: NOTHING, 66: {"GpuLost"}},
+    ),
     "a driver is loaded": (
         otherwise(well(), {"gpu_visible n2": "8x59 _x3 2 6 8x120"}),
         dict.fromkeys((60, 63, 65, 70, 90), NOTHING),

@@ -7,7 +7,7 @@ now and then. One that takes too long is left alone meanwhile, and stays what it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ import pynvml
 from dutycycle_exporter.model import GpuReading
 from dutycycle_exporter.nvml.calls import Calls, LostError
 from dutycycle_exporter.nvml.slow import SlowGpus
+from dutycycle_exporter.nvml.suspects import Suspects
 
 _REVIEW = 12
 """Turns after which all GPUs are asked who they are, whatever happened."""
@@ -89,20 +90,29 @@ class Device:
 class Devices:
     """Finds the GPUs. `shown` are those that can be read, in NVML's order."""
 
-    def __init__(self, calls: Calls, slow: SlowGpus) -> None:
+    def __init__(self, calls: Calls, slow: SlowGpus, suspects: Suspects) -> None:
         self.shown: list[Device] = []
         self.count: int | None = None
         """How many there are, also of those that do not answer; None where NVML does not tell."""
         self.visible: int | None = None
         """How many answer, also of those that did not say who they are, or take too long; None where `count` is."""
+        self.asked: int | None = None
+        """As `count`, without those that are left out."""
         self._calls = calls
         self._slow = slow
+        self._suspects = suspects
+        self._known: dict[str, Device] = {}
+        self._before: dict[int, Device] = {}
+        """What the GPUs were when all were asked who they are: by UUID, and by index."""
+        self._left: list[int] = []
+        """Those that are to be asked that after the others have been read."""
         self._enumerated: int | None = None
         self._turns = 0
         self._doubt = True
 
     def find(self) -> None:
-        """Bring `shown` and the numbers up to date. Raises NvmlUnavailableError.
+        """Bring `shown` and the numbers up to date, but for those that are to be asked last. Raises
+        NvmlUnavailableError.
 
         Where NVML does not tell how many there are, those that it showed last are asked.
         """
@@ -110,8 +120,10 @@ class Devices:
         if self.count is not None and self.count > _MOST:
             self._calls.note("nvmlDeviceGetCount", "wrong_count")
             self.count = None
+        self._suspects.begin(self.count, self._slow.foremost)
+        self._left = []
         if self.count is None:
-            self.visible = None
+            self.asked = self.visible = None
             self._doubt = True
             return
         if self.count != self._enumerated:
@@ -119,6 +131,17 @@ class Devices:
         self._turns += 1
         if self._doubt or self.count != self._enumerated or self._turns >= _REVIEW:
             self._enumerate(self.count)
+            self._doubt |= self._suspects.waiting
+
+    @property
+    def there(self) -> list[Device]:
+        """`shown`, and those that `find` has left, as far as they were known before."""
+        return [*self.shown, *(self._before[index] for index in self._left if index in self._before)]
+
+    def find_last(self) -> None:
+        """Those that `find` has left to be asked last. Raises NvmlUnavailableError."""
+        left, self._left = self._left, []
+        self._ask(left)
 
     def lose(self, device: Device) -> None:
         """A GPU turned out to be lost while it was read: what is known of it is that it is missing from `visible`."""
@@ -131,27 +154,36 @@ class Devices:
         self._doubt = True
 
     def _enumerate(self, count: int) -> None:
-        known = {device.uuid: device for device in self.shown}
-        before = {device.index: device for device in self.shown}
-        found: dict[str, Device] = {}
+        self._known = {device.uuid: device for device in self.shown}
+        self._before = {device.index: device for device in self.shown}
         self._enumerated, self._turns, self._doubt = count, 0, False
-        self.visible = 0
-        for index in range(count):
-            device, answers = self._identify(index, known, before.get(index))
-            self.visible += answers
+        there = [index for index in range(count) if not self._suspects.left_out(index)]
+        self.shown, self.visible, self.asked = [], 0, len(there)
+        self._left = [index for index in there if index in self._suspects.last]
+        self._ask(index for index in there if index not in self._suspects.last)
+
+    def _ask(self, indexes: Iterable[int]) -> None:
+        """Ask them who they are."""
+        found = {device.uuid: device for device in self.shown}
+        for index in indexes:
+            device, answers = self._identify(index)
+            self.visible = (self.visible or 0) + answers
             if device is None:
                 self._doubt = True
             else:
                 found[device.uuid] = device
-        self.shown = list(found.values())
+        self.shown = sorted(found.values(), key=lambda device: device.index)
 
-    def _identify(self, index: int, known: Mapping[str, Device], before: Device | None) -> tuple[Device | None, bool]:
-        """The GPU of an index, None where it does not say which it is, and whether it answers. `before` is the one that
-        had the index: as long as there is no time to ask, it still has it.
+    def _identify(self, index: int) -> tuple[Device | None, bool]:
+        """The GPU of an index, None where it does not say which it is, and whether it answers. As long as there is no
+        time to ask, the one that had the index still has it.
         """
+        before = self._before.get(index)
         if not self._slow.admits(index):
             return before, before is not None
-        with self._slow.asking(index):
+        # A suspect was not among those that NVML brought up in the first turn.
+        anew = before is None and index in self._suspects.suspected
+        with self._suspects.asking(index, anew=anew), self._slow.asking(index, anew=anew):
             handle = self._calls.read(pynvml.nvmlDeviceGetHandleByIndex, index)
             try:
                 uuid = None if handle is None else self._calls.ask(set(), pynvml.nvmlDeviceGetUUID, handle)
@@ -161,6 +193,6 @@ class Devices:
                 return before, True
         if not uuid:
             return None, handle is not None
-        device = known.get(uuid) or Device(handle, uuid, index)
+        device = self._known.get(uuid) or Device(handle, uuid, index)
         device.handle, device.index, device.mode_due = handle, index, True
         return device, True

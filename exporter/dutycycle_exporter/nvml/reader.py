@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
 
 import pynvml
 
 from dutycycle_exporter.collected import DEFAULT
 from dutycycle_exporter.errors import NvmlUnavailableError
-from dutycycle_exporter.model import GpuReading, Snapshot, Xid
+from dutycycle_exporter.model import Asking, GpuReading, Place, Snapshot, Xid
 from dutycycle_exporter.nvml.calls import Calls, LostError, unavailable
 from dutycycle_exporter.nvml.devices import Device, Devices
 from dutycycle_exporter.nvml.events import XidWatch
@@ -18,6 +19,23 @@ from dutycycle_exporter.nvml.gpm import Metrics
 from dutycycle_exporter.nvml.gpu import Gpu
 from dutycycle_exporter.nvml.lost import MissingGpus
 from dutycycle_exporter.nvml.slow import SlowGpus
+from dutycycle_exporter.nvml.suspects import Suspects
+
+
+@dataclass
+class _Turn:
+    """A reading of all GPUs that is under way: when it began, by each clock, and what it has found so far."""
+
+    now: float
+    elapsed: float | None
+    began: float
+    readings: list[GpuReading] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def at(self) -> float:
+        """Its instant, by the clock that nobody sets where there is one."""
+        return self.now if self.elapsed is None else self.elapsed
 
 
 class NvmlReader:
@@ -29,15 +47,19 @@ class NvmlReader:
         interval: float,
         time_scale: float = 1.0,
         timeout: float = 20.0,
+        ask_last: Collection[Place] = (),
+        leave_out: Collection[Place] = (),
         collect: frozenset[str] = DEFAULT,
         on_xid: Callable[[Xid], None] = lambda _: None,
+        on_asking: Callable[[Asking], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
         """Initialises NVML. `timeout` is how many seconds a turn may last beyond its interval, of which a GPU that is
-        slow takes a part at most. `collect` is what to read, of `collected.COLLECTED`; `timer` measures what a turn
-        takes, in seconds. `on_xid` is told each XID when it happens, which `clock` says, on a thread of its own: a call
-        on the GPU that reported it may hang from then on. Raises NvmlUnavailableError.
+        slow takes a part at most. `ask_last` and `leave_out` are GPUs from which calls did not return, and `on_asking`
+        is told of each before it is asked. `collect` is what to read, of `collected.COLLECTED`; `timer` measures what a
+        turn takes, in seconds. `on_xid` is told each XID when it happens, which `clock` says, on a thread of its own: a
+        call on the GPU that reported it may hang from then on. Raises NvmlUnavailableError.
         """
         self._timer = timer
         self._interval = interval
@@ -45,6 +67,7 @@ class NvmlReader:
         self._collect = collect
         self._calls = Calls(timer)
         self._slow = SlowGpus(self._calls, timeout=timeout, time_scale=time_scale, timer=timer)
+        self._suspects = Suspects(ask_last, leave_out, on_asking, timer=timer)
         self._gpus: dict[str, Gpu] = {}
         self._worked = False
         try:
@@ -55,7 +78,7 @@ class NvmlReader:
         self._nvml = self._calls.read(pynvml.nvmlSystemGetNVMLVersion) or ""
         cuda = self._calls.read(pynvml.nvmlSystemGetCudaDriverVersion)
         self._cuda = "" if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}"
-        self._devices = Devices(self._calls, self._slow)
+        self._devices = Devices(self._calls, self._slow, self._suspects)
         self._missing = MissingGpus(time_scale=time_scale)
         self._metrics: Metrics | None = None
         if "gpm" in collect:
@@ -81,57 +104,58 @@ class NvmlReader:
         Raises NvmlUnavailableError where NVML as a whole is gone, or where a GPU is missing that a fresh process may
         see; the error has what this turn found.
         """
-        began = self._timer()
-        readings: list[GpuReading] = []
-        dropped: Counter[str] = Counter()
+        turn = _Turn(now, elapsed, self._timer())
         try:
-            self._read_gpus(now, elapsed, began, readings, dropped)
-            self._missing.watch(now if elapsed is None else elapsed, self._devices.count, self._devices.visible)
+            self._read_gpus(turn)
+            self._missing.watch(turn.at, self._devices.asked, self._devices.visible)
         except NvmlUnavailableError as error:
-            found = self._snapshot(now, elapsed, began, readings, dropped)
+            found = self._snapshot(turn)
             # A child that never worked has nothing to tell but that.
             if self._worked and (found.gpus or found.failures):
                 error.last = found
             raise
         self._worked = True
-        return self._snapshot(now, elapsed, began, readings, dropped)
+        return self._snapshot(turn)
 
-    def _read_gpus(
-        self, now: float, elapsed: float | None, began: float, readings: list[GpuReading], dropped: Counter[str]
-    ) -> None:
-        """Add to `readings` and `dropped` what each GPU gives. Raises NvmlUnavailableError."""
-        at = now if elapsed is None else elapsed
-        self._slow.begin(at)
+    def _read_gpus(self, turn: _Turn) -> None:
+        """Add to the turn what each GPU gives. Raises NvmlUnavailableError."""
+        self._slow.begin(turn.at)
         self._devices.find()
-        if self._xids is not None:
-            # Before anything is read that may hang.
-            self._xids.watch(self._devices.shown)
+        self._read_each([device for device in self._devices.shown if device.index not in self._suspects.last], turn)
+        if self._suspects.last:
+            self._devices.find_last()
+            self._read_each([device for device in self._devices.shown if device.index in self._suspects.last], turn)
         for uuid in self._gpus.keys() - {device.uuid for device in self._devices.shown}:
             self._gpus.pop(uuid).close()
-        shown = {device.index: device for device in self._devices.shown}
-        for device in [shown[index] for index in self._slow.in_order(shown)]:
+        turn.readings.sort(key=lambda reading: reading.index)
+        self._slow.end()
+        self._suspects.end()
+
+    def _read_each(self, devices: Iterable[Device], turn: _Turn) -> None:
+        """As `_read_gpus` does, these."""
+        if self._xids is not None:
+            # Before anything is read that may hang.
+            self._xids.watch(self._devices.there)
+        found = {device.index: device for device in devices}
+        for device in [found[index] for index in self._slow.in_order(found)]:
             if not self._slow.admits(device.index):
-                readings.append(device.unread())
+                turn.readings.append(device.unread())
                 continue
             gpu = self._gpu(device)
             try:
-                with self._slow.asking(device.index, whole=True):
-                    readings += gpu.read(at + self._timer() - began, now - at)
+                with self._suspects.asking(device.index, whole=True), self._slow.asking(device.index, whole=True):
+                    turn.readings += gpu.read(turn.at + self._timer() - turn.began, turn.now - turn.at)
             except LostError:
                 self._devices.lose(device)
                 self._gpus.pop(device.uuid).close()
             for reasons in gpu.take_dropped():
-                dropped.update(reasons)
-        readings.sort(key=lambda reading: reading.index)
-        self._slow.end()
+                turn.dropped.update(reasons)
 
-    def _snapshot(
-        self, now: float, elapsed: float | None, began: float, readings: list[GpuReading], dropped: Counter[str]
-    ) -> Snapshot:
+    def _snapshot(self, turn: _Turn) -> Snapshot:
         clamped: dict[str, int] = {}
         if self._metrics is not None:
             clamped = dict(self._metrics.clamped)
-            dropped.update({"gpm": self._metrics.dropped} if self._metrics.dropped else {})
+            turn.dropped.update({"gpm": self._metrics.dropped} if self._metrics.dropped else {})
             self._metrics.clamped.clear()
             self._metrics.dropped = 0
         if self._calls.failed:
@@ -140,17 +164,17 @@ class NvmlReader:
             for call, error in self._xids.take_failures():
                 self._calls.note(call, error)
         return Snapshot(
-            t=now,
-            gpus=tuple(readings),
+            t=turn.now,
+            gpus=tuple(turn.readings),
             visible=self._devices.visible,
             driver_version=self._driver,
             cuda_version=self._cuda,
             nvml_version=self._nvml,
-            duration=self._timer() - began,
+            duration=self._timer() - turn.began,
             failures=self._calls.take_failures(),
-            dropped=dict(dropped),
+            dropped=dict(turn.dropped),
             clamped=clamped,
-            elapsed=elapsed,
+            elapsed=turn.elapsed,
             slow=tuple(sorted(self._slow.resting)),
         )
 

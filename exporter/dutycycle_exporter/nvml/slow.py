@@ -37,13 +37,16 @@ class SlowGpus:
         """Until when each GPU is left alone that took too long."""
         self._due: int | None = None
         self._waited: set[int] = set()
-        """Those for which there was no time in the turn before."""
+        """Those for which there is no time in this turn."""
+        self.foremost: set[int] = set()
+        """Those for which there was none in the turn before."""
         self.resting: set[int] = set()
         """Those that took too long again when they were asked once more."""
 
     def begin(self, at: float) -> None:
         """A turn begins, at `at` by the clock that nobody sets."""
         self._began, self._at = self._timer(), at
+        self.foremost, self._waited = self._waited, set()
         due = {index: until for index, until in self._until.items() if until < at}
         self._due = min(due, key=lambda index: due[index], default=None)
         if self._due is not None:
@@ -58,9 +61,7 @@ class SlowGpus:
         """Whom to ask first in this turn: those that have waited, and at last, as nobody waits for them, those that
         took too long the last time.
         """
-        found = sorted(indexes, key=lambda index: (index in self._until, index not in self._waited, index))
-        self._waited = set()
-        return found
+        return sorted(indexes, key=lambda index: (index in self._until, index not in self.foremost, index))
 
     def admits(self, index: int) -> bool:
         """Whether a GPU may be asked now."""
@@ -73,9 +74,11 @@ class SlowGpus:
         return False
 
     @contextmanager
-    def asking(self, index: int, *, whole: bool = False) -> Iterator[None]:
-        """Around the calls about one GPU: those beyond its time are not made. `whole`: they are all of a turn's."""
-        with self._calls.within(max(self._budget, START_UP / 4) if self._first else self._budget):
+    def asking(self, index: int, *, whole: bool = False, anew: bool = False) -> Iterator[None]:
+        """Around the calls about one GPU: those beyond its time are not made. `whole`: they are all of a turn's.
+        `anew`: it may have to be brought up, as all have in the first turn.
+        """
+        with self._calls.within(max(self._budget, START_UP / 4) if self._first or anew else self._budget):
             try:
                 yield
             finally:
@@ -89,6 +92,7 @@ class SlowGpus:
         """Numbers mean other GPUs now."""
         self._until.clear()
         self._waited.clear()
+        self.foremost.clear()
         self.resting.clear()
         self._due = None
 

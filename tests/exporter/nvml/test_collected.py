@@ -10,6 +10,7 @@ import pytest
 
 from dutycycle_exporter.collected import COLLECTED, DEFAULT, parse_collected
 from dutycycle_exporter.errors import ExporterError
+from dutycycle_exporter.model import Snapshot
 from dutycycle_exporter.nvml.fields import FIELDS
 from dutycycle_exporter.pipe import receive
 from tests.fakes.nvml import Level, Load
@@ -67,7 +68,8 @@ def driver(nvml_driver):
 def test_the_child_reads_what_it_is_told(driver, flags, calls):
     process, pipe = child(driver, *flags)
     with process:
-        receive(pipe, within=60)
+        while not isinstance(receive(pipe, within=60), Snapshot):
+            pass
         asked = {"nvmlDeviceGetFieldValues", "nvmlGpmSampleGet", "nvmlDeviceGetMemoryInfo"} & set(driver.state.called())
         process.kill()
     os.close(pipe)

@@ -10,7 +10,7 @@ import pynvml
 import pytest
 
 from dutycycle_exporter.errors import NvmlUnavailableError
-from dutycycle_exporter.model import Snapshot, Unavailable
+from dutycycle_exporter.model import Asking, Snapshot, Unavailable
 from dutycycle_exporter.pipe import receive
 
 GONE = pynvml.NVML_ERROR_DRIVER_NOT_LOADED
@@ -70,12 +70,13 @@ def test_the_child_sends_it_before_it_says_that_it_ends(nvml_driver):
     ) as process:
         os.close(write_end)
         messages = [receive(read_end, within=60)]
+        while not isinstance(messages[-1], Snapshot):
+            messages.append(receive(read_end, within=60))
         driver.fail("nvmlDeviceGetUtilizationRates", GONE, gpu=1)
-        while isinstance(messages[-1], Snapshot):
+        while not isinstance(messages[-1], Unavailable):
             messages.append(receive(read_end, within=60))
         process.wait(60)
     os.close(read_end)
-    *_, whole, last, why = [None, *messages]
-    assert isinstance(why, Unavailable)
+    *_, whole, last, why = [message for message in messages if not isinstance(message, Asking)]
     assert why.reason == "driver_not_loaded"
     assert [len(whole.gpus), [gpu.index for gpu in last.gpus]] == [2, [0]]

@@ -11,7 +11,7 @@ import zlib
 from hypothesis import assume, example
 from hypothesis import strategies as st
 
-from dutycycle_exporter.model import GpuReading, Process, Snapshot, Span, Unavailable, Xid
+from dutycycle_exporter.model import Asking, GpuReading, Process, Snapshot, Span, Unavailable, Xid
 from dutycycle_exporter.pipe import Message, PipeBrokenError, receive, send
 from tests.fuzz.hostile import documents
 from tests.fuzz.running import fuzz
@@ -107,8 +107,10 @@ GPUS = st.builds(
 SNAPSHOTS = st.builds(Snapshot, st.floats(0, 4e9), st.lists(GPUS, max_size=3).map(tuple))
 
 
-OTHERS = st.builds(Unavailable, st.floats(0, 4e9), st.text(max_size=20), st.text(max_size=40)) | st.builds(
-    Xid, st.text(max_size=20), st.integers(0, 2**64 - 1), st.floats(0, 4e9)
+OTHERS = st.one_of(
+    st.builds(Unavailable, st.floats(0, 4e9), st.text(max_size=20), st.text(max_size=40)),
+    st.builds(Xid, st.text(max_size=20), st.integers(0, 2**64 - 1), st.floats(0, 4e9)),
+    st.builds(Asking, st.tuples(st.integers(0, 16), st.integers(1, 16)), st.integers(0, 15)),
 )
 
 
