@@ -122,9 +122,10 @@ GROUPS = (
                 severity="critical",
                 # While a driver is loaded its GPUs come one by one.
                 wait="3m",
-                # Both are of the same scrape: all labels are the same. While NVML is not read for a moment nobody says
-                # how many it shows: that begins no waiting anew. The two minutes are waited for as well.
-                expr="gpu_expected - max_over_time(gpu_visible[2m]) > 0",
+                # Both are of the same scrape: all labels are the same. While NVML is not read, as when a GPU that was
+                # left out is tried and hangs (a minute and a half), nobody says how many it shows: that begins no
+                # waiting anew. These minutes are waited for as well.
+                expr="gpu_expected - max_over_time(gpu_visible[3m]) > 0",
                 summary="Node {{ $labels.node }} has lost {{ $value }} GPU(s).",
                 description="The PCI bus shows more GPUs than NVML does. What runs on the lost ones hangs or has died.",
             ),

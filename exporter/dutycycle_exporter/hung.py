@@ -40,13 +40,15 @@ class _Case:
     """For how long it is left out the next time."""
     tried: bool = False
     """Whether it was left out, and nobody knows yet whether it answers again."""
+    answered: bool = False
+    """Whether it answered a later child."""
     children: list[subprocess.Popen[bytes]] = field(default_factory=list)
     """Those that hung there."""
 
     @property
     def held(self) -> bool:
-        """Whether some child still hangs there."""
-        return any(child.poll() is None for child in self.children)
+        """Whether some child still hangs there, and no later one was answered."""
+        return not self.answered and any(child.poll() is None for child in self.children)
 
     def suspected(self, now: float) -> bool:
         """Whether another hang would be its sequel."""
@@ -74,7 +76,8 @@ class HungGpus:
         now = time.monotonic()
         case = self._cases.get(asked.gpu)
         if case is None or not case.suspected(now):
-            case = self._cases[asked.gpu] = _Case(now, SUSPECTED + silence)
+            before = [] if case is None else case.children
+            case = self._cases[asked.gpu] = _Case(now, SUSPECTED + silence, children=before)
         elif asked.read:
             log.warning(
                 "the GPU of index %d, of %d, does not return from calls: it is left out, and counts as lost. "
@@ -83,16 +86,19 @@ class HungGpus:
                 case.rest / 60,
             )
             case.until, case.rest, case.tried = now + case.rest, min(2 * case.rest, LONGEST), False
-        case.hung = now
+        case.hung, case.answered = now, False
         case.children = [other for other in case.children if other.poll() is None] + [child]
 
     def turn(self, asked: Collection[Place]) -> bool:
         """A turn came to its end in which these were asked: whether another child is to try one that was left out."""
         for gpu in asked:
             case = self._cases.get(gpu)
-            if case is not None and case.tried:
+            if case is None:
+                continue
+            case.answered = True
+            if case.tried:
                 case.tried = False
-                log.info("the GPU of index %d, of %d, returns from calls again, and is read", *gpu)
+                log.info("the GPU of index %d, of %d, returns from calls again", *gpu)
         now = time.monotonic()
         return any(case.due(now) for case in self._cases.values())
 

@@ -29,7 +29,9 @@ _END_WITHIN = 1.0
 """Seconds that a child has, from when it is asked to end, for the turn that it is in."""
 _REAP_WITHIN = 5.0
 _MOST_STUCK = 3
-"""Children that hang where they cannot be killed, beyond which no other is started: it would hang as they do."""
+"""Children that hang where they cannot be killed, beyond which no other is started: it would hang as they do. Those
+at a GPU that is left out do not count.
+"""
 _DRIVER_LOOK = 1.0
 """Seconds between looks for the driver while NVML is released."""
 _LONGEST_REST = 5.0

@@ -189,7 +189,23 @@ def test_that_it_returns_from_calls_again_is_told_once(gpus, now, caplog):
     caplog.clear()
     gpus.turn([A, B])
     gpus.turn([A, B])
-    assert caplog.messages == ["the GPU of index 1, of 8, returns from calls again, and is read"]
+    assert caplog.messages == ["the GPU of index 1, of 8, returns from calls again"]
+
+
+def test_a_child_that_hangs_for_ever_says_nothing_of_a_gpu_that_answers_others(gpus, now):
+    """As after a standstill of the whole driver, which has left one behind."""
+    stuck = Child(gone=False)
+    hang(gpus, A, child=stuck)
+    gpus.turn([A])
+    now.seconds += SUSPECTED + SILENCE + 1
+    assert gpus.arguments() == []
+    hang(gpus, A, 7)
+    assert gpus.arguments() == LAST_A
+    hang(gpus, A, 7)
+    now.seconds += 100 * LONGEST
+    assert gpus.arguments() == WITHOUT_A, "both are there, and it answers nobody any more"
+    stuck.gone = True
+    assert gpus.arguments() == LAST_A
 
 
 def test_a_child_that_hangs_at_a_gpu_that_is_left_out_says_nothing_of_the_next_one(gpus):
@@ -261,7 +277,7 @@ def test_one_that_returns_again_is_read_again_and_nothing_is_lost_by_that(node, 
         site.driver.heal("nvmlDeviceGetFieldValues", gpu=1)
         eventually(lambda: well(site) == [0, 1, 2])
         assert [reason for reason, _ in site.losses] == ["hang", "hang"]
-        assert "the GPU of index 1, of 3, returns from calls again, and is read" in caplog.messages
+        assert "the GPU of index 1, of 3, returns from calls again" in caplog.messages
 
 
 def test_one_that_was_repaired_while_nvml_was_released_is_read_at_once(node):

@@ -137,6 +137,34 @@ def test_a_child_that_hangs_is_killed_and_replaced(silent):
         assert not alive(watch.pids[0])
 
 
+ASKING = (
+    "import dutycycle_exporter.model as m; ask = lambda anew: send(fd, m.Asking((1, 8), 7, anew)); send(fd, snapshot)"
+)
+
+
+def test_a_gpu_that_is_brought_up_may_take_as_long_as_a_child_that_begins(monkeypatch):
+    monkeypatch.setattr(listening, "START_UP", 60.0)
+    with Watch(f"{ASKING}; ask(True); time.sleep(1); send(fd, snapshot); time.sleep(999)", silence=0.5) as watch:
+        eventually(lambda: watch.losses)
+        assert len(watch.pids) >= 2
+        assert watch.pids[0] == watch.pids[1]
+        assert watch.losses[0] == ("hang", "the NVML child was silent for 0.5 s and was killed")
+
+
+def test_once_it_is_brought_up_the_calls_about_it_may_take_no_longer_than_others(monkeypatch):
+    monkeypatch.setattr(listening, "START_UP", 60.0)
+    with Watch(f"{ASKING}; ask(True); ask(False); time.sleep(999)", silence=0.5) as watch:
+        eventually(lambda: watch.losses)
+        assert watch.losses[0] == ("hang", "the NVML child was silent for 0.5 s in calls about GPU 1 and was killed")
+
+
+def test_one_that_hangs_while_it_is_brought_up_is_named(monkeypatch):
+    monkeypatch.setattr(listening, "START_UP", 1.0)
+    with Watch(f"{ASKING}; ask(True); time.sleep(999)", silence=0.5) as watch:
+        eventually(lambda: watch.losses)
+        assert watch.losses[0] == ("hang", "the NVML child was silent for 1.5 s in calls about GPU 1 and was killed")
+
+
 def test_while_a_child_is_silent_that_is_told_now_and_then(monkeypatch):
     with Watch("send(fd, snapshot); time.sleep(999)", silence=2.0) as watch:
         monkeypatch.setattr(listening, "_LOOKS", 50)

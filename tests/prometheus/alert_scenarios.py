@@ -153,11 +153,11 @@ CASES: dict[str, tuple[Series, Fired]] = {
     ),
     "a GPU is lost, and comes back": (
         otherwise(well(), {"gpu_visible n2": "8x59 7x60 8x60"}),
-        {64: NOTHING, 66: {"GpuLost"}, 119: {"GpuLost"}, 121: NOTHING},
+        {64: NOTHING, 67: {"GpuLost"}, 119: {"GpuLost"}, 121: NOTHING},
     ),
     "a GPU is lost, and NVML is not read for a moment": (
-        otherwise(well(), {"gpu_visible n2": "8x59 7x2 stale 7x60"}),
-        {64: NOTHING, 66: {"GpuLost"}},
+        otherwise(well(), {"gpu_visible n2": "8x59 7x3 stale _ 7x60"}),
+        {64: NOTHING, 67: {"GpuLost"}, 90: {"GpuLost"}},
     ),
     "a driver is loaded": (
         otherwise(well(), {"gpu_visible n2": "8x59 _x3 2 6 8x120"}),

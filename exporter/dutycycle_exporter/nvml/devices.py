@@ -120,7 +120,7 @@ class Devices:
         if self.count is not None and self.count > _MOST:
             self._calls.note("nvmlDeviceGetCount", "wrong_count")
             self.count = None
-        self._suspects.begin(self.count, self._slow.foremost)
+        self._suspects.begin(self.count)
         self._left = []
         if self.count is None:
             self.asked = self.visible = None
@@ -179,7 +179,7 @@ class Devices:
         time to ask, the one that had the index still has it.
         """
         before = self._before.get(index)
-        if not self._slow.admits(index):
+        if not self._slow.admits(index, late=index in self._suspects.last):
             return before, before is not None
         # A suspect was not among those that NVML brought up in the first turn.
         anew = before is None and index in self._suspects.suspected

@@ -138,7 +138,7 @@ class NvmlReader:
             self._xids.watch(self._devices.there)
         found = {device.index: device for device in devices}
         for device in [found[index] for index in self._slow.in_order(found)]:
-            if not self._slow.admits(device.index):
+            if not self._slow.admits(device.index, late=device.index in self._suspects.last):
                 turn.readings.append(device.unread())
                 continue
             gpu = self._gpu(device)

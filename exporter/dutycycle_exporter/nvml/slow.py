@@ -24,7 +24,8 @@ class SlowGpus:
 
     def __init__(self, calls: Calls, *, timeout: float, time_scale: float, timer: Callable[[], float]) -> None:
         """`timeout` is how many seconds a turn may last beyond its interval: a quarter of it is a GPU's, and who is not
-        begun with in half of it has to wait for the next turn, and is among the first there.
+        begun with in half of it has to wait for the next turn, and is among the first there. (Who is asked last has
+        a quarter more.)
         """
         self._calls = calls
         self._timer = timer
@@ -38,7 +39,7 @@ class SlowGpus:
         self._due: int | None = None
         self._waited: set[int] = set()
         """Those for which there is no time in this turn."""
-        self.foremost: set[int] = set()
+        self._foremost: set[int] = set()
         """Those for which there was none in the turn before."""
         self.resting: set[int] = set()
         """Those that took too long again when they were asked once more."""
@@ -46,7 +47,7 @@ class SlowGpus:
     def begin(self, at: float) -> None:
         """A turn begins, at `at` by the clock that nobody sets."""
         self._began, self._at = self._timer(), at
-        self.foremost, self._waited = self._waited, set()
+        self._foremost, self._waited = self._waited, set()
         due = {index: until for index, until in self._until.items() if until < at}
         self._due = min(due, key=lambda index: due[index], default=None)
         if self._due is not None:
@@ -61,13 +62,14 @@ class SlowGpus:
         """Whom to ask first in this turn: those that have waited, and at last, as nobody waits for them, those that
         took too long the last time.
         """
-        return sorted(indexes, key=lambda index: (index in self._until, index not in self.foremost, index))
+        return sorted(indexes, key=lambda index: (index in self._until, index not in self._foremost, index))
 
-    def admits(self, index: int) -> bool:
-        """Whether a GPU may be asked now."""
+    def admits(self, index: int, *, late: bool = False) -> bool:
+        """Whether a GPU may be asked now. `late`: it is asked after all others, who have their time before it."""
         if index in self._until and index != self._due:
             return False
-        if self._timer() - self._began <= (START_UP if self._first else self._within):
+        within = self._within + (self._budget if late else 0.0)
+        if self._timer() - self._began <= (START_UP if self._first else within):
             return True
         self._waited.add(index)
         self._calls.note("nvmlDeviceGetSamples", "out_of_time")
@@ -92,7 +94,7 @@ class SlowGpus:
         """Numbers mean other GPUs now."""
         self._until.clear()
         self._waited.clear()
-        self.foremost.clear()
+        self._foremost.clear()
         self.resting.clear()
         self._due = None
 

@@ -43,17 +43,15 @@ class Suspects:
         self.last: frozenset[int] = frozenset()
         """Whom to ask last in this turn."""
 
-    def begin(self, count: int | None, waited: Collection[int]) -> None:
-        """A turn begins, with so many GPUs; with as many as before where NVML does not tell. `waited` are those for
-        which the turn before had no time: they are not asked last again.
-        """
+    def begin(self, count: int | None) -> None:
+        """A turn begins, with so many GPUs; with as many as before where NVML does not tell."""
         self._count = self._count if count is None else count
         self._read.clear()
         self._left_out = self._here(self._leave_out)
         suspected = self._here(self._ask_last) - self._left_out if self._timer() < self._until else frozenset()
         # Where nobody else is there, nobody can be read before them.
         self.suspected = suspected if len(suspected) + len(self._left_out) < self._count else frozenset()
-        self.last = frozenset() if self._first else self.suspected.difference(waited)
+        self.last = frozenset() if self._first else self.suspected
 
     def end(self) -> None:
         """The turn has ended, and suspects are asked from now on."""

@@ -245,6 +245,31 @@ def test_who_had_no_time_in_one_turn_is_among_the_first_of_the_next():
     assert calls.take_failures() == {("nvmlDeviceGetSamples", "out_of_time"): 6}
 
 
+@pytest.mark.parametrize(("anew", "struck"), [(True, set()), (False, {0})])
+def test_later_it_has_that_time_for_one_that_may_have_to_be_brought_up(anew, struck):
+    now = [0.0]
+    calls = Calls(timer=lambda: now[0])
+    slow = SlowGpus(calls, timeout=20.0, time_scale=1.0, timer=lambda: now[0])
+    slow.end()
+    for _ in range(2):
+        slow.begin(now[0])
+        with slow.asking(0, anew=anew):
+            now[0] += 12.0
+    assert slow.resting == struck
+
+
+def test_who_is_asked_last_may_begin_later_than_the_others():
+    now = [0.0]
+    calls = Calls(timer=lambda: now[0])
+    slow = SlowGpus(calls, timeout=20.0, time_scale=1.0, timer=lambda: now[0])
+    slow.end()
+    slow.begin(0.0)
+    found = []
+    for now[0] in (10.0, 10.1, 15.0, 15.1):
+        found.append((slow.admits(0), slow.admits(0, late=True)))
+    assert found == [(True, True), (False, True), (False, True), (False, False)]
+
+
 def test_in_the_first_turn_nvml_has_time_to_bring_up_each_gpu():
     now = [0.0]
     calls = Calls(timer=lambda: now[0])

@@ -132,11 +132,11 @@ def test_a_suspect_goes_the_way_of_the_others_after_ten_minutes(make_rack):
 
 
 def test_a_suspect_is_read_where_there_is_no_time_for_all(make_rack, monkeypatch):
-    """Each GPU takes so long that a turn has time for three of five: it waits as long as the others do."""
-    now = [0.0]
+    """Each GPU takes so long that a turn has time for three of five, and for one that is asked last."""
+    now, asked = [0.0], []
     rack = make_rack(gpus=5)
     rack.reader.close()
-    rack.reader = NvmlReader(interval=5.0, ask_last=[(0, 5)], timer=lambda: now[0])
+    rack.reader = NvmlReader(interval=5.0, ask_last=[(0, 5)], on_asking=asked.append, timer=lambda: now[0])
     real = pynvml.nvmlDeviceGetMemoryInfo
 
     def slow(handle, *arguments):
@@ -149,6 +149,7 @@ def test_a_suspect_is_read_where_there_is_no_time_for_all(make_rack, monkeypatch
     for _ in range(12):
         times.update(read(rack.turn()))
     assert min(times[index] for index in range(5)) >= 5
+    assert all(one.read for one in asked if one.gpu == (0, 5))
 
 
 def test_a_suspect_stays_registered_for_xids(make):
