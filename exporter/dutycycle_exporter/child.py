@@ -20,7 +20,7 @@ from dutycycle_exporter.collected import DEFAULT, parse_collected
 from dutycycle_exporter.elapsed import elapsed
 from dutycycle_exporter.errors import ExporterError, NvmlUnavailableError, ReplayError
 from dutycycle_exporter.memory import Memory
-from dutycycle_exporter.model import Place, Snapshot, Unavailable
+from dutycycle_exporter.model import DeviceIndex, Snapshot, Unavailable
 from dutycycle_exporter.pipe import Message, PipeClosedError, Sender
 
 _PR_SET_PDEATHSIG = 1
@@ -89,8 +89,8 @@ def main(
     interval: float,
     time_scale: float,
     timeout: float,
-    ask_last: tuple[Place, ...],
-    leave_out: tuple[Place, ...],
+    ask_last: tuple[DeviceIndex, ...],
+    leave_out: tuple[DeviceIndex, ...],
     collect: frozenset[str],
     replay: Path | None,
     node: str,

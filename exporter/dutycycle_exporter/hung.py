@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from dutycycle_exporter.driver import Driver
 from dutycycle_exporter.listening import SUSPECTED
-from dutycycle_exporter.model import Asking, Place
+from dutycycle_exporter.model import Asking, DeviceIndex
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +24,7 @@ LEFT_OUT = 600.0
 turn.
 """
 LONGEST = 3600.0
+"""Seconds for which it is left out at most."""
 
 
 @dataclass(slots=True)
@@ -67,7 +68,7 @@ class HungGpus:
     def __init__(self, driver: Callable[[], Driver | None]) -> None:
         self._driver = driver
         self._of = driver()
-        self._cases: dict[Place, _Case] = {}
+        self._cases: dict[DeviceIndex, _Case] = {}
 
     def note(self, asked: Asking | None, child: subprocess.Popen[bytes], *, silence: float) -> None:
         """A child was silent for so long in calls about that GPU, or about none."""
@@ -89,7 +90,7 @@ class HungGpus:
         case.hung, case.answered = now, False
         case.children = [other for other in case.children if other.poll() is None] + [child]
 
-    def turn(self, asked: Collection[Place]) -> bool:
+    def turn(self, asked: Collection[DeviceIndex]) -> bool:
         """A turn came to its end in which these were asked: whether another child is to try one that was left out."""
         for gpu in asked:
             case = self._cases.get(gpu)

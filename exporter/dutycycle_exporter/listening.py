@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from dutycycle_exporter.model import Asking, Place, Snapshot, Unavailable, Xid
+from dutycycle_exporter.model import Asking, DeviceIndex, Snapshot, Unavailable, Xid
 from dutycycle_exporter.pipe import Message, PipeBrokenError, PipeClosedError, PipeSilentError, receive, wait
 
 _LOOKS = 4
@@ -40,7 +40,7 @@ class Listener:
         """When to say next that there is no snapshot yet (time.monotonic())."""
 
     def listen(
-        self, pipe: int, silence: Callable[[], float], enough: Callable[[set[Place]], bool] = lambda _: False
+        self, pipe: int, silence: Callable[[], float], enough: Callable[[set[DeviceIndex]], bool] = lambda _: False
     ) -> tuple[bool, str, str]:
         """Take messages until there is a reason for another child: (whether there was a snapshot, reason, text).
 
@@ -48,7 +48,7 @@ class Listener:
         snapshot which GPUs were asked for it, and tells whether to go on with another child: then there is no reason.
         """
         heard, self.asked = False, None
-        asked: set[Place] = set()
+        asked: set[DeviceIndex] = set()
         within = silence() + START_UP
         deadline = self._rest(within, silence())
         while True:

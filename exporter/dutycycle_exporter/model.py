@@ -246,8 +246,8 @@ class Snapshot:
         return self.t if self.elapsed is None else self.elapsed
 
 
-Place = tuple[int, int]
-"""A GPU that may not even say who it is: its index, of so many. Of another number, an index means another GPU."""
+DeviceIndex = tuple[int, int]
+"""A GPU that may not say who it is: its index in NVML, of so many. Of another number, an index means another GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ class Asking:
     that nobody suspects. No other message may follow. `anew`: NVML may have to bring the GPU up.
     """
 
-    gpu: Place
+    gpu: DeviceIndex
     read: int
     anew: bool = False
 

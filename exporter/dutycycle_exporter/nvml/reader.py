@@ -11,7 +11,7 @@ import pynvml
 
 from dutycycle_exporter.collected import DEFAULT
 from dutycycle_exporter.errors import NvmlUnavailableError
-from dutycycle_exporter.model import Asking, GpuReading, Place, Snapshot, Xid
+from dutycycle_exporter.model import Asking, DeviceIndex, GpuReading, Snapshot, Xid
 from dutycycle_exporter.nvml.calls import Calls, LostError, unavailable
 from dutycycle_exporter.nvml.devices import Device, Devices
 from dutycycle_exporter.nvml.events import XidWatch
@@ -47,8 +47,8 @@ class NvmlReader:
         interval: float,
         time_scale: float = 1.0,
         timeout: float = 20.0,
-        ask_last: Collection[Place] = (),
-        leave_out: Collection[Place] = (),
+        ask_last: Collection[DeviceIndex] = (),
+        leave_out: Collection[DeviceIndex] = (),
         collect: frozenset[str] = DEFAULT,
         on_xid: Callable[[Xid], None] = lambda _: None,
         on_asking: Callable[[Asking], None] = lambda _: None,

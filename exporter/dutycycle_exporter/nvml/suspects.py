@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 from dutycycle_exporter.listening import SUSPECTED
-from dutycycle_exporter.model import Asking, Place
+from dutycycle_exporter.model import Asking, DeviceIndex
 
 
 class Suspects:
@@ -22,8 +22,8 @@ class Suspects:
 
     def __init__(
         self,
-        ask_last: Collection[Place],
-        leave_out: Collection[Place],
+        ask_last: Collection[DeviceIndex],
+        leave_out: Collection[DeviceIndex],
         on_asking: Callable[[Asking], None],
         *,
         timer: Callable[[], float],
@@ -74,5 +74,5 @@ class Suspects:
         if whole and (index, self._count) not in self._ask_last:
             self._read.add(index)
 
-    def _here(self, gpus: Collection[Place]) -> frozenset[int]:
+    def _here(self, gpus: Collection[DeviceIndex]) -> frozenset[int]:
         return frozenset(index for index, of in gpus if of == self._count)
