@@ -27,7 +27,7 @@ from typing import Any
 from benchmarks import results
 from benchmarks.exits import NOT_HERE
 from benchmarks.gpu.nvidia_smi import absent, query
-from benchmarks.gpu.workloads import calibrate, small_training, training
+from benchmarks.gpu.workloads import calibrate, small_training, sums, training
 from benchmarks.interruptible import run_until_interrupted
 from tests.exporter.daemon import Daemon, eventually
 
@@ -76,14 +76,12 @@ def main() -> int:
 
 def busy(torch: Any) -> Step:
     """A step that computes, and waits for its end."""
-    passes_of = training(torch)
-    passes = calibrate(torch, passes_of, STEP)
+    return _long_enough(torch, training(torch))
 
-    def step() -> None:
-        passes_of(passes)
-        torch.cuda.synchronize()
 
-    return step
+def memory(torch: Any) -> Step:
+    """A step that waits for the GPU's memory alone."""
+    return _long_enough(torch, sums(torch, 2**28))
 
 
 def small(torch: Any) -> Step:
@@ -106,18 +104,12 @@ def small(torch: Any) -> Step:
     return step
 
 
-def memory(torch: Any) -> Step:
-    """Sums of long vectors, which wait for the GPU's memory alone."""
-    one, other, total = (torch.rand(2**28, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-
-    def sums(passes: int) -> None:
-        for _ in range(passes):
-            torch.add(one, other, out=total)
-
-    passes = calibrate(torch, sums, STEP)
+def _long_enough(torch: Any, passes_of: Callable[[int], None]) -> Step:
+    """As many passes as take that long."""
+    passes = calibrate(torch, passes_of, STEP)
 
     def step() -> None:
-        sums(passes)
+        passes_of(passes)
         torch.cuda.synchronize()
 
     return step

@@ -88,6 +88,17 @@ def training(torch: Any) -> Callable[[int], None]:
     return step
 
 
+def sums(torch: Any, length: int) -> Callable[[int], None]:
+    """Sums of two vectors of so many bf16, so many times, which wait for the GPU's memory alone."""
+    one, other, total = (torch.rand(length, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+
+    def step(passes: int) -> None:
+        for _ in range(passes):
+            torch.add(one, other, out=total)
+
+    return step
+
+
 def small_training(torch: Any) -> Callable[[], None]:
     """One step of a model of many small layers, as written: about a hundred kernels of microseconds."""
     torch.manual_seed(1)
@@ -160,14 +171,15 @@ def launch_bound(torch: Any, progress: Progress, _options: argparse.Namespace) -
 
 
 def memory_bound(torch: Any, progress: Progress, _options: argparse.Namespace) -> None:
-    one, other, total = (torch.rand(2**31, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-    torch.add(one, other, out=total)
-    progress.facts = {"bytes_per_step": 20.0 * 3 * one.numel() * one.element_size()}
+    length, passes = 2**31, 20
+    step = sums(torch, length)
+    step(1)
+    # Two are read and one is written, of two bytes each.
+    progress.facts = {"bytes_per_step": float(passes * 3 * length * 2)}
     progress.begin()
     while progress.goes_on():
         with progress.residency.burst():
-            for _ in range(20):
-                torch.add(one, other, out=total)
+            step(passes)
         progress.step()
 
 
