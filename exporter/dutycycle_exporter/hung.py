@@ -90,9 +90,11 @@ class HungGpus:
         case.hung, case.answered = now, False
         case.children = [other for other in case.children if other.poll() is None] + [child]
 
-    def turn(self, asked: Collection[DeviceIndex]) -> bool:
-        """A turn came to its end in which these were asked: whether another child is to try one that was left out."""
-        for gpu in asked:
+    def turn(self, returned: Collection[DeviceIndex]) -> bool:
+        """A turn came to its end, and the child returned from calls about these: whether another child is to try one
+        that was left out.
+        """
+        for gpu in returned:
             case = self._cases.get(gpu)
             if case is None:
                 continue

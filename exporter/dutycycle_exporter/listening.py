@@ -40,12 +40,13 @@ class Listener:
         """When to say next that there is no snapshot yet (time.monotonic())."""
 
     def listen(
-        self, pipe: int, silence: Callable[[], float], enough: Callable[[set[DeviceIndex]], bool] = lambda _: False
+        self, pipe: int, silence: Callable[[], float], enough: Callable[[set[DeviceIndex]], bool]
     ) -> tuple[bool, str, str]:
         """Take messages until there is a reason for another child: (whether there was a snapshot, reason, text).
 
         `silence` is how many wall seconds may pass now from one snapshot to the next. `enough` is told after each
-        snapshot which GPUs were asked for it, and tells whether to go on with another child: then there is no reason.
+        snapshot which GPUs have returned from calls, and tells whether to go on with another child: then there is no
+        reason.
         """
         heard, self.asked = False, None
         asked: set[DeviceIndex] = set()
@@ -79,7 +80,6 @@ class Listener:
             self._tell(self._on_snapshot, message)
             if enough(asked):
                 return heard, "", ""
-            asked = set()
             within = silence()
             deadline = self._rest(within, within)
 

@@ -150,6 +150,18 @@ def test_another_driver_has_nothing_against_it(now, later):
     assert gpus.arguments() == []
 
 
+def test_that_it_answered_once_says_nothing_of_a_child_that_hangs_there_afterwards(gpus, now):
+    hang(gpus, A)
+    gpus.turn([A])
+    stuck = Child(gone=False)
+    hang(gpus, A, 7, child=stuck)
+    now.seconds += 100 * LONGEST
+    assert not gpus.turn([])
+    assert gpus.arguments() == WITHOUT_A
+    stuck.gone = True
+    assert gpus.turn([])
+
+
 def test_what_is_forgotten_is_asked_as_the_others(gpus):
     hang(gpus, A)
     hang(gpus, A, 7)

@@ -48,7 +48,7 @@ class Suspects:
         self._count = self._count if count is None else count
         self._read.clear()
         self._left_out = self._here(self._leave_out)
-        suspected = self._here(self._ask_last) - self._left_out if self._timer() < self._until else frozenset()
+        suspected = self._here(self._ask_last) if self._timer() < self._until else frozenset()
         # Where nobody else is there, nobody can be read before them.
         self.suspected = suspected if len(suspected) + len(self._left_out) < self._count else frozenset()
         self.last = frozenset() if self._first else self.suspected

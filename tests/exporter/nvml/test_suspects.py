@@ -113,12 +113,6 @@ def test_who_is_suspected_says_nothing_of_the_others_and_the_read_of_one_is_none
     assert {one.read for one in asked} == {0}
 
 
-def test_one_that_is_left_out_is_not_suspected_as_well(make):
-    rack, _ = make(2, leave_out=[(0, 2)], ask_last=[(0, 2)])
-    for _ in range(3):
-        assert (read(rack.turn()), rack.snapshot.visible) == ([1], 1)
-
-
 def test_a_suspect_goes_the_way_of_the_others_after_ten_minutes(make_rack):
     now, asked = [0.0], []
     rack = make_rack(gpus=3)
