@@ -60,10 +60,17 @@ def run(reader: Reader, pipe: Sender, interval: float) -> None:
             memory.turn()
             # Turns that were missed (a slow call, a paused machine) are not made up for.
             due = max(due + interval, time.monotonic())
-            if signal.sigtimedwait(_ENDING, max(0.0, due - time.monotonic())) is not None:
+            if _told_to_end(within=max(0.0, due - time.monotonic())):
                 return
     except PipeClosedError:
         return
+
+
+def _told_to_end(*, within: float) -> bool:
+    """Whether SIGTERM comes, or has come, within so many wall seconds."""
+    taken = signal.sigtimedwait(_ENDING, within)
+    # CPython answers with no signal's number, not with None, where a process was stopped or frozen until after that.
+    return taken is not None and taken.si_signo in _ENDING
 
 
 def _collected(context: click.Context, parameter: click.Parameter, value: str | None) -> frozenset[str]:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pynvml
 import pytest
@@ -17,6 +18,7 @@ from dutycycle_exporter.pipe import PipeClosedError, receive
 from tests.exporter.daemon import eventually
 
 PATIENCE = 60.0
+INTERVAL = 0.1
 
 
 class Child:
@@ -26,7 +28,7 @@ class Child:
         self._pipe, write_end = os.pipe()
         command = [sys.executable, "-P", "-m", "dutycycle_exporter.child", f"--fd={write_end}"]
         self.process = subprocess.Popen(
-            [*command, "--interval=0.1", "--time-scale=1"],
+            [*command, f"--interval={INTERVAL}", "--time-scale=1"],
             pass_fds=[write_end],
             env={**os.environ, **driver.environment},
             **options,
@@ -103,6 +105,21 @@ def test_sigterm_ends_it_between_two_turns(driver):
         child.rest()
         assert child.process.wait(PATIENCE) == 0
         assert driver.state.calls("nvmlShutdown") == 1
+
+
+def test_one_that_was_stopped_past_its_turn_goes_on_and_still_ends_when_it_is_told_to(driver):
+    """As a debugger, a frozen cgroup and a machine that sleeps do it: what waits for a signal is woken by that."""
+    with Child(driver) as child:
+        for _ in range(5):
+            child.until(Snapshot)
+            child.process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, child.process.pid, os.WSTOPPED)
+            time.sleep(3 * INTERVAL)
+            child.process.send_signal(signal.SIGCONT)
+        child.until(Snapshot)
+        child.process.send_signal(signal.SIGTERM)
+        child.rest()
+        assert child.process.wait(PATIENCE) == 0
 
 
 def test_nothing_is_imported_from_the_directory_that_the_exporter_runs_in(tmp_path):
