@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -92,8 +93,11 @@ def code(folders: Sequence[str]) -> str:
 
 
 def digest(scenario: Scenario) -> str:
-    """Of everything that is played, but what goes on in the jobs, which follows from it."""
-    return hashlib.sha256(repr(scenario).encode()).hexdigest()[:16]
+    """Of everything that is played, but what goes on in the jobs, which follows from it. Of numbers six digits count:
+    the last of an exponential or a power are not the same on processors with other vector instructions.
+    """
+    rounded = re.sub(r"\d+\.\d+(?:e[-+]?\d+)?", lambda number: f"{float(number[0]):.6g}", repr(scenario))
+    return hashlib.sha256(rounded.encode()).hexdigest()[:16]
 
 
 def file_name(seed: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -163,3 +164,19 @@ def test_an_outcome_comes_back_from_its_file(run: Run, tmp_path: Path) -> None:
 
 def test_another_plan_is_another_scenario() -> None:
     assert played.digest(SCENARIO) != played.digest(replace(SCENARIO, jobs=SCENARIO.jobs[1:]))
+
+
+def test_the_last_digit_of_a_number_makes_no_other_plan() -> None:
+    """It is not the same on every processor: those with other vector instructions round an exponential otherwise."""
+
+    def scenario(end: float, rate: float) -> Scenario:
+        return replace(
+            SCENARIO, jobs=(replace(SCENARIO.jobs[0], end=end, parameters={"rate": rate}), *SCENARIO.jobs[1:])
+        )
+
+    end, rate = 4200.1, math.exp(0.3)
+    kept = played.digest(scenario(end, rate))
+    assert scenario(end, math.nextafter(rate, 2)) != scenario(end, rate)
+    assert played.digest(scenario(math.nextafter(end, math.inf), math.nextafter(rate, 2))) == kept
+    assert played.digest(scenario(end, rate * 1.0001)) != kept
+    assert played.digest(scenario(end + 1, rate)) != kept
