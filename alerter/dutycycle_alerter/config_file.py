@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import Any, get_args
 
@@ -96,12 +96,15 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _expand(value: object, origin: str) -> object:
+def _expand(value: object, origin: str, *place: object) -> object:
     if isinstance(value, dict):
-        return {key: _expand(item, origin) for key, item in value.items()}
+        return {key: _expand(item, origin, *place, key) for key, item in value.items()}
     if isinstance(value, list):
-        return [_expand(item, origin) for item in value]
+        return [_expand(item, origin, *place, number) for number, item in enumerate(value)]
     if isinstance(value, str):
+        if "\0" in value:
+            # No path, name or address has one, and each reader of a file would have to say so by itself.
+            raise ConfigError(f"{origin}: {_shown(place)}: there is a NUL character in it: remove it")
         return re.sub(r"\$\{(\w+)\}", lambda match: _variable(match.group(1), origin), value)
     return value
 
@@ -114,7 +117,7 @@ def _variable(name: str, origin: str) -> str:
 
 
 def _explain(origin: str, item: Any) -> str:
-    where = ".".join(_shortened(str(part)) for part in item["loc"])
+    where = _shown(item["loc"])
     if item["type"] != "extra_forbidden":
         return f"{origin}: {where or 'top level'}: {item['msg'].removeprefix('Value error, ')}"
     section: type[Section] = Settings
@@ -131,6 +134,10 @@ def _section_of(annotation: Any) -> type[Section]:
     """The section that a field holds, by itself or in a list."""
     found: type[Section] = next((a for a in get_args(annotation) if isinstance(a, type)), annotation)
     return found
+
+
+def _shown(place: Iterable[object]) -> str:
+    return ".".join(_shortened(str(part)) for part in place)
 
 
 def _shortened(text: str) -> str:

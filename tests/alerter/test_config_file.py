@@ -124,6 +124,13 @@ def test_a_key_that_is_given_twice_is_refused(tmp_path: Path) -> None:
     assert "alerter.yaml:3:1: not YAML: the key 'source' is given twice" in message
 
 
+def test_a_nul_in_a_value_is_refused_by_its_place(tmp_path: Path) -> None:
+    """Each place that opens a file by such a name would end in an error of its own."""
+    content = 'notify: {receivers: [{name: a, slack: {}}, {name: b, email: {password_file: "/s3cret\\0"}}]}'
+    message = refusal(file_of(tmp_path, content))
+    assert message.endswith("notify.receivers.1.email.password_file: there is a NUL character in it: remove it")
+
+
 @pytest.mark.parametrize("content", ["[]", "- a", "text", "7", "true"])
 def test_the_top_level_is_a_mapping(tmp_path: Path, content: str) -> None:
     assert "expected a mapping of keys at the top level" in refusal(file_of(tmp_path, content))

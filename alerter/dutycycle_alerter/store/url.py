@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from urllib.parse import unquote
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
@@ -80,8 +81,9 @@ def _read(text: str) -> sa.URL | None:
         url = sa.make_url(text)
     except (ArgumentError, ValueError):
         return None
-    # An @ in a password that is not written as %40 leaves the password's end in the host's name.
-    return None if "@" in (url.host or "") else url
+    # Nothing in it can have a NUL. An @ in a password that is not written as %40 leaves the password's end in the name
+    # of the host.
+    return None if "\0" in unquote(text) or "@" in (url.host or "") else url
 
 
 def _refuse_others(url: sa.URL) -> None:

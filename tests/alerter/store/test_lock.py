@@ -38,7 +38,13 @@ def test_a_place_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path
         StoreLock(f"sqlite:///{tmp_path / 'missing' / 'a.sqlite3'}")
 
 
-@pytest.mark.parametrize("url", ["postgresql://u:s3cret", "postgresql://u:s3@cret@h/n", "s3cret", ""])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("postgresql://u:s3cret", "postgresql://u:s3@cret@h/n", "s3cret", ""),
+        *("postgresql://u@h/n?password_file=/s3cret%00", "postgresql://u:s3cret%00@h/n", "sqlite:///s3cret\0"),
+    ],
+)
 def test_an_address_that_cannot_be_read_is_an_error_that_does_not_show_it(url: str) -> None:
     with pytest.raises(StoreError, match="cannot be read: write it like") as error:
         StoreLock(url)

@@ -278,6 +278,7 @@ URLS = (
 
 @fuzz(text=texts(URLS, tokens=["?password=hunter2-do-not-show", "%00", "%ff", "@", ":", "?", "&", "[::1]", ":port"]))
 @example(text="sqlite:///\udcff.sqlite3")
+@example(text="postgres://u@h:5432/n?password_file=\x00/nowhere&host=a,b")
 def test_a_database_is_a_url_or_refused(text: str) -> None:
     shown = mask_url(text)
     try:
