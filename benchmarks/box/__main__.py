@@ -158,8 +158,8 @@ def _settings(options: argparse.Namespace, nodes: int) -> BoxSettings:
 
 def _outline(seed: int, scenario: str, parameters: str, settings: BoxSettings) -> Played:
     """What today's code leaves of a run, but for its outcome."""
-    digests = {"chain": code(CHAIN), "jobs": code(JOBS)}
-    return Played(seed, scenario, parameters, settings.numbers, Observed((), (), {}), **digests, commit=results.ours())
+    empty = Observed((), (), {})
+    return Played(seed, scenario, parameters, settings.numbers, empty, chain=code(CHAIN), jobs=code(JOBS))
 
 
 def _play(scenario: Scenario, settings: BoxSettings, directory: Path, showing: Showing) -> Played:
@@ -168,7 +168,7 @@ def _play(scenario: Scenario, settings: BoxSettings, directory: Path, showing: S
         shutil.rmtree(own)
     own.mkdir()
     showing.begin(scenario.seed, len(scenario.jobs), scenario.length)
-    outline = _outline(scenario.seed, digest(scenario), scenario.parameters, settings)
+    outline = replace(_outline(scenario.seed, digest(scenario), scenario.parameters, settings), made=_making())
     observed = play(scenario, courses=course, directory=own, settings=settings, progress=showing.tell)
     costs = json.loads((own / "costs.json").read_text())
     shutil.rmtree(own / "prometheus" / "data", ignore_errors=True)
@@ -177,9 +177,6 @@ def _play(scenario: Scenario, settings: BoxSettings, directory: Path, showing: S
         observed=observed,
         cores=costs["cores"],
         pace=msgspec.convert(costs["pace"], Pace),
-        parts=_parts(),
-        machine=results.describe_machine(),
-        day=results.today(),
     )
     for note in observed.notes:
         showing.say(note)
@@ -190,13 +187,13 @@ def _play(scenario: Scenario, settings: BoxSettings, directory: Path, showing: S
     return played
 
 
-def _parts() -> str:
-    known = (
+def _making() -> results.Provenance:
+    """Of a run that begins here and now."""
+    return results.provenance(
         results.command_version(prometheus_program("prometheus")),
         results.command_version(postgres_program("postgres")),
         results.versions("psycopg"),
     )
-    return ", ".join(filter(None, known))
 
 
 def _score(seeds: Sequence[Seed], options: argparse.Namespace) -> int:
@@ -214,7 +211,7 @@ def _score(seeds: Sequence[Seed], options: argparse.Namespace) -> int:
     scoring.show(scoring.tables(whole))
     lost = missed(aims(whole))
     results.show(("aim missed",), [(str(one),) for one in lost] or [("none",)], title="\nAims")
-    machine = " and ".join(dict.fromkeys(played.machine for _, played in found))
+    machine = " and ".join(dict.fromkeys(played.made.machine for _, played in found))
     with suppress(BrokenPipeError):
         results.report(rows(whole, seeds), options, section="Fleet in a box", machine=machine)
     if options.quick:

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import msgspec
 
+from benchmarks.results import Provenance
+
 from .mechanisms import playing, simulate
 from .mechanisms.truth import losses, reports
 from .model import Job, Observed, Phase, Scenario, Truth
@@ -49,26 +51,20 @@ class Played:
     chain: str = ""
     """A digest of the code of CHAIN, and of that of JOBS."""
     jobs: str = ""
-    commit: str = ""
-    """As `results.ours` has it."""
-    parts: str = ""
-    """Versions of what else was played with."""
-    machine: str = ""
-    """As `results.describe_machine` has it."""
-    day: str = ""
+    made: Provenance = field(default_factory=Provenance)
 
     def unlike(self, other: Played | None, scenario: Scenario) -> str:
         """Why it cannot be told in one figure with the other, or with what is planned; empty where it can."""
         if self.scenario != digest(scenario):
             return "of another plan than today's"
         if self.jobs != code(JOBS):
-            return f"of jobs whose mechanisms have changed since ({self.commit or 'nobody knows of which commit'})"
+            return f"of jobs whose mechanisms have changed since ({self.made.commit or 'nobody knows of which commit'})"
         if other is None:
             return ""
         if self.settings != other.settings:
             changed = sorted(name for name in other.settings if self.settings.get(name) != other.settings[name])
             return f"played with another {', '.join(changed).replace('_', ' ')}"
-        return "" if self.chain == other.chain else f"played by other code ({self.commit})"
+        return "" if self.chain == other.chain else f"played by other code ({self.made.commit})"
 
     def same_code(self, other: Played) -> bool:
         return (self.chain, self.jobs) == (other.chain, other.jobs)

@@ -40,11 +40,11 @@ def rows(score: scoring.Score, seeds: Sequence[Seed]) -> list[Row]:
     """
     found = counting(seeds)
     kept = [_how(seeds), *scoring.rows(score, found[0][0].parameters)]
-    parts = ", ".join(dict.fromkeys(played.parts for _, played in found))
-    commits = list(dict.fromkeys(played.commit for _, played in found))
+    parts = ", ".join(dict.fromkeys(played.made.parts for _, played in found))
+    commits = list(dict.fromkeys(played.made.commit for _, played in found))
     scored_by = results.ours()
     ours = ", ".join(commits) + ("" if scored_by in commits else f", scored by {scored_by.removeprefix('dutycycle ')}")
-    day = max(played.day for _, played in found)
+    day = max(played.made.day for _, played in found)
     return [replace(row, versions=row.versions or parts, ours=ours, day=day) for row in kept]
 
 

@@ -26,5 +26,5 @@ def test_an_outcome_counts_and_its_truth_can_be_computed_again(path: Path) -> No
     assert kept.spoilt() == ()
     assert kept.parameters == beside.parameters
     assert kept.unlike(beside, plan(load(DEFAULT.with_name(kept.parameters)), kept.seed)) == ""
-    assert kept.commit
-    assert not kept.commit.endswith("-dirty")
+    assert kept.made.commit
+    assert not kept.made.commit.endswith("-dirty")

@@ -12,7 +12,7 @@ from benchmarks.box.pace import Pace
 from benchmarks.box.play import BoxSettings
 from benchmarks.box.played import NOT_ALL, UNSETTLED, Played
 from benchmarks.box.seeds import Seed, counting, ranges, summary
-from benchmarks.results import record
+from benchmarks.results import Provenance, record
 from tests.benchmarks.box.scored import fleet, observed, perfect
 
 PAGE = """# Measured figures
@@ -29,7 +29,8 @@ def written(file: Path, *seeds: int, told: bool = True, commit: str = "") -> Non
         plan, truths = fleet()
         plan = replace(plan, seed=seed)
         seen = perfect() if told else observed(ledger=perfect().ledger)
-        kept = Played(seed, "", "", BoxSettings().numbers, seen, commit=commit, parts="Prometheus 3.5.0")
+        made = Provenance(commit=commit, parts="Prometheus 3.5.0")
+        kept = Played(seed, "", "", BoxSettings().numbers, seen, made=made)
         found.append(Seed(plan).with_outcome(kept, late_counts=False))
         whole += scoring.score(plan, truths, seen, processes=1)
     rows = [replace(row, by="`python -m benchmarks.box`") for row in report.rows(whole, found)]
@@ -92,7 +93,7 @@ def test_rows_name_the_commit_that_scored_where_another_one_played(monkeypatch: 
     monkeypatch.setattr(report.results, "ours", lambda: "dutycycle f00d")
     score = scoring.score(*fleet(), perfect())
     played = {
-        commit: report.rows(score, [_seed(1, commit=commit)])[0].ours
+        commit: report.rows(score, [_seed(1, made=Provenance(commit=commit))])[0].ours
         for commit in ("dutycycle c0ffee", "dutycycle f00d")
     }
     assert played == {
