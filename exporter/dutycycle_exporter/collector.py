@@ -112,7 +112,7 @@ class ExporterCollector:
             page.add("dutycycle_exporter_collector_success", block, run.success)
             page.add("dutycycle_exporter_collector_duration_seconds", block, run.duration)
             if run.last_success is not None:
-                page.add("dutycycle_exporter_collector_age_seconds", block, max(0.0, state.now - run.last_success))
+                page.add("dutycycle_exporter_collector_age_seconds", block, max(0.0, state.elapsed - run.last_success))
         restarts = {**dict.fromkeys(RESTART_REASONS, 0), **state.restarts}
         page.add_each("dutycycle_exporter_child_restarts_total", "", "reason", restarts.items())
         for key, count in state.read_failures.items():

@@ -197,11 +197,16 @@ def _credit_energy(device: DeviceAccount, now: float) -> None:
         device.energy.carry()
     else:
         _tell(device, *name, now)
-        watts = device.energy.read(now, energy)
+        watts = device.energy.read(_counted_at(device, now), energy)
         device.metered = None if watts is None else watts.per_second
         if watts is not None:
             _share_energy(device, watts)
     device.power = device.reading.power if device.metered is None else device.metered
+
+
+def _counted_at(device: DeviceAccount, now: float) -> float:
+    """When the device's counters were read: a call may take seconds, and a snapshot wait for this process."""
+    return now if device.reading.counted_at is None else device.reading.counted_at
 
 
 def _share_energy(device: DeviceAccount, watts: Rate) -> None:
@@ -223,7 +228,7 @@ def _credit_throttle(device: DeviceAccount, now: float) -> None:
         if ("throttle", reason) in device.reading.carried:
             device.throttle[reason].carry()
             continue
-        rate = device.throttle[reason].read(now, seconds)
+        rate = device.throttle[reason].read(_counted_at(device, now), seconds)
         if rate is None or not rate.per_second:
             continue
         for tenure in device.tenures.during(rate.start, rate.end):

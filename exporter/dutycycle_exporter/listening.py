@@ -12,6 +12,8 @@ _LOOKS = 4
 """How often a child is looked for within the time that it may be silent."""
 START_UP = 60.0
 """Seconds more that the first message may take. Without persistence mode NVML brings up every GPU when it begins."""
+STOOD_STILL = 1.0
+"""Seconds after the end of a wait at which this process was not late, but did not run: it was stopped or frozen."""
 SUSPECTED = 600.0
 """Seconds for which a GPU is suspected at which a child hung."""
 
@@ -38,6 +40,8 @@ class Listener:
         """The GPU about which the child makes calls, as far as it told; None where they are about no GPU."""
         self._look_at = 0.0
         """When to say next that there is no snapshot yet (time.monotonic())."""
+        self._deadline = 0.0
+        """When there has to be one, by the same clock."""
 
     def listen(
         self, pipe: int, silence: Callable[[], float], enough: Callable[[set[DeviceIndex]], bool]
@@ -51,10 +55,10 @@ class Listener:
         heard, self.asked = False, None
         asked: set[DeviceIndex] = set()
         within = silence() + START_UP
-        deadline = self._rest(within, silence())
+        self._rest(within, silence())
         while True:
             try:
-                message = self._receive(pipe, deadline, silence())
+                message = self._receive(pipe, silence())
             except PipeSilentError:
                 where = "" if self.asked is None else f" in calls about GPU {self.asked.gpu[0]}"
                 return heard, "hang", f"the NVML child was silent for {within:g} s{where} and was killed"
@@ -68,7 +72,7 @@ class Listener:
                 if message.anew or (self.asked is not None and self.asked.anew):
                     # NVML brings it up, for which a turn has no time; and then begins to read it.
                     within = silence() + (START_UP if message.anew else 0.0)
-                    deadline = self._rest(within, silence())
+                    self._rest(within, silence())
                 self.asked = message
                 asked.add(message.gpu)
                 continue
@@ -81,7 +85,7 @@ class Listener:
             if enough(asked):
                 return heard, "", ""
             within = silence()
-            deadline = self._rest(within, within)
+            self._rest(within, within)
 
     def hear_out(self, pipe: int) -> None:
         """What the child's other thread had to say while it was ended."""
@@ -93,21 +97,25 @@ class Listener:
         except PipeBrokenError:
             return
 
-    def _rest(self, within: float, silence: float) -> float:
-        """The deadline of the next snapshot; it is missed for the first time after a part of that."""
+    def _rest(self, within: float, silence: float) -> None:
+        """Set the deadline of the next snapshot; it is missed for the first time after a part of that."""
         now = time.monotonic()
         self._look_at = now + silence / _LOOKS
-        return now + within
+        self._deadline = now + within
 
-    def _receive(self, pipe: int, deadline: float, silence: float) -> Message:
+    def _receive(self, pipe: int, silence: float) -> Message:
         """As `receive` does, and says now and then that there is no snapshot yet, whatever else there is."""
         while True:
-            found = wait(pipe, min(self._look_at, deadline) - time.monotonic())
+            began, until = time.monotonic(), min(self._look_at, self._deadline)
+            found = wait(pipe, until - began)
             now = time.monotonic()
-            if now >= deadline:
+            if (late := now - max(began, until)) > STOOD_STILL:
+                # So may the child have, and what it wrote since waits in the pipe: that was not its silence.
+                self._deadline += late
+            if now >= self._deadline:
                 return receive(pipe, within=0.0)
             if now >= self._look_at:
                 self._look_at = now + silence / _LOOKS
                 self._tell(self._on_silence)
             if found:
-                return receive(pipe, within=deadline - now)
+                return receive(pipe, within=self._deadline - now)

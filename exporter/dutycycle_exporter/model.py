@@ -80,7 +80,8 @@ class GpuReading:
     `remapped_rows` and `retired_pages` by type, bytes by direction (rx, tx: as the device sees it), `cycles` by
     `contract.CYCLES`. `carried` names those that are as an earlier turn read them, by field and label ("" without one),
     and `stopped` those that do not count on, as a recording says nothing of the time; what is missing without that was
-    not read, and counts on. `finished` are processes that ended, newest last.
+    not read, and counts on. `counted_at` is when they were read, by the clock of `Snapshot.at`; None: at its instant.
+    `finished` are processes that ended, newest last.
     """
 
     uuid: str
@@ -122,6 +123,7 @@ class GpuReading:
     nvlink_bytes: Counts = ()
     cycles: Counts = ()
     activity: Activity | None = None
+    counted_at: float | None = None
     carried: frozenset[tuple[str, str]] = frozenset()
     stopped: frozenset[tuple[str, str]] = frozenset()
     finished: tuple[FinishedProcess, ...] = ()

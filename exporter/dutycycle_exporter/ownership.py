@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +21,6 @@ from dutycycle_exporter.attribution.kubernetes import (
     Pace,
     Selection,
 )
-from dutycycle_exporter.elapsed import elapsed
 from dutycycle_exporter.errors import ExporterError
 from dutycycle_exporter.model import GpuReading, Ownership
 from dutycycle_exporter.service import CollectorRun
@@ -61,12 +59,8 @@ class NodeOwnership:
         """Of the sources that are asked over a socket, by name."""
         if self._pods is None:
             return {}
-        # How long ago that was is what is shown of it, whatever the time of day was set to meanwhile.
-        day = time.time() - elapsed()
         return {
-            name: CollectorRun(
-                source.success, None if source.last_success is None else source.last_success + day, source.duration
-            )
+            name: CollectorRun(source.success, source.last_success, source.duration)
             for name, source in self._pods.health().items()
         }
 

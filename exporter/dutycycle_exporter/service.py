@@ -38,7 +38,9 @@ class Resolver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CollectorRun:
-    """The last run of one of the exporter's parts. `duration` is that of the last run that ended by itself."""
+    """The last run of one of the exporter's parts. `last_success` is by `elapsed()`, `duration` of the last run that
+    ended by itself.
+    """
 
     success: bool
     last_success: float | None = None
@@ -47,9 +49,12 @@ class CollectorRun:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything that one scrape shows, at one instant. `stale` tells that the view is too old to show readings of."""
+    """Everything that one scrape shows, at one instant: `now` (Unix seconds), when `elapsed()` was `elapsed`. `stale`
+    tells that the view is too old to show readings of.
+    """
 
     now: float
+    elapsed: float
     view: View | None
     stale: bool
     expected: int | None
@@ -145,7 +150,7 @@ class Service:
             loss, self._loss = self._loss, None
             self._view, self._expected, self._seen_at = view, expected, now
             self._visible = snapshot.visible
-            self._collectors["nvml"] = CollectorRun(True, self._clock(), snapshot.duration)
+            self._collectors["nvml"] = CollectorRun(True, now, snapshot.duration)
             self._counts.read_failures.update(snapshot.failures)
             self._counts.dropped.update(snapshot.dropped)
             self._counts.clamped.update(snapshot.clamped)
@@ -242,7 +247,7 @@ class Service:
                 log.exception("whose the GPUs are could not be found out; they stay with those who had them")
             return _as_before(self._view.ownership, gpus)
         with self._lock:
-            self._collectors["attribution"] = CollectorRun(True, self._clock(), time.perf_counter() - began)
+            self._collectors["attribution"] = CollectorRun(True, self._elapsed(), time.perf_counter() - began)
             self._counts.attribution_failures.update(ownership.failures)
         return ownership
 
@@ -255,14 +260,15 @@ class Service:
 
     def state(self) -> State:
         """What a scrape shows now."""
-        now = self._clock()
+        now, elapsed = self._clock(), self._elapsed()
         with self._lock:
             view = self._view
             if view is not None:
-                xids = self._xids.shown(now=now, at=self._elapsed(), hold=self._accounts.hold)
+                xids = self._xids.shown(now=now, at=elapsed, hold=self._accounts.hold)
                 view = replace(view, xids=xids)
             return State(
                 now=now,
+                elapsed=elapsed,
                 view=view,
                 stale=self._stale(),
                 expected=self._expected,

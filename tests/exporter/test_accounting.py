@@ -174,6 +174,18 @@ def test_a_throttle_counter_is_there_at_0_from_a_workloads_first_snapshot_on():
     assert [dict(run.owned(workload).throttle) for workload in (A, B)] == [{"thermal": 0.5}, {"thermal": 0.5}]
 
 
+def test_a_counter_is_of_when_it_was_read_and_not_of_its_snapshots_instant():
+    """Snapshots that waited for the exporter are told within milliseconds, and calls that take seconds are late."""
+    run = Run()
+    for seconds, late in ((0, 0.1), (10, 0.1), (29, 1.0), (29.1, 10.9)):
+        counted = seconds + late
+        told = {"energy": 400.0 * counted, "throttle": (("power", counted),)}
+        run.at(T + seconds, held_by(A), counted_at=T + counted, **told)
+        assert run.device.power == (None if seconds == 0 else pytest.approx(400))
+    assert run.owned(A).energy == pytest.approx(400 * 39.9)
+    assert dict(run.owned(A).throttle) == {"power": pytest.approx(39.9)}
+
+
 @pytest.mark.parametrize("measured", [True, False])
 def test_what_a_slow_counter_tells_is_of_those_who_held_the_gpu_between_its_readings(measured):
     """Whether or not the duty cycle is known, up to when everybody has been credited, as it is, at each turn."""

@@ -104,6 +104,24 @@ def test_while_a_call_hangs_metrics_answer_and_say_nothing_of_the_gpus(driver, s
     assert daemon.get("/-/healthy")[0] == 200
 
 
+def test_an_exporter_that_stood_still_with_its_child_does_not_take_that_for_the_childs_silence(driver, start):
+    """As in a frozen cgroup."""
+    daemon = start(driver)
+    eventually(lambda: observed(daemon) > 1)
+    child = daemon.child()
+    stopped = [daemon.process.pid, child]
+    for _ in range(3):
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(4.0)
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+        before = observed(daemon)
+        eventually(lambda before=before: observed(daemon) > before + 2)
+    assert daemon.child() == child
+    assert daemon.total("dutycycle_exporter_child_restarts_total") == 0
+
+
 def test_a_gpu_of_which_every_call_is_slow_is_left_out_and_the_others_are_read(driver, start):
     daemon = start(driver)
     eventually(lambda: daemon.values("gpu_visible") == [2])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pynvml
@@ -58,10 +58,11 @@ class Gpu:
         self._instances = MigInstances()
         self._mode = device.mig_mode
 
-    def read(self, now: float, ahead: float) -> list[GpuReading]:
-        """The GPU's reading at `now`, and after it those of its instances; `ahead` is by how many seconds the time of
-        day is ahead of the clock of `now`. Raises LostError, NvmlUnavailableError.
+    def read(self, clock: Callable[[], float], ahead: float) -> list[GpuReading]:
+        """The GPU's reading, and after it those of its instances; `ahead` is by how many seconds the time of day is
+        ahead of the clock. Raises LostError, NvmlUnavailableError.
         """
+        now = clock()
         device, calls = self.device, self._calls
         if self._retry_at is None or now >= self._retry_at:
             self._retry(now)
@@ -73,7 +74,7 @@ class Gpu:
             self._has_gpm = supported(device, calls)
         metrics = self._metrics if self._has_gpm else None
         activity, cycles = (None, ()) if metrics is None else self._activity(metrics, now)
-        readings = [self._whole(now, ahead, activity, cycles)]
+        readings = [self._whole(clock, now, ahead, activity, cycles)]
         if device.partitioned:
             memory = "memory" in self._collect
             readings += self._instances.read(device, calls, now, metrics=metrics, memory=memory)
@@ -113,7 +114,9 @@ class Gpu:
         self._has_gpm = None
         self.close()
 
-    def _whole(self, now: float, ahead: float, activity: Activity | None, cycles: Counts) -> GpuReading:
+    def _whole(
+        self, clock: Callable[[], float], now: float, ahead: float, activity: Activity | None, cycles: Counts
+    ) -> GpuReading:
         device, calls, collect = self.device, self._calls, self._collect
         # Under MIG it is the instances that work, and have processes.
         rates = None if device.partitioned else read_rates(device, calls)
@@ -123,6 +126,7 @@ class Gpu:
         processes = None if device.partitioned else self._processes.of_gpu(device, calls, stamp)
         memory = gauges.read_memory(device.unsupported, calls, device.handle) if "memory" in collect else None
         values = self._fields.read(device, calls)
+        counted_at = clock()
         temperatures = values.each("temperatures")
         fan = None
         if "temperature" in collect:
@@ -161,6 +165,7 @@ class Gpu:
             nvlink_bytes=values.each("nvlink_bytes"),
             cycles=cycles,
             activity=activity,
+            counted_at=counted_at,
             carried=values.carried,
             finished=() if processes is None or "accounting" not in collect else self._ended(processes),
         )

@@ -28,6 +28,7 @@ class _Turn:
 
     now: float
     elapsed: float | None
+    timer: Callable[[], float]
     began: float
     readings: list[GpuReading] = field(default_factory=list)
     dropped: Counter[str] = field(default_factory=Counter)
@@ -36,6 +37,10 @@ class _Turn:
     def at(self) -> float:
         """Its instant, by the clock that nobody sets where there is one."""
         return self.now if self.elapsed is None else self.elapsed
+
+    def instant(self) -> float:
+        """How far it has come, by that clock."""
+        return self.at + self.timer() - self.began
 
 
 class NvmlReader:
@@ -104,7 +109,7 @@ class NvmlReader:
         Raises NvmlUnavailableError where NVML as a whole is gone, or where a GPU is missing that a fresh process may
         see; the error has what this turn found.
         """
-        turn = _Turn(now, elapsed, self._timer())
+        turn = _Turn(now, elapsed, self._timer, self._timer())
         try:
             self._read_gpus(turn)
             self._missing.watch(turn.at, self._devices.asked, self._devices.visible)
@@ -144,7 +149,7 @@ class NvmlReader:
             gpu = self._gpu(device)
             try:
                 with self._suspects.asking(device.index, whole=True), self._slow.asking(device.index, whole=True):
-                    turn.readings += gpu.read(turn.at + self._timer() - turn.began, turn.now - turn.at)
+                    turn.readings += gpu.read(turn.instant, turn.now - turn.at)
             except LostError:
                 self._devices.lose(device)
                 self._gpus.pop(device.uuid).close()

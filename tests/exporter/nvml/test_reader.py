@@ -306,6 +306,15 @@ def test_nvml_that_is_gone_while_it_is_read_ends_the_reading(make_rig, code):
         rig.turn()
 
 
+@pytest.mark.parametrize("step", [-7200, 7200])
+def test_what_was_read_last_is_as_old_as_it_is_when_the_clock_is_set(make_rig, step):
+    rig = make_rig(gpus=1).turn()
+    rig.clock.advance(3)
+    rig.step = step
+    ages = [rig.value("dutycycle_exporter_collector_age_seconds", collector=name) for name in ("nvml", "attribution")]
+    assert ages == [3, 3]
+
+
 @pytest.mark.parametrize("stamps_too", [True, False], ids=["stamps of the time of day", "stamps of another clock"])
 @pytest.mark.parametrize("step", [-3600, -3.03, 3, 3600])
 def test_a_clock_that_is_set_costs_nothing(make_rig, step, stamps_too):

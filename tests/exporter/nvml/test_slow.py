@@ -284,3 +284,13 @@ def test_in_the_first_turn_nvml_has_time_to_bring_up_each_gpu():
         slow.end()
         struck.append([index for index in range(3) if not slow.admits(index)])
     assert struck == [[], [0]]
+
+
+def test_counters_that_took_seconds_to_read_say_when_they_were_read(make_rack):
+    made = make_rack(2, timer=lambda driver: 2.0 * driver.state.calls("nvmlDeviceGetFieldValues"))
+    counters = [
+        (reading.counted_at - made.snapshot.at, reading.energy is not None)
+        for _ in range(3)
+        for reading in made.turn().gpus
+    ]
+    assert counters == [(2.0, True), (4.0, True)] * 3
