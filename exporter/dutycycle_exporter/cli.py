@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
+from collections.abc import MutableMapping, Sequence
 from typing import Any
 
 import click
@@ -75,20 +76,30 @@ def cli(ctx: click.Context, /, probe: bool, release: bool, with_parent: bool, **
     allocator.settle()
     from dutycycle_exporter.daemon import Exporter  # noqa: PLC0415 - the probe needs none of it
 
-    arguments = list(ctx.obj)
-    Exporter(Settings.of(values), lambda: read_settings(arguments)).run(signals)
+    Exporter(Settings.of(values), Reading(ctx.obj, ctx.default_map).again).run(signals)
 
 
-def read_settings(arguments: list[str]) -> Settings:
-    """What the arguments, the environment and the file come to now.
+class Reading:
+    """Reads the settings of the same arguments time and again. `file` is what --config.file said the time before."""
 
-    Raises ExporterError.
-    """
-    try:
-        with cli.make_context("dutycycle-exporter", list(arguments)) as ctx:
-            return Settings.of(ctx.params)
-    except click.ClickException as error:
-        raise ConfigError(error.format_message()) from error
+    def __init__(self, arguments: Sequence[str], file: MutableMapping[str, Any] | None = None) -> None:
+        self._arguments = arguments
+        self._file = file
+
+    def again(self) -> Settings:
+        """What the arguments, the environment and the file come to now. Raises ExporterError."""
+        try:
+            with cli.make_context("dutycycle-exporter", list(self._arguments), default_map=self._file) as ctx:
+                settings = Settings.of(ctx.params)
+        except click.ClickException as error:
+            raise ConfigError(error.format_message()) from error
+        self._file = ctx.default_map
+        return settings
+
+
+def read_settings(arguments: Sequence[str]) -> Settings:
+    """What the arguments, the environment and the file come to, read for the first time. Raises ExporterError."""
+    return Reading(arguments).again()
 
 
 def _probe() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,13 @@ def keys(options: Sequence[click.Parameter]) -> dict[str, click.Option]:
     }
 
 
-def load(path: Path, ctx: click.Context) -> dict[str, Any]:
-    """The file's values by the names of the command's parameters. Raises ConfigError: file, key and remedy."""
+def load(path: Path, ctx: click.Context, *, had_keys: bool = False) -> dict[str, Any]:
+    """The file's values by the names of the command's parameters. Raises ConfigError: file, key and remedy; also where
+    it `had_keys` when it was read last and has none now.
+    """
     options = keys(ctx.command.params)
     values = {}
-    for key, value in yaml_file.read(path).items():
+    for key, value in yaml_file.read(path, had_keys=had_keys).items():
         if key not in options:
             raise yaml_file.unknown_key(f"--{NAME}={path}", key, options)
         option = options[key]
@@ -68,8 +70,10 @@ def _checked(option: click.Option, value: object) -> object:
 
 
 def defaults(ctx: click.Context, _: click.Parameter, path: Path | None) -> Path | None:
-    """A click callback: what the file says comes before an option's default, and after flag and variable."""
+    """A click callback: what the file says comes before an option's default, and after flag and variable.
+
+    The context's default map is what it said when it was read last, None where this is the first time.
+    """
     if path is not None:
-        values: Mapping[str, Any] = load(path, ctx)
-        ctx.default_map = dict(values)
+        ctx.default_map = load(path, ctx, had_keys=bool(ctx.default_map))
     return path

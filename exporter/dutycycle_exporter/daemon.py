@@ -142,18 +142,23 @@ class Exporter:
 
     def run(self, signals: Signals) -> None:
         """Serve until SIGTERM or SIGINT. SIGHUP reloads, SIGUSR1 releases NVML: those that came before now, too."""
+        orders: dict[int, Callable[[], None]] = {
+            signal.SIGHUP: self._configuration.reload,
+            signal.SIGUSR1: self._supervisor.release,
+        }
         signals.take(signal.SIGTERM, signal.SIGINT)
         self._server.start()
         self._ownership.start()
         self._supervisor.start()
         log.info("listening on %s:%d", self._server.server_name, self._server.server_port)
         for number in signals:
-            if number == signal.SIGHUP:
-                self._configuration.reload()
-            elif number == signal.SIGUSR1:
-                self._supervisor.release()
-            else:
+            if number not in orders:
                 break
+            try:
+                orders[number]()
+            except Exception:
+                # Short memory, or a defect of ours, must not end the exporter here.
+                log.exception("%s could not be obeyed", signal.Signals(number).name)
         self._supervisor.stop()
         self._ownership.stop()
         self._server.stop()

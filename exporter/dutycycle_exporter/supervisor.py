@@ -81,6 +81,9 @@ class Supervisor:
         self._waits = False
         """Whether it has been told that no child is started."""
         self._process: subprocess.Popen[bytes] | None = None
+        self._hurried: subprocess.Popen[bytes] | None = None
+        """The one that was told to end, and its killer waits for it; guarded by the lock, as the killer is."""
+        self._killer: threading.Timer | None = None
         self._stuck: list[subprocess.Popen[bytes]] = []
         # PR_SET_PDEATHSIG acts when the thread that forked ends: this one lives as long as the exporter.
         self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
@@ -138,11 +141,20 @@ class Supervisor:
         self._wake.set()
         with self._lock:
             process = self._process if self._order in ("release", "replace") else None
-        if process is not None:
+            if process is None or process is self._hurried:
+                return
             process.terminate()
-            killer = threading.Timer(_END_WITHIN, process.kill)
-            killer.daemon = True
-            killer.start()
+            if self._killer is not None:
+                # The one before has been ended. However many orders come, one thread waits.
+                self._killer.cancel()
+            self._killer = threading.Timer(_END_WITHIN, process.kill)
+            self._killer.daemon = True
+            try:
+                self._killer.start()
+            except RuntimeError:
+                # The system has no thread for it, so nobody would notice that the turn takes too long.
+                process.kill()
+            self._hurried = process
 
     def _taken(self) -> str:
         """The order, which is done with that."""

@@ -20,8 +20,12 @@ _MOST_NESTED = 20
 _LONGEST_KEY = 80
 
 
-def read(path: Path) -> dict[str, Any]:
-    """The mapping in a file; an empty file is an empty one. Raises ConfigError with path, line and remedy."""
+def read(path: Path, *, had_keys: bool = False) -> dict[str, Any]:
+    """The mapping in a file; an empty file is an empty one. Raises ConfigError with path, line and remedy.
+
+    A file that `had_keys` when it was read last, and has none now, is an error: that is what a full disk leaves of it,
+    and what is there for a moment while it is written anew. To say nothing switches passwords and TLS off.
+    """
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
@@ -36,9 +40,11 @@ def read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{shown(path)}: not the name of a file") from None
     data = _parse(path, text)
     if data is None:
-        return {}
+        data = {}
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: expected keys and values at the top level")
+    if had_keys and not data:
+        raise ConfigError(f"{path}: has no key any more, as if it had been cut short; restart if that is meant")
     return data
 
 
@@ -80,7 +86,7 @@ def _parse(path: Path, text: str) -> object:
         node = yaml.compose(text, Loader=Loader)
         if node is None:
             return None
-        _check(path, node, 0)
+        _check(path, node, 0, set())
         return yaml.SafeLoader("").construct_document(node)
     except yaml.MarkedYAMLError as error:
         # What the parser says may quote the file.
@@ -96,12 +102,20 @@ def _parse(path: Path, text: str) -> object:
         raise ConfigError(f"{path}: not YAML: a value does not fit its type ({type(error).__name__})") from None
 
 
-def _check(path: Path, node: yaml.Node, depth: int) -> None:
-    """Refuse what makes a small file mean something huge (aliases) or other than what it shows (a key twice)."""
+def _check(path: Path, node: yaml.Node, depth: int, seen_nodes: set[int]) -> None:
+    """Refuse what makes a small file mean something huge (aliases) or other than what it shows (a key twice).
+
+    An alias of a single value is none of that. `seen_nodes` has the identities of the lists and mappings before.
+    """
     import yaml  # noqa: PLC0415
 
     if depth > _MOST_NESTED:
         raise ConfigError(f"{path}: nested too deep: this is no configuration")
+    if isinstance(node, yaml.CollectionNode):
+        if id(node) in seen_nodes:
+            place = f"{path}:{node.start_mark.line + 1}"
+            raise ConfigError(f"{place}: an alias cannot stand for a list or mapping; write it out where it is used")
+        seen_nodes.add(id(node))
     if isinstance(node, yaml.SequenceNode):
         children = node.value
     elif isinstance(node, yaml.MappingNode):
@@ -119,4 +133,4 @@ def _check(path: Path, node: yaml.Node, depth: int) -> None:
     else:
         return
     for child in children:
-        _check(path, child, depth + 1)
+        _check(path, child, depth + 1, seen_nodes)

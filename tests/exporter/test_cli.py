@@ -8,6 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import click
 import pynvml
@@ -302,6 +304,45 @@ def test_a_reload_and_a_release_while_it_is_still_starting_are_obeyed_when_it_ha
     with daemon:
         eventually(lambda: "the configuration was reloaded" in daemon.log)
         eventually(lambda: daemon.total("dutycycle_exporter_child_restarts_total", reason="released") == 1)
+
+
+SCRIPTS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
+MODULE, FUNCTION = SCRIPTS["dutycycle-exporter"].split(":")
+INSTALLED = (sys.executable, "-c", f"from {MODULE} import {FUNCTION}; {FUNCTION}()")
+
+
+@pytest.mark.usefixtures("root")
+@pytest.mark.parametrize(
+    ("under", "status"), [((), -signal.SIGTERM), (("unshare", "--pid", "--fork", "--kill-child"), 128 + signal.SIGTERM)]
+)
+def test_while_it_is_still_starting_it_can_be_ended(under, status, tmp_path):
+    """Also as the first process of a container, which the kernel lets no signal end that it does not handle."""
+    web = tmp_path / "web.yml"
+    os.mkfifo(web)
+    daemon = Daemon(tmp_path, {}, f"--web.config.file={web}", under=under, program=INSTALLED)
+
+    def opened():
+        try:
+            return os.open(web, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            return None
+
+    writer = eventually(opened, "the file is being read")
+    try:
+        os.kill((daemon.child() if under else None) or daemon.process.pid, signal.SIGTERM)
+        assert daemon.process.wait(60) == status
+        assert daemon.log == ""
+    finally:
+        os.close(writer)
+        daemon.process.kill()
+        daemon.process.wait()
+
+
+def test_that_it_can_be_ended_holds_before_the_rest_is_loaded():
+    loaded = f"import sys, {MODULE}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    ours = {name for name in done.stdout.split() if name.startswith(("dutycycle_exporter", "click"))}
+    assert ours == {"dutycycle_exporter", MODULE}
 
 
 def test_text_from_outside_cannot_forge_a_line_of_the_log(nvml_driver, tmp_path):

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dutycycle_exporter.cli import cli, read_settings
+from dutycycle_exporter.cli import Reading, cli, read_settings
 from dutycycle_exporter.collected import COLLECTED, DEFAULT
 from dutycycle_exporter.config_file import keys
 from dutycycle_exporter.errors import ConfigError
@@ -115,6 +115,47 @@ def test_a_file_that_says_nothing_changes_nothing(written, text):
     assert read_settings([written(text)]) == read_settings([])
 
 
+@pytest.mark.parametrize("text", ["", "# nothing\n", "{}\n", "---\n...\n"])
+@pytest.mark.parametrize("first", ["cluster: alps\n", ""])
+def test_a_file_that_said_something_the_time_before_and_has_no_key_now_is_refused(written, text, first):
+    """As a full disk leaves it, and as it is for a moment where it is written in place."""
+    reading = Reading([written(first)])
+    assert reading.again() == reading.again()
+    written("cluster: other\n")
+    assert reading.again().cluster == "other"
+    for _ in range(2):
+        written(text)
+        with pytest.raises(ConfigError, match=r"exporter\.yaml: has no key any more, as if it had been cut short"):
+            reading.again()
+    written("clutser: x\n")
+    with pytest.raises(ConfigError, match="did you mean"):
+        reading.again()
+    written("series-hold: 7s\n")
+    assert (reading.again().series_hold, reading.again().cluster) == (7, ""), "what it said before is gone"
+
+
+def test_a_file_that_said_nothing_may_go_back_to_it_after_a_mistake(written):
+    reading = Reading([written("")])
+    before = reading.again()
+    written("clutser: x\n")
+    with pytest.raises(ConfigError, match="did you mean"):
+        reading.again()
+    written("")
+    assert reading.again() == before
+
+
+def test_an_alias_of_a_single_value_is_that_value(written):
+    settings = read_settings([written("cluster: &a alps\nnode-name: *a\n")])
+    assert (settings.cluster, settings.node_name) == ("alps", "alps")
+
+
+def test_aliases_of_aliases_are_refused_at_once(written):
+    """Each list has nine of the one before: as a whole there would be more than any machine has room for."""
+    lists = ["compat: &a0 [x]", *(f"k{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 16))]
+    with pytest.raises(ConfigError, match="an alias cannot stand for a list or mapping"):
+        read_settings([written("\n".join(lists))])
+
+
 def test_the_command_line_comes_before_the_environment_before_the_file_before_the_default(written, monkeypatch):
     file = written("cluster: file\nseries-hold: 7s\nnode-name: file\ncollect.ecc: false\ncollect.xid: false\n")
     monkeypatch.setenv("DUTYCYCLE_EXPORTER_CLUSTER", "environment")
@@ -159,6 +200,12 @@ def test_the_file_itself_can_be_named_by_a_variable(written, monkeypatch):
         ("- cluster", "expected keys and values at the top level"),
         ("cluster: [", "exporter.yaml:1:11: not YAML"),
         ("cluster: &a b\nnode-name: *c", "not YAML"),
+        ("compat: &a []\nkubernetes.pod-labels: *a", "exporter.yaml:1: an alias cannot stand for a list or mapping"),
+        ("cluster: &a [*a]", "exporter.yaml:1: an alias cannot stand for a list or mapping"),
+        (
+            "cluster: [\n" + ", ".join(["&a [x]", *["*a"] * 9]) + "]",
+            "exporter.yaml:2: an alias cannot stand for a list",
+        ),
         ("2020-13-45: 1", "2020-13-45: unknown key"),
         ("cluster: 2020-13-45", "not YAML"),
         ('"\\n\\x1b[31m": 1', "'\\n\\x1b[31m': unknown key"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import sys
+import threading
 
 import pytest
 
@@ -171,6 +173,52 @@ def test_a_child_that_is_to_end_and_hangs_is_killed(monkeypatch):
         assert not alive(watch.pids[0])
 
 
+def killers():
+    return {thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)}
+
+
+def test_however_often_it_is_asked_one_thread_waits_for_a_child_to_end(monkeypatch):
+    """The unit has few of them."""
+    monkeypatch.setattr(supervisor, "_END_WITHIN", 60.0)
+    before = killers()
+    with Watch("def told(): pass\n" + DEAF) as watch:
+        eventually(lambda: watch.pids)
+        for _ in range(50):
+            watch.supervisor.release()
+        assert len(killers() - before) == 1
+    watch.supervisor._killer.cancel()
+
+
+def test_for_a_child_that_has_ended_no_thread_waits(monkeypatch):
+    monkeypatch.setattr(supervisor, "_END_WITHIN", 60.0)
+    before = killers()
+    with Watch(SAMPLE) as watch:
+        for _ in range(5):
+            eventually(lambda: watch.pids)
+            watch.supervisor.release()
+            eventually(lambda: watch.losses)
+            del watch.pids[:], watch.losses[:]
+            watch.supervisor.release()
+        eventually(lambda: len(killers() - before) <= 1)
+    watch.supervisor._killer.cancel()
+
+
+def test_where_the_system_has_no_thread_a_child_that_is_to_end_is_killed(monkeypatch):
+    monkeypatch.setattr(supervisor, "_END_WITHIN", 999.0)
+    with Watch("def told(): pass\n" + DEAF) as watch:
+        eventually(lambda: watch.pids)
+
+        def refuse(_):
+            raise RuntimeError("can't start new thread")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Timer, "start", refuse)
+            watch.supervisor.release()
+        eventually(lambda: watch.losses)
+        assert watch.losses[0][0] == "released"
+        assert not alive(watch.pids[0])
+
+
 def test_another_command_does_not_end_a_release(released):
     watch, kernel = released(OLD)
     watch.supervisor.replace([*watch.supervisor._command, "x", "--"], silence=60.0, release_timeout=600.0)
@@ -252,3 +300,25 @@ def test_sigusr1_lets_go_of_the_driver_until_it_was_reloaded(nvml_driver, tmp_pa
         eventually(lambda: daemon.values("gpu_visible") == [1])
         assert daemon.total("dutycycle_exporter_child_restarts_total") == 1
         assert "the driver came back" in daemon.log
+
+
+BROKEN = (
+    "from dutycycle_exporter.supervisor import Supervisor\n"
+    "from dutycycle_exporter.reload import Configuration\n"
+    "from dutycycle_exporter.cli import main\n"
+    "def fail(_): raise RuntimeError('cannot start new thread')\n"
+    "Supervisor.release = Configuration.reload = fail\n"
+    "main()\n"
+)
+
+
+def test_a_signal_that_cannot_be_obeyed_does_not_end_the_exporter(nvml_driver, tmp_path):
+    program = (sys.executable, "-c", BROKEN)
+    with Daemon(tmp_path, nvml_driver().environment, "--no-kubernetes", program=program) as daemon:
+        for number in (signal.SIGUSR1, signal.SIGHUP):
+            daemon.signal(number)
+            eventually(lambda name=number.name: f"{name} could not be obeyed" in daemon.log)
+        assert daemon.log.count("RuntimeError: cannot start new thread") == 2
+        assert daemon.get("/metrics")[0] == 200
+        daemon.signal(signal.SIGTERM)
+        assert daemon.process.wait(60) == 0

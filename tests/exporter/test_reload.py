@@ -209,7 +209,9 @@ def test_a_reload_warns_of_an_interval_that_is_too_long(daemon, tmp_path):
     assert "NVML's buffer holds" in reload(daemon, tmp_path, "sample-interval: 11s\n")
 
 
-@pytest.mark.parametrize("text", ["clutser: after\n", "cluster: [", "sample-interval: never\n", "log-level: 1\n"])
+@pytest.mark.parametrize(
+    "text", ["clutser: after\n", "cluster: [", "sample-interval: never\n", "log-level: 1\n", "", "# nothing\n"]
+)
 def test_an_invalid_file_keeps_the_old_configuration_and_a_metric_says_so(daemon, tmp_path, text):
     child, since = daemon.child(), daemon.values("dutycycle_exporter_config_last_reload_success_timestamp_seconds")
     said = reload(daemon, tmp_path, text)
@@ -230,6 +232,16 @@ def test_an_invalid_web_configuration_keeps_everything_else_as_it_was(daemon, tm
     assert "did you mean basic_auth_users?" in said
     assert state(daemon) == [0]
     assert daemon.values("gpu_allocation", cluster="before") == [1]
+
+
+def test_a_web_configuration_that_has_become_empty_is_a_reload_that_failed(daemon, tmp_path):
+    base = "cluster: before\nsample-interval: 250ms\nseries-hold: 250ms\n"
+    (tmp_path / "web.yml").write_text("http_server_config: {headers: {X-Frame-Options: deny}}")
+    reload(daemon, tmp_path, base)
+    assert state(daemon) == [1]
+    (tmp_path / "web.yml").write_text("")
+    assert "web.yml: has no key any more" in reload(daemon, tmp_path, base)
+    assert state(daemon) == [0]
 
 
 OWN = {

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import re
 import socket
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +20,7 @@ from dutycycle_exporter.errors import ExporterError
 from dutycycle_exporter.web import Scrapes, Server, app, make_app, parse_address
 from dutycycle_exporter.web import server as web
 from dutycycle_exporter.web.app import _patience
-from tests.exporter.daemon import eventually
+from tests.exporter.daemon import Daemon, eventually
 
 
 class Collector:
@@ -382,6 +385,49 @@ def test_a_client_that_sends_a_byte_now_and_then_is_cut_off(server, monkeypatch)
                 break
         else:
             pytest.fail("it may go on for ever")
+
+
+@pytest.mark.parametrize(
+    ("size", "answered"),
+    [(20_000, True), (web._LARGEST_REQUEST, True), (web._LARGEST_REQUEST + 1, False), (6 * 2**20, False)],
+)
+@pytest.mark.parametrize("lines", [2, 99], ids=["of few lines", "of many lines"])
+def test_a_request_is_read_up_to_a_size_and_one_that_is_larger_has_no_answer(server, collector, size, answered, lines):
+    start, end = b"GET /metrics HTTP/1.1\r\n", b"\r\n"
+    each, rest = divmod(size - len(start) - len(end), lines)
+    header = b"X: ".ljust(each - 2, b"a") + b"\r\n"
+    request = start + header * (lines - 1) + header[:-2] + b"a" * rest + b"\r\n" + end
+    assert len(request) == size
+    for _ in range(2):
+        # Another connection may send as much again.
+        answer = b""
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=60) as client, suppress(OSError):
+            client.sendall(request)
+            answer = client.recv(15)
+        assert answer == (b"HTTP/1.0 200 OK" if answered else b"")
+    assert collector.collections == 2 * answered
+
+
+def test_what_strangers_send_takes_no_memory(tmp_path):
+    """The standard library's parser makes 100 MB of these."""
+    head = b"GET /metrics HTTP/1.1\r\n" + b"".join(b"X-%d: %s\r\n" % (n, b"a" * 65_000) for n in range(99)) + b"\r\n"
+    with Daemon(tmp_path, {}, "--no-kubernetes") as daemon:
+
+        def most():
+            status = Path(f"/proc/{daemon.process.pid}/status").read_text()
+            return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) * 1024
+
+        def send(_):
+            with socket.create_connection(("127.0.0.1", daemon.port), timeout=60) as client, suppress(OSError):
+                client.sendall(head)
+                client.recv(1)
+
+        assert daemon.get("/metrics")[0] == 200
+        before = most()
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(send, range(24)))
+        assert daemon.get("/metrics")[0] == 200
+        assert most() - before < 16 * 2**20
 
 
 @pytest.mark.parametrize(

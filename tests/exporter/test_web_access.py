@@ -228,6 +228,66 @@ def test_a_changed_file_is_read_at_the_next_request_and_a_wrong_one_changes_noth
     assert get(server)[0] == 401, "a file that is gone opens nothing"
 
 
+NOTHING = ["", "# nothing\n", "{}\n", "---\n...\n", "null\n"]
+
+
+@pytest.mark.parametrize("text", NOTHING)
+def test_a_file_that_has_become_empty_opens_nothing(serve, web_file, monkeypatch, caplog, text):
+    """As a full disk leaves it, and as it is for a moment where it is written in place."""
+    monkeypatch.setattr(access, "_RETRY", 0.0)
+    server = serve(f"basic_auth_users:\n  alice: {bcrypt('one')}\n")
+    for write in (web_file.write_text, lambda text: replace(web_file, text)):
+        write(text)
+        assert get(server)[0] == 401
+        assert get(server, Authorization=basic("alice", "one"))[0] == 200
+    with pytest.raises(ConfigError, match="has no key any more, as if it had been cut short"):
+        server._access.reload()
+    assert get(server)[0] == 401
+    assert caplog.text.count("has no key any more") == 1, "said once"
+    replace(web_file, f"basic_auth_users:\n  alice: {bcrypt('two')}\n")
+    assert get(server, Authorization=basic("alice", "two"))[0] == 200
+    replace(web_file, "basic_auth_users: {}\n")
+    assert get(server)[0] == 200, "it says so"
+
+
+@pytest.mark.parametrize("text", NOTHING)
+def test_a_file_that_was_empty_may_stay_so_until_it_says_something(serve, web_file, text):
+    server = serve(text)
+    assert get(server)[0] == 200
+    replace(web_file, "# still nothing\n")
+    server._access.reload()
+    replace(web_file, "rate_limit: {interval: 1h, burst: 1}\n")
+    assert [get(server)[0] for _ in range(2)] == [200, 429]
+    replace(web_file, text)
+    assert get(server)[0] == 429
+
+
+def test_a_file_that_has_become_empty_leaves_tls_on(serve, web_file, authority):
+    server = serve(tls_file(authority.issue("server")))
+    web_file.write_text("")
+    assert get(server, context=client_context(authority)) == (200, PAGE)
+
+
+def test_a_defect_in_reading_the_files_again_keeps_nobody_out_and_tells_no_secret(
+    serve, web_file, monkeypatch, caplog, capfd
+):
+    monkeypatch.setattr(access, "_RETRY", 0.0)
+    server = serve(f"basic_auth_users:\n  alice: {bcrypt('one')}\n")
+
+    def fail(path, **_):
+        raise ZeroDivisionError(path.read_text())
+
+    with monkeypatch.context() as patch:
+        patch.setattr(access.web_config, "load", fail)
+        replace(web_file, "basic_auth_users: {alice: hunter2}\n")
+        for _ in range(3):
+            assert get(server)[0] == 401
+            assert get(server, Authorization=basic("alice", "one"))[0] == 200
+    (error,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert error == f"--web.config.file={web_file}: cannot be used: ZeroDivisionError; what held before goes on"
+    assert "hunter2" not in caplog.text + capfd.readouterr().err
+
+
 def test_headers_are_on_every_answer(serve):
     server = serve("http_server_config:\n  headers:\n    X-Content-Type-Options: nosniff\n")
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
@@ -341,6 +401,36 @@ def test_only_clients_with_a_certificate_of_the_authority_are_served(serve, auth
     assert get(server, context=client_context(authority, authority.issue("client2")))[0] == 200
 
 
+@pytest.mark.parametrize("inline", [False, True], ids=["a file", "a text"])
+def test_an_authority_may_have_comments_in_any_language(serve, authority, tmp_path, inline):
+    text = "# TÜRKTRUST Elektronik Sertifika Hizmet Sağlayıcısı\n" + authority.pair.cert.read_text()
+    (tmp_path / "bundle").write_text(text)
+    lines = [line.format(ca=tmp_path / "bundle") for line in CLIENTS]
+    if inline:
+        lines[1] = "  client_ca: |\n" + "".join(f"    {line}\n" for line in text.splitlines())
+    server = serve(tls_file(authority.issue("server"), *lines))
+    assert get(server, context=client_context(authority, authority.issue("client")))[0] == 200
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        get(server, context=client_context(authority))
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", "# Sağlayıcı\n".encode(), b"\x30\x82\x00\xff" * 99])
+def test_an_authority_that_became_useless_changes_nothing(
+    serve, authority, tmp_path, monkeypatch, caplog, capfd, content
+):
+    monkeypatch.setattr(access, "_RETRY", 0.0)
+    bundle = tmp_path / "bundle"
+    bundle.write_bytes(authority.pair.cert.read_bytes())
+    server = serve(tls_file(authority.issue("server"), *(line.format(ca=bundle) for line in CLIENTS)))
+    client = client_context(authority, authority.issue("client"))
+    assert get(server, context=client)[0] == 200
+    bundle.write_bytes(content)
+    for _ in range(3):
+        assert get(server, context=client)[0] == 200
+    assert caplog.text.count(f"client_ca_file {bundle}: no certificate in PEM; what held before goes on") == 1
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("sans", "served"),
     [
@@ -395,7 +485,13 @@ def test_several_curves_are_refused_where_this_python_can_be_held_to_one(authori
         Access(web_file)
 
 
-@pytest.mark.parametrize("what", ["no file", "not PEM", "another's key", "key with a password", "no authority"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        *("no file", "not PEM", "another's key", "key with a password", "no authority", "empty authority"),
+        *("authority of comments", "no file of an authority"),
+    ],
+)
 def test_files_that_are_no_certificates_are_an_error_that_names_them(authority, web_file, tmp_path, what):
     pair = authority.issue("server")
     lines, named = (), str(pair.cert)
@@ -412,7 +508,9 @@ def test_files_that_are_no_certificates_are_an_error_that_names_them(authority, 
         locked.replace(pair.key)
     else:
         named = str(tmp_path / "ca")
-        (tmp_path / "ca").write_text("nothing")
+        texts = {"no authority": "nothing", "empty authority": "", "authority of comments": "# Sağlayıcı\n"}
+        if what in texts:
+            (tmp_path / "ca").write_text(texts[what])
         lines = [line.format(ca=named) for line in CLIENTS]
     replace(web_file, tls_file(pair, *lines))
     with pytest.raises(ConfigError) as caught:

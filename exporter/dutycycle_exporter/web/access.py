@@ -78,7 +78,7 @@ class Access:
     """The policy in force. Thread-safe.
 
     Files that change are read again at the next connection. One that cannot be used changes nothing but the log: the
-    policy before goes on, so that a half-written certificate neither opens nor closes anything.
+    policy before goes on, so that what is half-written, or empty for now, neither opens nor closes anything.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -116,14 +116,19 @@ class Access:
 
     def _read_again(self, path: Path, signature: _Signature) -> tuple[int, str] | None:
         """What there is to be logged: at which level, and what."""
-        wrong = self._wrong
         try:
             self._read(path)
         except ConfigError as error:
-            self._signature, self._wrong = signature, str(error)
-            self._retry_at = time.monotonic() + _RETRY
-            return None if self._wrong == wrong else (logging.ERROR, f"{error}; what held before goes on")
-        return logging.INFO, "--web.config.file was read again, as it or a certificate changed"
+            wrong = str(error)
+        except Exception as error:  # noqa: BLE001 - a defect of ours must not turn everybody away
+            # Its kind alone: its text may quote the file, which has secrets.
+            wrong = f"--web.config.file={path}: cannot be used: {type(error).__name__}"
+        else:
+            return logging.INFO, "--web.config.file was read again, as it or a certificate changed"
+        known = wrong == self._wrong
+        self._signature, self._wrong = signature, wrong
+        self._retry_at = time.monotonic() + _RETRY
+        return None if known else (logging.ERROR, f"{wrong}; what held before goes on")
 
     def _read(self, path: Path) -> None:
         self._policy, self._signature = _read(path, self._policy)
@@ -148,7 +153,7 @@ class Access:
 
 
 def _read(path: Path, before: Policy) -> tuple[Policy, _Signature]:
-    config = web_config.load(path)
+    config = web_config.load(path, had_keys=before.config.has_keys)
     # Before the certificates are read: a change between the two is then seen the next time.
     signature = _signature(path, config)
     context = None

@@ -50,6 +50,8 @@ _CLIENTS = {
     "RequireAndVerifyClientCert": "required",
 }
 _UNVERIFIED = ("RequestClientCert", "RequireAnyClientCert", "RequireClientCert")
+_LARGEST_BURST = 2**63 - 1
+"""Go's largest integer, as in other exporters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +98,23 @@ class WebConfig:
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
     headers: tuple[tuple[str, str], ...] = ()
     rate_limit: RateLimit | None = None
+    has_keys: bool = False
+    """Whether the file has any, whatever they say."""
 
 
-def load(path: Path) -> WebConfig:
-    """Read the file. Raises ConfigError that names the file, the key and the remedy, and shows no value of it."""
+def load(path: Path, *, had_keys: bool = False) -> WebConfig:
+    """Read the file. Raises ConfigError that names the file, the key and the remedy, and shows no value of it; also
+    where it `had_keys` when it was read last and has none now.
+    """
     origin = f"--web.config.file={path}"
-    data = yaml_file.read(path)
+    data = yaml_file.read(path, had_keys=had_keys)
     _only(origin, data, ("tls_server_config", "http_server_config", "basic_auth_users", "rate_limit"))
     tls = _Section(f"{origin}: tls_server_config", data.get("tls_server_config"), _TLS_KEYS, path.parent)
     http = _Section(f"{origin}: http_server_config", data.get("http_server_config"), ("http2", "headers"), path.parent)
     http.boolean("http2", default=True)  # Understood, and without effect: this server speaks HTTP/1.
     users = _Section(f"{origin}: basic_auth_users", data.get("basic_auth_users"), None, path.parent)
     limit = _Section(f"{origin}: rate_limit", data.get("rate_limit"), ("interval", "burst"), path.parent)
-    return WebConfig(_tls(tls) if tls.given else None, _users(users), _headers(http), _rate_limit(limit))
+    return WebConfig(_tls(tls) if tls.given else None, _users(users), _headers(http), _rate_limit(limit), bool(data))
 
 
 class _Section:
@@ -132,6 +138,11 @@ class _Section:
             return None
         if not isinstance(value, str):
             raise self.wrong(key, "expected a text; put it in quotes")
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            # By an escape, like "\uD800", YAML has what no file can hold.
+            raise self.wrong(key, "not valid UTF-8") from None
         return value
 
     def choice(self, key: str, choices: Iterable[str], default: str) -> str:
@@ -154,6 +165,8 @@ class _Section:
 
     def file(self, key: str) -> Path | None:
         value = self.text(key)
+        if value is not None and "\0" in value:
+            raise self.wrong(key, "not the name of a file: it has a NUL in it")
         return None if value is None else self._directory / value
 
 
@@ -247,6 +260,8 @@ def _rate_limit(section: _Section) -> RateLimit | None:
         raise section.wrong("interval", "not a duration: write it like 1s or 250ms")
     if isinstance(burst, bool) or not isinstance(burst, int) or burst < 1:
         raise section.wrong("burst", "expected a whole number of 1 or more: with less nobody is answered")
+    if burst > _LARGEST_BURST:
+        raise section.wrong("burst", f"expected {_LARGEST_BURST} at most")
     return RateLimit(seconds, burst)
 
 

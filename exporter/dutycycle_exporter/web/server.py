@@ -1,4 +1,4 @@
-"""The standard library's HTTP server, with requests bounded in time and number, and TLS."""
+"""The standard library's HTTP server, with requests bounded in time, size and number, and TLS."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ log = logging.getLogger(__name__)
 
 _SLOW_CLIENT = 10.0
 """Seconds that a client may take to send its request or to take the answer's next piece."""
+_LARGEST_REQUEST = 64 * 1024
+"""Bytes that are read of a request, which is its head: scrapers send less than one thousand. The standard library would
+take 100 headers of so many each, and its parser keeps several copies of them.
+"""
 _MOST_REQUESTS = 16
 _MOST_THREADS = 32
 """Those of requests that had to go end when they have noticed."""
@@ -42,10 +46,13 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 class _Request(io.RawIOBase):
-    """What a client sends, up to a deadline: one that sends a byte now and then may not hold its place for ever."""
+    """What a client sends, up to a deadline and so many bytes: one that sends a byte now and then may not hold its
+    place for ever, and one that sends a lot not our memory.
+    """
 
     def __init__(self, connection: socket.socket, seconds: float) -> None:
         self._connection = connection
+        self._bytes_left = _LARGEST_REQUEST
         self._seconds = seconds
         self._deadline = time.monotonic() + seconds
 
@@ -54,17 +61,20 @@ class _Request(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """As for a socket. Raises TimeoutError after the deadline, and ConnectionError where the request is cut short:
-        who reads it would take that for the end of a whole one.
+        """As for a socket. Raises TimeoutError after the deadline, and ConnectionError where the request is too large
+        or cut short: who reads it would take that for the end of a whole one.
         """
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("the request took too long")
+        if self._bytes_left == 0:
+            raise ConnectionAbortedError("the request is too large")
         self._connection.settimeout(left)
         try:
-            read = self._connection.recv_into(buffer)
+            read = self._connection.recv_into(buffer, min(len(buffer), self._bytes_left))
             if read == 0:
                 raise ConnectionAbortedError("the request ends before its end")
+            self._bytes_left -= read
             return read
         finally:
             # The answer has a time of its own.

@@ -70,11 +70,11 @@ def _choose_curves(context: ssl.SSLContext, curves: tuple[str, ...]) -> None:
 
 
 def _load_certificate(context: ssl.SSLContext, config: TlsConfig) -> None:
+    named = f"cert_file {config.cert_file or 'in cert'}, key_file {config.key_file or 'in key'}"
     with ExitStack() as stack:
-        cert = stack.enter_context(_path(config.cert_file, config.cert))
-        key = stack.enter_context(_path(config.key_file, config.key))
-        named = f"cert_file {config.cert_file or 'in cert'}, key_file {config.key_file or 'in key'}"
         try:
+            cert = stack.enter_context(_path(config.cert_file, config.cert))
+            key = stack.enter_context(_path(config.key_file, config.key))
             # Without a password OpenSSL would ask for one at the terminal.
             context.load_cert_chain(cert, key, password="")
         except ssl.SSLError as error:
@@ -88,15 +88,17 @@ def _load_certificate(context: ssl.SSLContext, config: TlsConfig) -> None:
 def _load_authorities(context: ssl.SSLContext, config: TlsConfig) -> None:
     named = f"client_ca_file {config.client_ca_file}" if config.client_ca_file else "client_ca"
     try:
-        text = config.client_ca
+        content = (config.client_ca or "").encode()
         if config.client_ca_file is not None:
             with config.client_ca_file.open("rb") as file:
-                text = file.read(_MOST_BYTES).decode("ascii", errors="replace")
-        context.load_verify_locations(cadata=text)
+                content = file.read(_MOST_BYTES)
+        # Python takes ASCII alone. Comments between the certificates, which OpenSSL passes over, are in any language.
+        context.load_verify_locations(cadata=content.decode("ascii", errors="ignore"))
+    except (ssl.SSLError, ValueError, TypeError):
+        # ValueError where there is nothing to be read in it.
+        raise ConfigError(f"tls_server_config: {named}: no certificate in PEM") from None
     except OSError as error:
-        # ssl.SSLError is one, too.
-        why = "no certificate in PEM" if isinstance(error, ssl.SSLError) else error.strerror
-        raise ConfigError(f"tls_server_config: {named}: {why}") from None
+        raise ConfigError(f"tls_server_config: {named}: cannot be read: {error.strerror}") from None
 
 
 @contextmanager
