@@ -9,11 +9,14 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Pace:
     """How long things take, in seconds. `silence` is how long a watch may say nothing: a bookmark comes every minute.
-    A watch is asked to end after `watch`, or half of that again. `settle` is how long what was missed is waited for
-    when a watch goes on after a failure. Pauses after failures grow from the first to the longest.
+    Servers look each second or so whether one is due, so that they lie `apart` at most: who hears nothing for longer
+    was most likely stopped, and has yet to read what was told meanwhile. A watch is asked to end after `watch`, or half
+    of that again. `settle` is how long what was missed is waited for when a watch goes on after a failure or such a
+    stop. Pauses after failures grow from the first to the longest.
     """
 
     silence: float = 90.0
+    apart: float = 62.0
     watch: float = 240.0
     settle: float = 2.0
     first_pause: float = 0.8

@@ -19,6 +19,7 @@ from dutycycle_alerter.kubernetes.failures import ApiError, Failure
 from dutycycle_alerter.kubernetes.objects import MalformedError
 from dutycycle_alerter.kubernetes.pace import Pace
 from dutycycle_alerter.kubernetes.tables import Table
+from dutycycle_alerter.store.clock import elapsed
 
 _log = logging.getLogger(__name__)
 
@@ -109,7 +110,7 @@ class Reflector:
 
     def silent_for(self) -> float | None:
         """Seconds since the server was last heard; None where it never was."""
-        return None if self._heard_at is None else time.monotonic() - self._heard
+        return None if self._heard_at is None else elapsed() - self._heard
 
     def problem(self) -> str:
         """Why the table may not be what is there now; empty where it is."""
@@ -117,9 +118,11 @@ class Reflector:
             return self._error
         if self._stop.is_set():
             return f"{self._client.shown}: {self._what}: no longer watched"
-        now = time.monotonic()
-        if now - self._heard > self._pace.silence:
-            return f"{self._client.shown}: {self._what}: silent for {now - self._heard:.0f} s; it is asked again"
+        now = elapsed()
+        silent = now - self._heard
+        if silent > min(self._pace.silence, self._pace.apart):
+            then = "it is asked again" if silent > self._pace.silence else "what it said may not be read yet"
+            return f"{self._client.shown}: {self._what}: silent for {silent:.0f} s; {then}"
         if not self._open and now - self._closed > _GRACE:
             return f"{self._client.shown}: {self._what}: the watch ended, and the next has not begun yet"
         if now < self._settled:
@@ -170,7 +173,7 @@ class Reflector:
         """All pages, as one. Raises ApiError."""
         self._table.begin()
         query = {**self._selector, "limit": str(self._page)}
-        first, begun = "", time.monotonic()
+        first, begun = "", elapsed()
         for _ in range(_PAGES):
             try:
                 page = objects.decode_page(self._client.get(self._path, query), self._kind)
@@ -199,7 +202,9 @@ class Reflector:
         self.lists += 1
         self._watches_failed, self._failing_since = 0, None
         # What changed while a long list was read comes only now.
-        self._missed = time.monotonic() - begun > _AT_ONCE
+        self._missed = elapsed() - begun > _AT_ONCE
+        # However long nothing was heard before, the list makes up for it.
+        self._heard = begun
         self._hear()
 
     def _watch(self) -> None:
@@ -221,14 +226,14 @@ class Reflector:
                 if line:
                     self._take(line)
                     lines += 1
-            self._ended(lines, time.monotonic() - begun)
+            self._ended(lines, elapsed() - begun)
         except ApiError as error:
             self._watches_failed += self._may_be_the_place(error.failure)
             if self._watches_failed >= _PATIENCE:
                 self._version = ""
             raise
         finally:
-            self._open, self._closed = False, time.monotonic()
+            self._open, self._closed = False, elapsed()
             with self._lock:
                 self._stream = None
 
@@ -236,7 +241,7 @@ class Reflector:
         """Whether a watch that failed like this may do so because of where it was to begin."""
         if self._open:
             return True
-        now = time.monotonic()
+        now = elapsed()
         if self._failing_since is None:
             self._failing_since = now
         if failure is Failure.SERVER:
@@ -248,7 +253,7 @@ class Reflector:
             self._stream = stream
         if self._stop.is_set():
             stream.cut()
-        now = time.monotonic()
+        now = elapsed()
         if self._missed:
             self._settled = now + self._pace.settle
         self._missed = False
@@ -285,7 +290,15 @@ class Reflector:
         self._in_a_row = self._watches_failed = 0
 
     def _hear(self) -> None:
-        self._heard, self._heard_at = time.monotonic(), time.time()
+        """Takes note of a word of the server's. One that comes too late was waiting until this process went on, and so
+        were others behind it: until they are read, the table shows what may never have been true at one time.
+        """
+        now = elapsed()
+        if now - self._heard > self._pace.apart:
+            # Before it counts as heard, as others ask meanwhile. The server ends the watch of whoever reads nothing
+            # for long: the rest comes with the next one.
+            self._settled, self._missed = now + self._pace.settle, True
+        self._heard, self._heard_at = now, time.time()
 
     def _garbage(self, reason: str) -> NoReturn:
         raise ApiError(f"{self._client.shown}: {self._path}: {reason}", Failure.GARBAGE)

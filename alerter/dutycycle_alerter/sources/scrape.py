@@ -36,7 +36,7 @@ LEARNED = "learned_of_models"
 """Key of what free GPUs of each model draw and hold."""
 
 _Answer = tuple[Exposition | None, float, str]
-"""What was read, when, and why nothing was."""
+"""What was read, as of when, and why nothing was."""
 
 
 class ScrapeSource:
@@ -185,15 +185,19 @@ class ScrapeSource:
 
     def _read(self, target: Target) -> _Answer:
         host = "" if target.name is None else target.name.host_header
+        # As of the question: where this process is stopped in between, the answer is as old as the stop is long. Were
+        # it of now, all that the counters grew by meanwhile would fall into the next few seconds.
+        asked = self._clock()
         try:
             exposition = parse(self._fetcher.get(target.url, host=host))
         except SourceError as error:
-            return None, self._clock(), str(error)
+            return None, asked, str(error)
         expected = self._settings.time_scale
         if exposition.time_scale != expected:
             mismatch = f"the exporter runs at time scale {exposition.time_scale:g}, the alerter at {expected:g}"
-            return None, self._clock(), mismatch
-        return exposition, self._clock(), ""
+            return None, asked, mismatch
+        # A clock that was set back in between shows no later time than it does now.
+        return exposition, min(asked, self._clock()), ""
 
     def _save(self) -> None:
         series, hosts = self._fleet.unsaved()

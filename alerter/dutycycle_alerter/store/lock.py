@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from dutycycle_alerter.errors import StoreError
@@ -39,8 +40,10 @@ class StoreLock:
                 f"{parsed.database}: another alerter (process {holder or 'unknown'}) works on this store; "
                 "end it, or use another database or --state-dir"
             ) from error
-        os.ftruncate(file, 0)
-        os.write(file, f"{os.getpid()}\n".encode())
+        # The number is only for the message above. Where the disk is full, the store says so by its own name.
+        with suppress(OSError):
+            os.ftruncate(file, 0)
+            os.write(file, f"{os.getpid()}\n".encode())
         self._file = file
 
     @property

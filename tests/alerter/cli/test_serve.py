@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import resource
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -65,3 +68,20 @@ def test_a_database_that_cannot_be_meant_is_wrong_usage_and_its_password_is_nowh
     assert ended.value.code == 2
     assert said in output
     assert "s3cret" not in output.replace("sqlite:///s3cret", "")
+
+
+def test_where_nothing_can_be_written_any_more_the_store_says_so_in_a_line(tmp_path: Path) -> None:
+    """As on a full disk: files can be made, and hold nothing."""
+    store = tmp_path / "store.sqlite3"
+    command = [sys.executable, "-c", "from dutycycle_alerter import cli; cli.main()", "serve"]
+    ended = subprocess.run(
+        [*command, "--web.listen-address", "127.0.0.1:0", "--database", f"sqlite:///{store}"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(f"dutycycle: database sqlite:///{store}: ")

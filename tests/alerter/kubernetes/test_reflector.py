@@ -21,6 +21,7 @@ from dutycycle_alerter.kubernetes.reflector import Reflector
 from dutycycle_alerter.kubernetes.tables import PodTable
 from tests.alerter.kubernetes.watched import CALM as PACE
 from tests.alerter.kubernetes.watched import until
+from tests.fakes.clock import FakeClock
 from tests.fakes.kubernetes import builders
 
 EXPIRED = b'{"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}'
@@ -330,6 +331,96 @@ def test_what_was_missed_is_waited_for(monkeypatch: pytest.MonkeyPatch, slow: bo
     until(lambda: "connected again, what was missed is still coming" in run.reflector.problem())
     until(lambda: not run.reflector.problem())
     run.reflector.close(30)
+
+
+def silent() -> Any:
+    return Lines((), None, queue.SimpleQueue())
+
+
+@pytest.fixture
+def followed(monkeypatch: pytest.MonkeyPatch) -> tuple[Run, FakeClock]:
+    """A watch at the true pace that has begun, driven by the test instead of by its thread, and its clock."""
+    clock = FakeClock()
+    monkeypatch.setattr(reflector, "elapsed", clock)
+    run = Run(page("a"), page("a", "b", version="20"), pace=Pace())
+    run.reflector._list()
+    run.reflector._opened(silent())
+    assert not run.reflector.problem(), "a list that took no time misses nothing"
+    return run, clock
+
+
+SETTLING = "connected again, what was missed is still coming"
+
+
+def test_after_a_stop_nothing_is_fresh_until_what_was_told_meanwhile_is_read(followed: tuple[Run, FakeClock]) -> None:
+    """A process that was stopped finds it all waiting. The first line alone may be the end of a pod whose job goes on
+    in another, of which a later line tells.
+    """
+    (run, clock), take = followed, followed[0].reflector._take
+    for told in (bookmark("11"), event("MODIFIED", "a", "12")):
+        clock.advance(61)
+        assert not run.reflector.problem(), "a bookmark is not due"
+        take(told)
+        assert not run.reflector.problem()
+    clock.advance(63)
+    assert "silent for 63 s; what it said may not be read yet" in run.reflector.problem(), "before the first line"
+    take(event("DELETED", "a", "13"))
+    assert SETTLING in run.reflector.problem()
+    clock.advance(1.9)
+    take(event("ADDED", "b", "14"))
+    assert SETTLING in run.reflector.problem()
+    clock.advance(0.2)
+    assert not run.reflector.problem()
+    assert run.pods() == {"a": True, "b": False}
+
+
+def test_who_asks_while_the_first_line_after_a_stop_is_taken_is_not_told_that_all_is_known(
+    followed: tuple[Run, FakeClock], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run, clock), told = followed, []
+    change = run.table.change
+
+    def changed(*arguments: Any) -> str:
+        told.append(run.reflector.problem())
+        version = change(*arguments)
+        told.append(run.reflector.problem())
+        return version
+
+    monkeypatch.setattr(run.table, "change", changed)
+    clock.advance(63)
+    run.reflector._take(event("DELETED", "a", "11"))
+    assert all(told)
+    assert SETTLING in run.reflector.problem()
+
+
+def test_a_watch_that_the_server_ended_during_a_stop_is_not_fresh_with_the_next(
+    followed: tuple[Run, FakeClock],
+) -> None:
+    run, clock = followed
+    clock.advance(600)
+    run.reflector._opened(silent())
+    assert SETTLING in run.reflector.problem()
+    clock.advance(2.1)
+    assert not run.reflector.problem()
+    # It told some of it before it ended: the rest comes with the next.
+    clock.advance(600)
+    run.reflector._take(event("DELETED", "a", "11"))
+    clock.advance(1.9)
+    run.reflector._opened(silent())
+    clock.advance(1.9)
+    assert SETTLING in run.reflector.problem()
+    clock.advance(0.2)
+    assert not run.reflector.problem()
+    run.reflector._opened(silent())
+    assert not run.reflector.problem(), "one watch follows the other without a doubt"
+
+
+def test_a_list_makes_up_for_a_stop(followed: tuple[Run, FakeClock]) -> None:
+    run, clock = followed
+    clock.advance(600)
+    run.reflector._list()
+    run.reflector._opened(silent())
+    assert not run.reflector.problem()
 
 
 def test_silence_is_noticed_before_the_request_fails() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from dutycycle_alerter.engine import Engine
 from dutycycle_alerter.errors import StoreError
-from dutycycle_alerter.views import TargetStatus
+from dutycycle_alerter.views import IncidentFilter, TargetStatus
 from tests.alerter.exporters import FakeExporter
 from tests.alerter.rig import INTERVAL, Page, Rig, refusing, running
 
@@ -314,6 +314,66 @@ def test_a_clock_that_was_set_back_before_a_start_is_noticed_there(path: Path) -
         rig.step(4, 1.0)
         item = rig.evidence()["slurm/gpu01"]
         assert item.window(900).gpus[0].observed <= 900 + 60
+
+
+def test_a_clock_that_is_set_back_while_an_exporter_answers_leaves_no_answer_of_later(path: Path) -> None:
+    node, back = exporter(), [0.0]
+
+    def page() -> str:
+        rig.clock.advance(-back[0])
+        return node.page()
+
+    with running(path, page) as rig:
+        rig.step(4)
+        back[0] = 3600.0
+        rig.step()
+        back[0] = 0.0
+        (target,) = rig.source.targets()
+        assert (target.error, target.last_success) == ("", rig.clock())
+
+
+# A process that is stopped (SIGSTOP, a paused container or machine), and goes on
+
+
+def test_what_counters_grew_by_during_a_stop_falls_into_no_window_after_it(path: Path) -> None:
+    """The exporter answered just before: what it said is as old as the stop is long when it is read."""
+    node, stop = exporter(), [0.0]
+
+    def page() -> str:
+        said = node.page()
+        rig.clock.advance(stop[0])
+        return said
+
+    with running(path, page) as rig:
+        rig.exporters.append(node)
+        for _ in range(40):
+            rig.step(4, 0.9)
+            rig.run_pass()
+        asked, stop[0] = rig.clock() + INTERVAL, 3 * 3600.0
+        rig.step(1, 0.9)
+        stop[0] = 0.0
+        node.run(8700, 0.02)
+        node.run(2100, 0.9)
+        rig.run_pass()
+        assert not rig.evidence()["slurm/gpu01"].visible, "what is known is three hours old"
+        assert [target.last_success for target in rig.source.targets()] == [asked]
+        assert {(gpu.scraped_at, gpu.stale) for gpu in rig.gpus()} == {(asked, True)}
+        rig.step(1, 0.9)
+        rig.run_pass()
+        assert rig.evidence()["slurm/gpu01"].visible
+        for window in (900, 1800, 7200):
+            (usage,) = rig.evidence()["slurm/gpu01"].window(window).gpus
+            assert usage.observed == 0, "nobody knows when it was"
+        assert rig.reader.incidents(IncidentFilter())[1] == 0
+        for _ in range(15):
+            rig.step(4, 0.9)
+            rig.run_pass()
+        (usage,) = rig.evidence()["slurm/gpu01"].window(900).gpus
+        assert (usage.observed, usage.utilization) == (pytest.approx(900), pytest.approx(0.9))
+        assert rig.reader.incidents(IncidentFilter())[1] == 0
+        used = rig.reader.users(since=0, until=1e12)
+        grown = node.allocations["slurm/gpu01", 0].counters["busy"] - 0.9 * INTERVAL
+        assert sum(usage.busy for usage in used) == pytest.approx(grown), "the ledger has all of it"
 
 
 # Exporters that do not answer

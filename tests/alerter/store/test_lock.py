@@ -1,5 +1,6 @@
 """One alerter per store."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -36,6 +37,21 @@ def test_a_killed_alerter_leaves_no_lock_behind(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"missing/a\.sqlite3\.lock"):
         StoreLock(f"sqlite:///{tmp_path / 'missing' / 'a.sqlite3'}")
+
+
+def test_on_a_full_disk_the_lock_is_held_by_whom_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    url = f"sqlite:///{tmp_path / 'a.sqlite3'}"
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        lock = StoreLock(url)
+    assert lock.held
+    with pytest.raises(StoreError, match=r"another alerter \(process unknown\)"):
+        StoreLock(url)
+    lock.release()
+    StoreLock(url).release()
 
 
 @pytest.mark.parametrize(
