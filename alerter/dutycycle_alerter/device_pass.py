@@ -88,6 +88,7 @@ class _Fold:
         self._policies = one.policies
         self._settings = one.policies.settings.judging
         self._now = one.now
+        self._pauses = one.pauses
         self._time_scale = one.policies.settings.time_scale
         self._schedulers = frozenset(item.job.scheduler for item in evidence.jobs if item.job.scheduler)
         self._on_node: defaultdict[str, list[GpuEvidence]] = defaultdict(list)
@@ -111,7 +112,7 @@ class _Fold:
         if node is not None and (active or not self._resting(node.node)):
             return self._node(before, node)
         if before is not None and gpu is None and node is None:
-            return lose(before, self._settings, now=self._now, time_scale=self._time_scale)
+            return lose(before, self._settings, now=self._now, pauses=self._pauses, time_scale=self._time_scale)
         return Step(before)
 
     def _resting(self, node: str) -> bool:
@@ -141,7 +142,14 @@ class _Fold:
         self, before: Incident | None, subject: Subject, verdict: Verdict, diagnose: Callable[[], Diagnosis]
     ) -> Step:
         return advance_device(
-            before, subject, verdict, diagnose, self._settings, now=self._now, time_scale=self._time_scale
+            before,
+            subject,
+            verdict,
+            diagnose,
+            self._settings,
+            now=self._now,
+            pauses=self._pauses,
+            time_scale=self._time_scale,
         )
 
 

@@ -24,7 +24,7 @@ from dutycycle_alerter.policies import Applied, NoticeLog, PoliciesInForce, noti
 from dutycycle_alerter.rules import Judgement, Outcome, judge
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.claims import unclaimed
-from dutycycle_alerter.store import expectations, fleet_ledger, incidents, ledger
+from dutycycle_alerter.store import expectations, fleet_ledger, incidents, ledger, pauses
 from dutycycle_alerter.store.database import get_meta, set_meta
 from dutycycle_alerter.store.status import WATERMARK, save_status
 from dutycycle_alerter.store.transactions import Transactions
@@ -35,7 +35,9 @@ FIGURES_WITHIN = 3600.0
 """Seconds after a job's end in which accounting is asked for its final figures."""
 
 LONGEST_PAUSE = 3
-"""Intervals of passes: of a longer pause between two, it is not known how many GPUs were allocated."""
+"""Intervals of passes: of a longer pause between two, it is not known how many GPUs were allocated, and nobody looked
+whether anything is lost.
+"""
 
 
 class Source(Protocol):
@@ -118,7 +120,8 @@ class Engine:
                 applied = self._applied(policies, judged)
                 judgements = [under.judgement for under in applied]
                 told = notices(policies, applied)
-                one = Pass(now, word, policies, self._failures)
+                longest = LONGEST_PAUSE * self._settings.schedule.pass_interval
+                one = Pass(now, word, policies, self._failures, pauses.noted(connection, now, longest=longest))
                 fold_jobs(connection, one, judgements)
                 fold_devices(connection, one, evidence, devices)
                 fold_ends(connection, one, ended)
@@ -135,7 +138,7 @@ class Engine:
                         out_of_service=word.out_of_service(),
                         parts=word.fleet(),
                     ),
-                    longest=LONGEST_PAUSE * self._settings.schedule.pass_interval,
+                    longest=longest,
                     hour=ledger.HOUR / self._settings.time_scale,
                 )
                 # An engine that is asked knows the newest samples a little later.

@@ -16,7 +16,7 @@ from dutycycle_alerter.schedulers import connected
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.prometheus import PrometheusSource
 from dutycycle_alerter.sources.scrape import ScrapeSource
-from dutycycle_alerter.store.retention import forget
+from dutycycle_alerter.store.retention import forget, trusted_now
 from dutycycle_alerter.store.status import mark_replay
 from dutycycle_alerter.store.transactions import Transactions
 from dutycycle_alerter.views import DeliveryCounts, WatchCounts
@@ -25,6 +25,11 @@ log = logging.getLogger(__name__)
 
 _OFTEN = 0.2
 """Wall seconds between two looks at what waits to be told at least, at any time scale."""
+
+_HOUSEKEEPING = 4
+"""Intervals of housekeeping that one run does at most: what a clock that is ahead would have deleted is gone for good,
+and what was left during an absence has time.
+"""
 
 
 def check(settings: Settings) -> None:
@@ -133,7 +138,8 @@ class Evaluator:
 
     def _keep_house(self) -> None:
         self._source.housekeeping()
-        forget(self._store, self._settings.retention, self._clock())
+        longest = _HOUSEKEEPING * self._settings.schedule.housekeeping_interval
+        forget(self._store, self._settings.retention, trusted_now(self._store, self._clock(), longest=longest))
 
     def _release(self) -> None:
         try:

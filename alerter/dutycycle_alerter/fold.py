@@ -14,6 +14,7 @@ from dutycycle_alerter.incidents.model import Event, Incident, Step
 from dutycycle_alerter.incidents.open_rules import may_join
 from dutycycle_alerter.incidents.reporting import KIND as REPORT
 from dutycycle_alerter.incidents.reporting import file_report
+from dutycycle_alerter.incidents.unknown import Pauses
 from dutycycle_alerter.isolation import Doing, Failures
 from dutycycle_alerter.model import Job, JobEvidence
 from dutycycle_alerter.policies import PoliciesInForce
@@ -41,18 +42,21 @@ Change = tuple[Incident | None, Step]
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What one pass is about: its instant, what the schedulers said, the policies of that instant, and what failed."""
+    """What one pass is about: its instant, what the schedulers said, the policies of that instant, what failed, and
+    when no passes were made of late.
+    """
 
     now: float
     word: Word
     policies: PoliciesInForce
     failures: Failures = field(default_factory=Failures)
+    pauses: Pauses = ()
 
 
 def fold_jobs(connection: sa.Connection, one: Pass, judgements: Sequence[Judgement]) -> None:
     """Every job's judgement into its incident, and what became of incidents whose jobs no source shows any more."""
     latest = incidents.latest(connection, [judgement.evidence.job.id for judgement in judgements])
-    left_at = _left_at(connection, latest, judgements)
+    left_at = _left_at(connection, latest, judgements, until=one.now)
     steps: list[Change] = []
     for judgement in judgements:
         job = judgement.evidence.job
@@ -69,12 +73,12 @@ def fold_jobs(connection: sa.Connection, one: Pass, judgements: Sequence[Judgeme
 
 
 def _left_at(
-    connection: sa.Connection, latest: Mapping[str, Incident], judgements: Iterable[Judgement]
+    connection: sa.Connection, latest: Mapping[str, Incident], judgements: Iterable[Judgement], *, until: float
 ) -> dict[int, float]:
     """When a rule last left an incident, by its number: of those that another may join in this pass, which are few."""
     found = ((latest.get(judgement.evidence.job.id), judgement) for judgement in judgements)
     joinable = (before for before, judgement in found if before is not None and may_join(before, judgement))
-    return incidents.last_left(connection, [before.id for before in joinable if before.state.active])
+    return incidents.last_left(connection, [before.id for before in joinable if before.state.active], until=until)
 
 
 def _of_job(one: Pass, judgement: Judgement, before: Incident | None, left_at: Mapping[int, float]) -> list[Change]:
@@ -87,14 +91,16 @@ def _of_job(one: Pass, judgement: Judgement, before: Incident | None, left_at: M
     if before is None:
         return [*steps, (None, advance(None, judgement, settings.judging, time_scale=scale))]
     sustained, left = one.policies.sustained(before, job.nodes), left_at.get(before.id, float("-inf"))
-    return [*steps, (before, advance(sustained, judgement, settings.judging, left_at=left, time_scale=scale))]
+    after = advance(sustained, judgement, settings.judging, left_at=left, pauses=one.pauses, time_scale=scale)
+    return [*steps, (before, after)]
 
 
 def _unseen(one: Pass, orphan: Incident) -> Step:
     settings, end = one.policies.settings, one.word.end(orphan)
     if end is not None:
         return close(orphan, end, now=one.now, time_scale=settings.time_scale)
-    return lose(one.policies.sustained(orphan), settings.judging, now=one.now, time_scale=settings.time_scale)
+    kept, scale = one.policies.sustained(orphan), settings.time_scale
+    return lose(kept, settings.judging, now=one.now, pauses=one.pauses, time_scale=scale)
 
 
 def fold_ends(connection: sa.Connection, one: Pass, resolved: Iterable[Incident]) -> None:

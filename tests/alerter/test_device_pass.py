@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dutycycle_alerter.incidents.model import EventKind, Incident, Resolution, Severity, State
+from dutycycle_alerter.settings import Schedule
 from dutycycle_alerter.views import IncidentFilter
 from tests.alerter.exporters import GIB, FakeExporter
 from tests.alerter.rig import Page, Rig, Store, refusing, running
@@ -285,10 +286,15 @@ def test_a_node_that_left_the_fleet_loses_its_incidents_after_a_day(path: Path) 
         answering[0] = False
         rig.restart()  # nothing of the node is in memory any more
         known = incidents(rig)[GPU, "gpu_fault"].known_at
-        rig.clock.now = known + 23 * HOUR
+        rig.clock.now = known + 50 * HOUR
         work(rig, MINUTE)
+        assert {one.state for one in incidents(rig).values()} == {State.OPEN}, "nobody looked"
+        rig.settings = rig.settings.model_copy(update={"schedule": Schedule(pass_interval=HOUR)})
+        for _ in range(23):
+            rig.clock.advance(HOUR)
+            work(rig, MINUTE)
         assert {one.state for one in incidents(rig).values()} == {State.OPEN}
-        rig.clock.now = known + 24 * HOUR + 2 * MINUTE
+        rig.clock.advance(HOUR)
         work(rig, MINUTE)
         assert {one.resolution for one in incidents(rig).values()} == {Resolution.LOST}
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.incidents.model import EventKind, Incident, Resolution, State
-from dutycycle_alerter.settings import Prometheus
+from dutycycle_alerter.settings import Prometheus, Schedule
 from dutycycle_alerter.store.schema import gpu_counter, gpu_series
 from dutycycle_alerter.views import IncidentFilter, NotEvaluable, TargetStatus
 from tests.alerter.exporters import FakeExporter
@@ -176,6 +176,15 @@ def test_a_resolution_that_fails_is_made_up_for(store: Store, table: str, action
 # Incidents whose job nobody knows
 
 
+def pass_every(rig: Rig, seconds: float, *, until: float) -> None:
+    """Passes in such intervals (wall), that no longer pause comes between."""
+    rig.settings = rig.settings.model_copy(update={"schedule": Schedule(pass_interval=seconds)})
+    while rig.clock() < until:
+        rig.clock.now = min(until, rig.clock() + seconds)
+        rig.source.scrape()
+        rig.run_pass()
+
+
 def test_an_incident_of_an_unknown_job_is_lost_after_a_day(store: Store) -> None:
     with run(store, node("slurm/1")) as rig:
         work(rig, 50 * MINUTE, 0.0)
@@ -186,9 +195,7 @@ def test_an_incident_of_an_unknown_job_is_lost_after_a_day(store: Store) -> None
             connection.execute(sa.delete(gpu_series))
         rig.exporters[0].forget("slurm/1")
         rig.source = rig.started()
-        rig.clock.now = known + 24 * HOUR - 1
-        rig.source.scrape()
-        rig.run_pass()
+        pass_every(rig, HOUR, until=known + 24 * HOUR - 1)
         assert incidents(rig)[0].state is State.OPEN
         rig.clock.advance(1)
         rig.run_pass()
@@ -196,6 +203,29 @@ def test_an_incident_of_an_unknown_job_is_lost_after_a_day(store: Store) -> None
         assert (item.state, item.resolution, item.resolved_at) == (State.RESOLVED, Resolution.LOST, rig.clock())
         assert events(rig) == [EventKind.OPENED, EventKind.RESOLVED]
         assert rig.reader.events(1)[-1].text == "nothing known for 24 h"
+
+
+@pytest.mark.parametrize("days", [1.1, 4])
+def test_what_nobody_looked_at_for_long_is_not_lost(store: Store, days: float) -> None:
+    """The site was off over a weekend, or the clock was set ahead: the first pass knows nothing of the job yet."""
+    with run(store, node("slurm/1")) as rig:
+        work(rig, 50 * MINUTE, 0.0)
+        rig.reader.acknowledge(1, actor="carol")
+        rig.exporters[0].forget("slurm/1")
+        rig.exporters[0].visible = False
+        for _ in range(2):
+            rig.clock.advance(days * 24 * HOUR)
+            for _ in range(2):
+                rig.restart()
+                rig.step()
+                rig.run_pass()
+        assert incidents(rig)[0].state is State.ACKNOWLEDGED
+        known = incidents(rig)[0].known_at
+        pass_every(rig, HOUR, until=rig.clock() + 23 * HOUR)
+        assert (incidents(rig)[0].state, incidents(rig)[0].known_at) == (State.ACKNOWLEDGED, known)
+        pass_every(rig, HOUR, until=rig.clock() + HOUR)
+        assert incidents(rig)[0].resolution is Resolution.LOST
+        assert rig.reader.events(1)[-1].text.startswith("nothing known for 24 h")
 
 
 def test_lost_after_a_day_of_people_at_any_time_scale(path: Path) -> None:
@@ -210,9 +240,7 @@ def test_lost_after_a_day_of_people_at_any_time_scale(path: Path) -> None:
         assert incidents(rig)[0].state is State.OPEN
         exporter.visible = False
         exporter.forget("slurm/1")
-        rig.clock.advance(24 * 60 - 10)
-        rig.source.scrape()
-        rig.run_pass()
+        pass_every(rig, 60, until=rig.clock() + 24 * 60 - 10)
         assert incidents(rig)[0].state is State.OPEN
         rig.clock.advance(20)
         rig.run_pass()

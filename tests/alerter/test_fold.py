@@ -24,7 +24,7 @@ from tests.alerter.rig import Store, running, url_of
 from tests.alerter.rules.test_rules import gaps
 from tests.alerter.store.test_incidents import add, incident
 
-MINUTE = 60.0
+MINUTE, DAY = 60.0, 86400.0
 IDLE_AND_STALLED = evidence([0.6, 0.0], gpu_fields=gaps(0.4))
 RECOVERING = evidence([0.6, 0.1], gpu_fields=gaps(0.4))
 
@@ -43,6 +43,18 @@ def test_a_rule_that_left_keeps_others_from_telling_the_time_before(store: Store
     database = open_database(url_of(store))
     assert rules_after(database, IDLE_AND_STALLED, LATER) == ["partially_idle", "stalled"]
     for minutes in (1, 2, 3, 30.9):
+        assert rules_after(database, RECOVERING, LATER + minutes * MINUTE) == ["stalled"]
+    assert rules_after(database, RECOVERING, LATER + 31 * MINUTE) == ["stalled", "uneven"]
+    database.close()
+
+
+def test_a_rule_that_left_while_the_clock_was_ahead_keeps_no_other_from_joining(store: Store) -> None:
+    """Neither does it hide one that left since then."""
+    database = open_database(url_of(store))
+    rules_after(database, IDLE_AND_STALLED, LATER + DAY)
+    assert rules_after(database, RECOVERING, LATER + DAY + MINUTE) == ["stalled"]
+    assert rules_after(database, IDLE_AND_STALLED, LATER) == ["partially_idle", "stalled"]
+    for minutes in (1, 30.9):
         assert rules_after(database, RECOVERING, LATER + minutes * MINUTE) == ["stalled"]
     assert rules_after(database, RECOVERING, LATER + 31 * MINUTE) == ["stalled", "uneven"]
     database.close()

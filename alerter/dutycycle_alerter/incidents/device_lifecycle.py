@@ -22,6 +22,7 @@ from dutycycle_alerter.incidents.model import (
     State,
     Step,
 )
+from dutycycle_alerter.incidents.unknown import Pauses, unknown_for
 from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.rules.device_fault import is_news
 from dutycycle_alerter.rules.device_throttled import heat_is_over
@@ -61,17 +62,18 @@ def advance_device(
     settings: Judging,
     *,
     now: float,
+    pauses: Pauses = (),
     time_scale: float = 1.0,
 ) -> Step:
     """Fold one verdict into the subject's latest incident of the rule's class (active or resolved; None if it never had
-    one). Judging the same evidence twice changes nothing the second time.
+    one). Judging the same evidence twice changes nothing the second time. In `pauses` nobody looked.
 
     What a person resolved stays resolved until the condition has cleared once, or until something new is reported.
     """
     if incident is not None and incident.rules and heat_is_over(verdict, incident.severity, settings):
         verdict = replace(verdict, outcome=Outcome.CLEAR)
     if incident is not None and incident.state.active:
-        return _continue(incident, subject, verdict, diagnose, settings, now, time_scale)
+        return _continue(incident, subject, verdict, diagnose, settings, now, pauses, time_scale)
     if verdict.outcome is Outcome.FIRING:
         return _begin(incident, subject, verdict, diagnose, settings, now)
     if incident is not None and incident.rules and verdict.outcome.closes:
@@ -138,6 +140,7 @@ def _continue(
     diagnose: Callable[[], Diagnosis],
     settings: Judging,
     now: float,
+    pauses: Pauses,
     time_scale: float,
 ) -> Step:
     events: list[Event] = []
@@ -145,12 +148,12 @@ def _continue(
         incident = replace(incident, state=State.OPEN, snoozed_until=None, updated_at=now)
         text = "the snooze has ended and the condition still holds"
         events.append(_event(now, EventKind.SNOOZE_EXPIRED, text))
-    unknown_for = now - incident.known_at
+    unknown = unknown_for(incident.known_at, now, pauses)
     if verdict.outcome.informed:
-        if unknown_for >= settings.lost_after / _STEPS_OF_KNOWING:
+        if now - incident.known_at >= settings.lost_after / _STEPS_OF_KNOWING:
             incident = replace(incident, known_at=now, updated_at=now)
-    elif unknown_for >= settings.lost_after and not verdict.outcome.closes:
-        text = f"nothing known for {format_duration(unknown_for * time_scale)}"
+    elif unknown >= settings.lost_after and not verdict.outcome.closes:
+        text = f"nothing known for {format_duration(unknown * time_scale)}"
         return _resolved(incident, Resolution.LOST, text, events, now)
     if verdict.outcome.closes:
         text = "the condition cleared" if verdict.outcome is Outcome.CLEAR else f"no longer judged: {verdict.reason}"

@@ -28,6 +28,7 @@ from dutycycle_alerter.incidents.model import (
 from dutycycle_alerter.incidents.open_rules import goes_before, highest, left_by, newly_critical, open_rules
 from dutycycle_alerter.incidents.opening import opened
 from dutycycle_alerter.incidents.settling import may_settle, settles
+from dutycycle_alerter.incidents.unknown import Pauses, unknown_for
 from dutycycle_alerter.incidents.wasting import with_recent
 from dutycycle_alerter.model import latest_workloads
 from dutycycle_alerter.rules.diagnosis import diagnose
@@ -42,22 +43,25 @@ def advance(
     settings: Judging,
     *,
     left_at: float = float("-inf"),
+    pauses: Pauses = (),
     time_scale: float = 1.0,
 ) -> Step:
     """Fold one judgement of a job into the job's latest incident (active or resolved; None if it never had one).
-    `left_at` is when a rule last left it.
+    `left_at` is when a rule last left it; in `pauses` nobody looked.
 
     A condition that returns within `reopen_within` of its clearing reopens the same incident. An incident that a person
     resolved stays resolved until its condition has cleared once. Judging the same evidence twice changes nothing the
     second time, but for what `JobEvidence.recent` adds to the waste.
     """
-    return _Folding(incident, judgement, settings, left_at, time_scale).step()
+    return _Folding(incident, judgement, settings, left_at, pauses, time_scale).step()
 
 
-def lose(incident: Incident, settings: Judging, *, now: float, time_scale: float = 1.0) -> Step:
-    """An active incident whose job no source knows: resolved as lost once nothing was known for long enough."""
-    unknown_for = now - incident.known_at
-    if not incident.state.active or unknown_for < settings.lost_after:
+def lose(incident: Incident, settings: Judging, *, now: float, pauses: Pauses = (), time_scale: float = 1.0) -> Step:
+    """An active incident whose job no source knows: resolved as lost once nothing was known for long enough. In
+    `pauses` nobody looked.
+    """
+    unknown = unknown_for(incident.known_at, now, pauses)
+    if not incident.state.active or unknown < settings.lost_after:
         return Step(incident)
     changed = replace(
         incident,
@@ -68,7 +72,7 @@ def lose(incident: Incident, settings: Judging, *, now: float, time_scale: float
         snoozed_until=None,
         rules=(),
     )
-    text = f"nothing known for {format_duration(unknown_for * time_scale)}"
+    text = f"nothing known for {format_duration(unknown * time_scale)}"
     return Step(changed, (Event(now, EventKind.RESOLVED, text, data={"resolution": Resolution.LOST.value}),))
 
 
@@ -76,12 +80,19 @@ class _Folding:
     """One call of `advance`: collects the events while the incident is changed step by step."""
 
     def __init__(
-        self, incident: Incident | None, judgement: Judgement, settings: Judging, left_at: float, time_scale: float
+        self,
+        incident: Incident | None,
+        judgement: Judgement,
+        settings: Judging,
+        left_at: float,
+        pauses: Pauses,
+        time_scale: float,
     ) -> None:
         self.incident = incident
         self.judgement = judgement
         self.settings = settings
         self.left_at = left_at
+        self.pauses = pauses
         self.time_scale = time_scale
         self.now = judgement.evidence.at
         self.events: list[Event] = []
@@ -170,8 +181,8 @@ class _Folding:
         self._wake()
         if self.judgement.informed:
             self._change(known_at=self.now, workloads=latest_workloads(incident.workloads, evidence.job))
-        elif self.now - incident.known_at >= self.settings.lost_after:
-            self._resolve(Resolution.LOST, f"nothing known for {self._span(self.now - incident.known_at)}")
+        elif (unknown := unknown_for(incident.known_at, self.now, self.pauses)) >= self.settings.lost_after:
+            self._resolve(Resolution.LOST, f"nothing known for {self._span(unknown)}")
             return
         rules, changes = open_rules(incident.rules, self.judgement, after=self.left_at)
         for change in changes:

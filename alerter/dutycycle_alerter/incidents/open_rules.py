@@ -28,8 +28,9 @@ def open_rules(
     """The rules that are open now, in the order of precedence, and what changed.
 
     A rule joins only with a window that begins at `after` or later (when another last left), and not in the pass in
-    which one leaves: a window that reaches back before something cleared would tell the past a second time.
-    The residual rule never joins beside another.
+    which one leaves: a window that reaches back before something cleared would tell the past a second time. An `after`
+    that lies ahead is from before the clock was set back, and counts for nothing. The residual rule never joins beside
+    another.
     """
     now, changes = judgement.evidence.at, []
     rules = {rule.rule: rule for rule in before}
@@ -38,7 +39,7 @@ def open_rules(
         known = rules.get(verdict.rule)
         if verdict.outcome is Outcome.FIRING:
             if known is None:
-                past = leaving or now - verdict.window < after
+                past = leaving or now - verdict.window < after <= now
                 if past or (before and verdict.rule == Rules.RESIDUAL):
                     continue
                 rules[verdict.rule] = OpenRule(verdict.rule, now, verdict.severity, verdict.told)

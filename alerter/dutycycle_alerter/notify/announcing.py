@@ -11,8 +11,8 @@ from collections import defaultdict
 
 import sqlalchemy as sa
 
-from dutycycle_alerter.incidents.model import Event, Severity
-from dutycycle_alerter.notify.owners import Due, due
+from dutycycle_alerter.incidents.model import Event
+from dutycycle_alerter.notify.owners import Due, due, is_critical
 from dutycycle_alerter.notify.planning import WAKING, Notice, opening, plan
 from dutycycle_alerter.notify.reasons import clause
 from dutycycle_alerter.notify.routing import Routing
@@ -100,8 +100,8 @@ class Announcer:
         notices: list[Notice] = []
         for number, incident in outbox.concerned(connection, reasons).items():
             destination = self._routing.owner(incident, receiver)
-            quiet = (receiver, incident.user) in unsubscribed and incident.severity is not Severity.CRITICAL
-            if destination is not None and not quiet:
+            quiet = (receiver, incident.user) in unsubscribed
+            if destination is not None and (not quiet or is_critical(incident.rules, incident.severity)):
                 text = clause(reasons[number], incident, self._settings)
                 notices.append(opening(destination, incident, text, self._routing, now=now))
         return notices

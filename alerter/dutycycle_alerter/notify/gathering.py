@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import ceil
 
-from dutycycle_alerter.incidents.model import Severity, State
+from dutycycle_alerter.incidents.model import State
 from dutycycle_alerter.notify.model import ParcelKind, Recipient, To
 from dutycycle_alerter.notify.routing import PROGRAMS, THREADED, interval_of
 from dutycycle_alerter.settings.notify import ReceiverSettings
@@ -24,7 +24,9 @@ UNSUBSCRIBED = "unsubscribed"
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A notice that waits, with what its incident is like now."""
+    """A notice that waits, with what its incident is like now. `critical` is what that is to its recipient: policies
+    may give the user of a job another severity than operators see.
+    """
 
     id: int
     to: Recipient
@@ -33,7 +35,7 @@ class Waiting:
     due_at: float
     digest: str
     state: State
-    severity: Severity
+    critical: bool
     is_report: bool = False
 
     @property
@@ -74,7 +76,7 @@ class Portion:
     @property
     def urgent(self) -> bool:
         """Whether it tells of something critical that is not over."""
-        return any(notice.severity is Severity.CRITICAL and notice.state.active for notice in self.notices)
+        return any(notice.critical and notice.state.active for notice in self.notices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ def gather(receiver: ReceiverSettings, waiting: Sequence[Waiting], past: Past, *
 def _unneeded(kind: str, waiting: Iterable[Waiting], past: Past) -> Iterator[tuple[int, str]]:
     """Nobody is told of what was over before they could be; who reads it all later, in a digest or by a program, is."""
     for notice in waiting:
-        if notice.to.to is To.OWNER and notice.to.user in past.muted and notice.severity is not Severity.CRITICAL:
+        if notice.to.to is To.OWNER and notice.to.user in past.muted and not notice.critical:
             yield notice.id, UNSUBSCRIBED
         elif notice.digest or kind in PROGRAMS or notice.is_report or notice.about in past.told:
             continue

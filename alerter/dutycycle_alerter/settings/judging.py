@@ -62,7 +62,9 @@ class Judging(Section):
     coverage: Ratio = 0.80
     """A GPU that was measured for less of the window than this is unknown."""
     lost_after: Duration = 86400
-    """An incident about which nothing has been known for this long is resolved as lost."""
+    """An incident about which nothing has been known for this long is resolved as lost. Time in which no passes were
+    made does not count.
+    """
     reopen_within: Duration = 7200
     """A condition that returns within this time reopens its incident instead of opening another."""
     rules: Rules = Rules()

@@ -94,15 +94,17 @@ def active(connection: sa.Connection, kind: str | None = None, *, to_write: bool
     return [from_row(row) for row in connection.execute(query.with_for_update() if to_write else query)]
 
 
-def last_left(connection: sa.Connection, numbers: Sequence[int]) -> dict[int, float]:
-    """When a rule last left each of these incidents; without those that none has left."""
+def last_left(connection: sa.Connection, numbers: Sequence[int], *, until: float) -> dict[int, float]:
+    """When a rule last left each of these incidents; without those that none has left. What is later than `until` is
+    from before the clock was set back.
+    """
     found: dict[int, float] = {}
     columns = event.c
     for some in in_parts(numbers):
         chosen = columns.incident_id.in_(some)
         query = (
             sa.select(columns.incident_id, sa.func.max(columns.at).label("at"))
-            .where(chosen, columns.kind == EventKind.RULE_CLEARED.value)
+            .where(chosen, columns.kind == EventKind.RULE_CLEARED.value, columns.at <= until)
             .group_by(columns.incident_id)
         )
         found |= {row.incident_id: row.at for row in connection.execute(query)}

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from dutycycle_alerter.incidents.model import Event, EventKind, Incident, OpenRule, Severity, State
 from dutycycle_alerter.notify.gathering import UNSUBSCRIBED, Waiting
 from dutycycle_alerter.notify.model import Recipient, To
-from dutycycle_alerter.notify.owners import Waste
+from dutycycle_alerter.notify.owners import Waste, is_critical
 from dutycycle_alerter.notify.planning import Notice
 from dutycycle_alerter.notify.routing import LOUD, Address
 from dutycycle_alerter.store.in_parts import in_parts
@@ -217,6 +217,7 @@ def waiting(connection: sa.Connection, receiver: str, *, most: int) -> list[Wait
             columns.digest,
             incident.c.state,
             incident.c.severity,
+            incident.c.rules,
             incident.c.kind,
         )
         .join(incident, incident.c.id == columns.incident_id)
@@ -228,13 +229,13 @@ def waiting(connection: sa.Connection, receiver: str, *, most: int) -> list[Wait
     return [
         Waiting(
             id=row.id,
-            to=recipient_of(row),
+            to=(to := recipient_of(row)),
             bundle=row.bundle,
             incident_id=row.incident_id,
             due_at=row.due_at,
             digest=row.digest,
             state=State(row.state),
-            severity=Severity(row.severity),
+            critical=_is_critical(row, to),
             is_report=row.kind == "report",
         )
         for row in found
@@ -245,16 +246,30 @@ def drop(connection: sa.Connection, reasons: Mapping[int, str]) -> None:
     """Put notices aside that nobody needs to be told any more. One whose incident is open again by now stays, and so
     does that of a user who hears only of what is critical, which it is by now.
     """
+    states = [State.RESOLVED.value, State.SNOOZED.value]
+    over = sa.select(incident.c.id).where(incident.c.id == notice.c.incident_id, incident.c.state.in_(states))
     for reason in sorted(set(reasons.values())):
-        columns = incident.c
-        if reason == UNSUBSCRIBED:
-            still = columns.severity != Severity.CRITICAL.value
-        else:
-            still = columns.state.in_([State.RESOLVED.value, State.SNOOZED.value])
-        holds = sa.select(columns.id).where(columns.id == notice.c.incident_id, still).exists()
         for numbers in in_parts([number for number, said in reasons.items() if said == reason]):
             mine = sa.and_(notice.c.id.in_(numbers), notice.c.delivery_id.is_(None))
+            holds = notice.c.id.in_(_not_critical(connection, mine)) if reason == UNSUBSCRIBED else over.exists()
             connection.execute(sa.update(notice).where(mine, holds).values(dropped=reason))
+
+
+def _not_critical(connection: sa.Connection, those: sa.ColumnElement[bool]) -> list[int]:
+    """Those of some notices whose incident is not critical for the user of the job."""
+    columns = incident.c
+    query = (
+        sa.select(notice.c.id, columns.severity, columns.rules)
+        .join(incident, columns.id == notice.c.incident_id)
+        .where(those)
+    )
+    return [row.id for row in connection.execute(query) if not _is_critical(row, Recipient(To.OWNER))]
+
+
+def _is_critical(row: Any, to: Recipient) -> bool:
+    """Whether an incident is critical for somebody, of a row with its `severity` and `rules`."""
+    rules = [to_rule(rule) for rule in row.rules] if to.to is To.OWNER else []
+    return is_critical(rules, Severity(row.severity))
 
 
 def depths(connection: sa.Connection) -> dict[str, OutboxDepth]:

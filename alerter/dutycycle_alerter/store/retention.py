@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from dutycycle_alerter.incidents.model import State
 from dutycycle_alerter.settings.store import Retention
 from dutycycle_alerter.store import deliveries, expectations
+from dutycycle_alerter.store.database import get_meta, set_meta
 from dutycycle_alerter.store.schema import event, fleet_hour, incident, notice, thread, usage_hour
 from dutycycle_alerter.store.transactions import Transactions
 
@@ -18,6 +19,24 @@ _AT_ONCE = 200
 """Incidents that one transaction deletes, with some ten events each."""
 
 _LEDGERS = (usage_hour, fleet_hour)
+
+UNTIL = "housekeeping_until"
+"""Key of the instant for which housekeeping was done."""
+
+
+def trusted_now(database: Transactions, now: float, *, longest: float) -> float:
+    """The instant for which housekeeping is to be done: `now`, but at most `longest` wall seconds after the one of the
+    last time.
+
+    What is deleted is gone for good, and a clock may be a year ahead for a moment: then next to nothing is. Who was
+    away for long catches up in several runs. Raises StoreError.
+    """
+    with database.write() as connection:
+        last = get_meta(connection, UNTIL)
+        # One that lies ahead is from before the clock was set back.
+        until = now if last is None else min(now, float(last) + longest)
+        set_meta(connection, UNTIL, until)
+    return until
 
 
 def forget(database: Transactions, retention: Retention, now: float) -> None:

@@ -54,6 +54,7 @@ def create_app(
     tally: Callable[[bool], Tally] = lambda _: Tally(),
     unresolved: Callable[[int], tuple[Sequence[Listed], int]] = lambda _limit: ((), 0),
     clock: Callable[[], float] = time.time,
+    monotonic: Callable[[], float] = time.monotonic,
     auth: Auth | None = None,
     proxies: Iterable[str] = (),
     key: bytes | None = None,
@@ -68,14 +69,14 @@ def create_app(
     wall seconds. `tasks` tells how the alerter's periodic work fares, `standing` whether it is this one that evaluates,
     `watches` what it hears of schedulers, `outbox` what waits to be told (it may raise AlerterError) and `deliveries`
     what became of messages, by receiver; `failures`, `tally` and `unresolved` are for metrics, as
-    `Site` has them. Without `auth` everybody may act; `proxies` are networks
-    of those that say from where requests come. `key` signs sessions, and has signed links (`store.keys`; without it,
-    neither outlives the process). `limits` is what may be said to be intended.
+    `Site` has them. Without `auth` everybody may act; `proxies` are networks of those that say from where requests
+    come; failed log-ins are counted by `monotonic`. `key` signs sessions, and has signed links (`store.keys`; without
+    it, neither outlives the process). `limits` is what may be said to be intended.
     """
     public = urlsplit(public_url)
     names = [name.lower() for name in names]
     key = key or secrets.token_bytes(32)
-    gate = Gate(auth or Auth(anonymous="operator"), key, clock, proxies)
+    gate = Gate(auth or Auth(anonymous="operator"), key, clock, proxies, monotonic=monotonic)
     gate.check()
     app = FastAPI(
         title="Dutycycle",

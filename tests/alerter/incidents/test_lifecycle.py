@@ -416,3 +416,14 @@ def test_reports_are_for_nobody_and_devices_for_operators() -> None:
     assert audience(replace(incident, kind="report", severity=Severity.INFO)) is Audience.NOBODY
     assert audience(replace(incident, kind="fault", rule="gpu_fault", severity=Severity.CRITICAL)) is Audience.OPERATORS
     assert audience(replace(incident, kind="throttle", rule="throttled", severity=Severity.INFO)) is Audience.NOBODY
+
+
+@pytest.mark.parametrize("resolution", [Resolution.CLEARED, Resolution.OPERATOR])
+def test_what_cleared_while_the_clock_was_ahead_keeps_nothing_from_opening(resolution: Resolution) -> None:
+    ahead = LATER + 86400
+    over = replace(
+        opened(at=ahead), state=State.RESOLVED, resolution=resolution, resolved_at=ahead, known_at=ahead, rules=()
+    )
+    found = step(over, IDLE, LATER + MINUTE).incident
+    assert found is not None
+    assert (found.state, found.known_at) == (State.OPEN, LATER + MINUTE)

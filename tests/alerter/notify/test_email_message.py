@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutycycle_alerter.incidents.model import Severity
+from dutycycle_alerter.incidents.model import OpenRule, Severity
 from dutycycle_alerter.notify.links import Links, UnsubscribeLink
-from dutycycle_alerter.notify.model import Item, Mail, Parcel, Picture
+from dutycycle_alerter.notify.model import Mail, Parcel, Picture
 from dutycycle_alerter.notify.receivers.email_message import message, message_id
 from dutycycle_alerter.printable import printable
+from dutycycle_alerter.settings.policies import Attention
 from tests.alerter.notify.mailing import (
     ALICE,
     ALWAYS,
@@ -232,11 +233,28 @@ def test_an_owner_may_unsubscribe_in_one_click(mail_server: MailServer) -> None:
 
 @pytest.mark.parametrize("why", ["operators", "critical", "settings", "no page", "unencrypted page"])
 def test_what_cannot_be_unsubscribed_of_says_nothing_of_it(why: str, mail_server: MailServer) -> None:
-    items: tuple[Item, ...] = (item(1), item(2, severity=Severity.CRITICAL if why == "critical" else Severity.WARNING))
+    severity = Severity.CRITICAL if why == "critical" else Severity.WARNING
+    items = (item(1), item(2, severity=severity, rules=(OpenRule("idle", AT, severity),)))
     sent = parcel(*items) if why == "operators" else parcel(*items, to=ALICE)
     url = {"no page": "", "unencrypted page": "http://gpus.example.org"}.get(why, "https://gpus.example.org")
     mail = unsubscribing(mail_server, sent, url, unsubscribe=why != "settings")
     assert [name for name in mail if name.startswith("List-")] == ["List-Id"]
+
+
+@pytest.mark.parametrize(
+    ("severity", "told", "offered"),
+    [
+        (Severity.CRITICAL, Attention.WARNING, True),
+        (Severity.INFO, Attention.CRITICAL, False),
+        (Severity.CRITICAL, None, False),
+    ],
+)
+def test_an_owner_may_unsubscribe_of_what_is_not_critical_for_them(
+    severity: Severity, told: Attention | None, mail_server: MailServer, *, offered: bool
+) -> None:
+    sent = parcel(item(1, severity=severity, rules=(OpenRule("idle", AT, severity, told),)), to=ALICE)
+    mail = unsubscribing(mail_server, sent)
+    assert ("List-Unsubscribe" in mail) is offered
 
 
 @given(st.text())

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutycycle_alerter.incidents.model import Severity, State
+from dutycycle_alerter.incidents.model import State
 from dutycycle_alerter.notify.gathering import AT_ONCE, Gathered, Past, Waiting, gather, reserve
 from dutycycle_alerter.notify.model import OPERATORS, ParcelKind, Recipient, To
 from dutycycle_alerter.settings.notify import ReceiverSettings
@@ -27,12 +27,12 @@ def made(kind: str, **fields: Any) -> ReceiverSettings:
 def waits(number: int, incident: int | None = None, **changes: Any) -> Waiting:
     """A notice that is due."""
     incident = number if incident is None else incident
-    one = Waiting(number, OPERATORS, "900", incident, NOW - 1, "", State.OPEN, Severity.WARNING)
+    one = Waiting(number, OPERATORS, "900", incident, NOW - 1, "", State.OPEN, critical=False)
     return replace(one, **changes)
 
 
 def critical(number: int, **changes: Any) -> Waiting:
-    return waits(number, severity=Severity.CRITICAL, **changes)
+    return waits(number, critical=True, **changes)
 
 
 def thread(number: int, incident: int | None = None, **changes: Any) -> Waiting:
@@ -185,7 +185,7 @@ def test_what_goes_out(kind: str, waiting: list[Waiting], past: Past, portions: 
         ("email", waits(1, state=State.ACKNOWLEDGED), Past(), None),
         ("email", waits(1, to=ALICE), Past(muted={"alice"}), "unsubscribed"),
         ("email", waits(1, to=ALICE, digest="daily"), Past(muted={"alice"}), "unsubscribed"),
-        ("email", waits(1, to=ALICE, severity=Severity.CRITICAL), Past(muted={"alice"}), None),
+        ("email", critical(1, to=ALICE), Past(muted={"alice"}), None),
         ("email", waits(1), Past(muted={"", "alice"}), None),
     ],
 )
@@ -206,7 +206,7 @@ NOTICES = st.lists(
         due_at=st.floats(NOW - 100, NOW + 100),
         digest=st.sampled_from(["", "", "", "daily"]),
         state=st.sampled_from(list(State)),
-        severity=st.sampled_from(list(Severity)),
+        critical=st.booleans(),
         is_report=st.booleans(),
     ),
     max_size=40,

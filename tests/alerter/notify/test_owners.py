@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dutycycle_alerter.errors import DeliveryError
-from dutycycle_alerter.incidents.model import EventKind, Severity, State
+from dutycycle_alerter.incidents.model import EventKind, OpenRule, Severity, State, Step
 from dutycycle_alerter.settings.notify import News
+from dutycycle_alerter.settings.policies import Attention
+from dutycycle_alerter.store import incidents
 from dutycycle_alerter.store.database import Database
-from tests.alerter.notify.outbox import DAY, HOUR, MINUTE, idle, office, route
+from tests.alerter.notify.outbox import DAY, HOUR, MINUTE, NOW, idle, office, route
 
 
 @pytest.mark.parametrize(("days", "is_told"), [(6.0, True), (7.5, False)])
@@ -87,3 +91,38 @@ def test_it_reaches_who_could_not_be_told_before(database: Database) -> None:
     at.change(item, EventKind.SEVERITY_CHANGED, severity=Severity.CRITICAL, rules=worse)
     at.go(HOUR, step=MINUTE)
     assert [mail.news for mail in at.got("email")] == [[[News.OPENED]]]
+
+
+@pytest.mark.parametrize(
+    ("severity", "told", "hears"),
+    [
+        (Severity.CRITICAL, Attention.WARNING, False),
+        (Severity.INFO, Attention.CRITICAL, True),
+        (Severity.CRITICAL, None, True),
+        (Severity.WARNING, None, False),
+    ],
+)
+def test_who_unsubscribed_hears_what_is_critical_for_them_not_for_operators(
+    database: Database, severity: Severity, told: Attention | None, *, hears: bool
+) -> None:
+    at = office(database, route("email", "owner"))
+    at.reader.mute("email", "alice")
+    rules = (OpenRule("idle", NOW, severity, told),)
+    (item,) = at.open(replace(idle(1, severity=severity, wasted=100 * HOUR), rules=rules))
+    at.go(2 * MINUTE)
+    assert [mail.numbers for mail in at.got("email")] == ([[item.id]] if hears else [])
+
+
+def test_what_waits_for_who_unsubscribed_goes_out_where_a_policy_makes_it_critical_for_them(
+    database: Database,
+) -> None:
+    at = office(database, route("email", "owner"))
+    waits, goes = at.open(idle(1, wasted=100 * HOUR), idle(2, wasted=100 * HOUR))
+    at.reader.mute("email", "alice")
+    critical = (OpenRule("idle", NOW, Severity.WARNING, Attention.CRITICAL),)
+    with at.store.write() as connection:
+        for item, rules in ((waits, waits.rules), (goes, critical)):
+            incidents.save(connection, item, Step(replace(item, rules=rules)))
+    at.go(2 * MINUTE)
+    assert [mail.numbers for mail in at.got("email")] == [[goes.id]]
+    assert at.reader.outbox() == {}

@@ -7,6 +7,7 @@ import pytest
 
 from dutycycle_alerter.config_file import parse
 from dutycycle_alerter.incidents.model import EventKind, Incident, Resolution, Severity, State
+from dutycycle_alerter.settings import Schedule
 from dutycycle_alerter.views import IncidentFilter
 from tests.alerter.exporters import FakeExporter
 from tests.alerter.rig import Rig, running
@@ -97,6 +98,7 @@ def test_an_incident_neither_clears_nor_is_lost_under_maintenance_but_a_day_afte
     assert [incident.resolution for incident in incidents(rig)] == [None]
     rig.exporters[0].forget("slurm/1")
     rig.exporters[0].visible = False
+    rig.settings = rig.settings.model_copy(update={"schedule": Schedule(pass_interval=HOUR)})
     for _ in range(32):
         rig.clock.advance(HOUR)
         rig.run_pass()

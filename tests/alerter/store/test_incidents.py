@@ -317,12 +317,11 @@ def test_when_a_rule_last_left_an_incident_is_told_of_those_that_one_has_left(da
             assert item is not None
             left = Event(at, EventKind.RULE_CLEARED, "idle no longer holds", data={"rule": "idle"})
             incidents.save(connection, item, Step(item, (left, Event(at + 1, EventKind.TOLD, "told"))))
-        assert incidents.last_left(connection, numbers) == {numbers[0]: NOW + 7, numbers[2]: NOW + 3}
-        assert incidents.last_left(connection, [*range(1, 2000), numbers[2]]) == {
-            numbers[0]: NOW + 7,
-            numbers[2]: NOW + 3,
-        }
-        assert incidents.last_left(connection, []) == {}
+        left_at = {numbers[0]: NOW + 7, numbers[2]: NOW + 3}
+        assert incidents.last_left(connection, numbers, until=NOW + 7) == left_at
+        assert incidents.last_left(connection, [*range(1, 2000), numbers[2]], until=NOW + 9) == left_at
+        assert incidents.last_left(connection, numbers, until=NOW + 2) == {numbers[0]: NOW + 1}, "the clock was ahead"
+        assert incidents.last_left(connection, [], until=NOW + 9) == {}
 
 
 # Lists and filters

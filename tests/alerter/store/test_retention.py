@@ -9,8 +9,8 @@ from dutycycle_alerter.fleet_now import FleetAmounts
 from dutycycle_alerter.incidents.model import Event, EventKind, Resolution, State
 from dutycycle_alerter.settings import Retention
 from dutycycle_alerter.store import fleet_ledger, incidents, retention
-from dutycycle_alerter.store.database import Database
-from dutycycle_alerter.store.retention import forget
+from dutycycle_alerter.store.database import Database, get_meta
+from dutycycle_alerter.store.retention import UNTIL, forget, trusted_now
 from dutycycle_alerter.store.schema import event, fleet_hour, usage_hour
 from tests.alerter.store.test_incidents import NOW, add, found, incident
 from tests.alerter.store.test_ledger import account, job, used
@@ -92,6 +92,30 @@ def test_hours_of_usage_and_fleet_go_when_they_are_old(database: Database) -> No
     for _ in range(2):
         forget(database, KEPT, NOW)
         assert (count(database, usage_hour), count(database, fleet_hour)) == (4, 1)
+
+
+def test_a_clock_that_is_a_year_ahead_for_a_while_deletes_next_to_nothing(database: Database) -> None:
+    hour = 3600.0
+    for days in (0.5, 10, 799.9, 799):
+        account(database, NOW - days * DAY, (job(), used(60)))
+    times = [NOW, NOW + 3600 * DAY, NOW + 3600 * DAY + hour, NOW + hour]
+    done = []
+    for now in times:
+        done.append(trusted_now(database, now, longest=4 * hour))
+        forget(database, KEPT, done[-1])
+    assert done == [NOW, NOW + 4 * hour, NOW + 8 * hour, NOW + hour]
+    assert count(database, usage_hour) == 3, "but for what was past its retention within hours"
+
+
+def test_who_was_away_for_long_catches_up(database: Database) -> None:
+    hour = 3600.0
+    trusted_now(database, NOW, longest=4 * hour)
+    back = NOW + 2 * DAY
+    done = [trusted_now(database, back + turn * hour, longest=4 * hour) for turn in range(17)]
+    assert done[:2] == [NOW + 4 * hour, NOW + 8 * hour]
+    assert done[-1] == back + 16 * hour
+    with database.read() as connection:
+        assert get_meta(connection, UNTIL) == done[-1]
 
 
 @pytest.mark.parametrize("key", ["incidents", "usage"])

@@ -71,7 +71,7 @@ def serve() -> Iterator[Callable[..., Client]]:
     with ExitStack() as stack:
 
         def start(reader: FixedReader, **options: object) -> Client:
-            settings = {"clock": lambda: NOW, "zone": UTC, **options}
+            settings = {"clock": lambda: NOW, "monotonic": lambda: NOW, "zone": UTC, **options}
             app = create_app(reader, reader, **settings)  # type: ignore[arg-type]
             server = stack.enter_context(Server(app, LOOPBACK))
             pool = urllib3.PoolManager(retries=False, timeout=60)

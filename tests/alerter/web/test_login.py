@@ -20,7 +20,7 @@ from tests.alerter.web.doubles import NOW, FixedReader, full_reader
 from tests.alerter.web.people import AUTH, SECRETS, TOKENS, Browser, logged_in
 
 Serve = Callable[..., Client]
-LIFETIME = 3600.0
+LIFETIME, DAY = 3600.0, 86400.0
 
 
 def test_log_in_look_and_log_out(live_site: Callable[..., Live]) -> None:
@@ -66,12 +66,17 @@ def test_log_ins_are_in_the_log_with_client_and_name(serve: Serve, caplog: pytes
 
 
 def test_lines_of_the_log_that_requests_cause_are_bounded() -> None:
-    def line(at: float) -> logging.LogRecord:
-        return logging.makeLogRecord({"created": at})
+    times = [100.0]
+    seldom, line = Seldom(lambda: times[0]), logging.makeLogRecord({})
+    assert sum(seldom.filter(line) for _ in range(3 * AT_ONCE_LOGGED)) == AT_ONCE_LOGGED
+    times[0] += 1
+    assert [seldom.filter(line) for _ in range(2)] == [True, False]
 
+
+def test_a_clock_that_is_set_back_silences_no_log() -> None:
     seldom = Seldom()
-    assert sum(seldom.filter(line(NOW)) for _ in range(3 * AT_ONCE_LOGGED)) == AT_ONCE_LOGGED
-    assert [seldom.filter(line(NOW + 1)) for _ in range(2)] == [True, False]
+    for at in (NOW + DAY, NOW, NOW + 1):
+        assert seldom.filter(logging.makeLogRecord({"created": at}))
 
 
 def test_secrets_are_on_no_page_and_in_no_log(live_site: Callable[..., Live], caplog: pytest.LogCaptureFixture) -> None:
@@ -170,8 +175,8 @@ def test_a_session_is_one_cookie() -> None:
 
 
 def test_who_fails_too_often_has_to_wait(serve: Serve) -> None:
-    times = [NOW]
-    client = serve(FixedReader(), auth=AUTH, clock=lambda: times[0])
+    times = [1000.0]
+    client = serve(FixedReader(), auth=AUTH, monotonic=lambda: times[0])
     browser = Browser(client)
     for _ in range(AT_ONCE):
         assert browser.log_in("wrong").status == 401
@@ -180,6 +185,14 @@ def test_who_fails_too_often_has_to_wait(serve: Serve) -> None:
         assert answer.status == 429
         assert int(answer.headers["retry-after"]) == EVERY
     times[0] += EVERY
+    assert browser.log_in(SECRETS["olga"]).status == 303
+
+
+def test_nobody_waits_because_the_clock_was_set_back(serve: Serve) -> None:
+    times = [NOW + DAY]
+    browser = Browser(serve(FixedReader(), auth=AUTH, clock=lambda: times[0]))
+    assert browser.log_in("wrong").status == 401
+    times[0] = NOW
     assert browser.log_in(SECRETS["olga"]).status == 303
 
 

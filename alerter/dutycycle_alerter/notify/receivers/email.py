@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from dutycycle_alerter.errors import ConfigError, DeliveryError
-from dutycycle_alerter.incidents.model import Severity
 from dutycycle_alerter.notify.addresses import Addresses
 from dutycycle_alerter.notify.links import Links
 from dutycycle_alerter.notify.model import Composer, Mail, Parcel, Receipt, Recipient, To
+from dutycycle_alerter.notify.owners import is_critical
 from dutycycle_alerter.notify.receivers.email_message import Envelope, message, message_id, one_click, threads
 from dutycycle_alerter.notify.receivers.smtp import Outcome, send
 from dutycycle_alerter.settings.notify.receivers import Email
@@ -87,7 +87,7 @@ class EmailReceiver:
 
     def _unsubscribe(self, parcel: Parcel) -> str:
         """Where to, for a user; empty where there is no page, and for what they should hear of in any case."""
-        critical = any(item.incident.severity is Severity.CRITICAL for item in parcel.items)
+        critical = any(is_critical(item.incident.rules, item.incident.severity) for item in parcel.items)
         if parcel.to.to is not To.OWNER or critical or not self._settings.unsubscribe:
             return ""
         return one_click(self._links.unsubscribe(self._name, parcel.to.user, now=parcel.at))

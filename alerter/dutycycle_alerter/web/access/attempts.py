@@ -13,7 +13,10 @@ _MOST = 10_000
 
 
 class Attempts:
-    """Counts failures by client, in bounded memory. Safe to use from several threads."""
+    """Counts failures by client, in bounded memory. Safe to use from several threads.
+
+    `now` is seconds of a clock that nobody sets: one that goes back would keep everybody waiting for as long.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

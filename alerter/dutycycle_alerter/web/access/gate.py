@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import time
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 
@@ -30,13 +31,22 @@ log.addFilter(Seldom())
 
 
 class Gate:
-    """Who is let in as what. `clock` gives wall time; `key` signs the sessions; `proxies` are networks of those that
-    say from where a request comes, beside those that log people in.
+    """Who is let in as what. `clock` gives wall time, `monotonic` that by which guesses are counted; `key` signs the
+    sessions; `proxies` are networks of those that say from where a request comes, beside those that log people in.
     """
 
-    def __init__(self, auth: Auth, key: bytes, clock: Callable[[], float], proxies: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        auth: Auth,
+        key: bytes,
+        clock: Callable[[], float],
+        proxies: Iterable[str] = (),
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._auth = auth
         self._clock = clock
+        self._monotonic = monotonic
         self._tokens = Tokens(auth.tokens)
         self._attempts = Attempts()
         self.sessions = Sessions(self._tokens, key, auth.session)
@@ -103,7 +113,7 @@ class Gate:
 
     def _presented(self, request: HTTPConnection, presented: str, what: str) -> Token:
         """Whose token it is; guesses are counted, those of programs apart: one with an old token shuts out nobody."""
-        client, now = self.peers.client(request.scope), self._clock()
+        client, now = self.peers.client(request.scope), self._monotonic()
         counted = f"{what} {client}"
         wait = self._attempts.wait(counted, now=now)
         if wait:

@@ -144,7 +144,9 @@ def many(number: int) -> tuple[Item, ...]:
 def parcels() -> dict[str, Parcel]:
     """Every case that has golden messages."""
     idle, noticed = idle_on_slurm(), Telling(News.OPENED, LATER)
-    critical = replace(idle, severity=Severity.CRITICAL)
+    critical = replace(
+        idle, severity=Severity.CRITICAL, rules=tuple(replace(rule, severity=Severity.CRITICAL) for rule in idle.rules)
+    )
     acknowledged = replace(hesitating(), state=State.ACKNOWLEDGED, actor="bob")
     return {
         "idle-owner": told(idle, noticed, to=ALICE, because=IDLE_LONG),
