@@ -21,6 +21,7 @@ PATIENCE = 240.0
 """Seconds; fewer than any test may take, so that what was waited for is said."""
 
 _NOTIFY = {
+    "people": {"address": "{user}@example.org"},
     "owners": {"wasted_gpu_hours": 0},
     "receivers": [
         {"name": "hook", "webhook": {"url": "http://hook.example.org"}},

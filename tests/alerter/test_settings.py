@@ -179,7 +179,7 @@ OPTIONAL: dict[str, Any] = {"prometheus": {"url": "http://prometheus:9090"}, "sl
 RECEIVERS: dict[str, Any] = {
     "slack": {"token_file": "token"},
     "slack_webhook": {"url_file": "url"},
-    "email": {},
+    "email": {"to": ["ops@example.org"]},
     "alertmanager": {"url": "http://alertmanager:9093"},
     "webhook": {"url": "http://hook"},
     "apprise": {"urls_file": "urls"},
@@ -305,6 +305,37 @@ def test_a_ratio_may_come_as_text_from_the_environment(value: object) -> None:
 )
 def test_wrong_values_are_refused(data: dict[str, Any]) -> None:
     assert refused(data)
+
+
+MAIL = {"name": "m", "email": {"sender": "gpus@example.org"}}
+CHAT = {"name": "c", "slack": {"token_file": "token"}}
+NO_TO = "email 'm' has no addresses of operators: give its `to`"
+NO_CHANNEL = "slack 'c' has no channel of operators: give its `channel`"
+NO_PEOPLE = "no user has an email address: set notify.people.address or notify.people.map_file"
+
+
+@pytest.mark.parametrize(
+    ("notify", "message"),
+    [
+        ({"receivers": [MAIL], "routes": [{"receiver": "m"}]}, NO_TO),
+        ({"receivers": [MAIL], "weekly": [{"receiver": "m"}]}, NO_TO),
+        ({"receivers": [CHAT], "routes": [{"receiver": "c", "audience": "operators"}]}, NO_CHANNEL),
+        ({"receivers": [CHAT], "weekly": [{"receiver": "c"}]}, NO_CHANNEL),
+        ({"receivers": [MAIL], "routes": [{"receiver": "m", "audience": "owner"}]}, NO_PEOPLE),
+        ({"receivers": [CHAT], "routes": [{"receiver": "c", "audience": "owner"}]}, NO_PEOPLE),
+    ],
+)
+def test_a_route_that_reaches_nobody_is_refused(notify: dict[str, Any], message: str) -> None:
+    assert message in refused({"notify": notify})
+
+
+@pytest.mark.parametrize("people", [{"address": "{user}@example.org"}, {"map_file": "people"}])
+@pytest.mark.parametrize("receiver", [MAIL, CHAT])
+def test_a_receiver_of_users_alone_needs_no_address_of_operators(
+    receiver: dict[str, Any], people: dict[str, str]
+) -> None:
+    routes = [{"receiver": receiver["name"], "audience": "owner"}]
+    Settings.model_validate({"notify": {"people": people, "receivers": [MAIL, CHAT], "routes": routes}})
 
 
 def test_a_day_of_minutes_cannot_be_kept_of_scrapes_that_are_rarer() -> None:

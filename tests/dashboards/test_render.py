@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
+import shlex
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -72,6 +74,19 @@ def test_a_site_has_its_own_page_and_data_source(tmp_path: Path) -> None:
         if "alerter" in said:
             assert said["alerter"]["query"] == "https://gpus.example.org"
             assert [option["value"] for option in said["alerter"]["options"]] == ["https://gpus.example.org"]
+
+
+def test_check_tells_to_write_what_it_compared(tmp_path: Path) -> None:
+    target = tmp_path / "of my site"
+    site = ("--alerter-url", "https://gpus.example.org/a&b", "--datasource", "mimir 1")
+    render(target, *site)
+    (target / f"{UIDS[0]}.json").unlink()
+    (said,) = render(target, *site, "--check").err.splitlines()
+    (command,) = re.findall(r"is missing: run `(.*)`$", said)
+    program, *arguments = shlex.split(command)
+    assert program == "dutycycle-dashboards"
+    assert render(*arguments[1:]).out == f"{target}: 1 written, {len(UIDS) - 1} as they were\n"
+    assert render(target, *site, "--check") == Done(0, "", "")
 
 
 @pytest.mark.parametrize(

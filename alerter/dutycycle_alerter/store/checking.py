@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -55,12 +56,27 @@ def check_store(url: str, settings: Settings | None, *, now: float) -> tuple[str
             for check in _checks(connection, settings, now):
                 checks.append(check)
     except StoreError as error:
-        checks.append(
-            Check("reached", str(error), Standing.FAILED, "check that the server runs and that the URL is right")
-        )
+        checks.append(Check("reached", str(error), Standing.FAILED, _remedy(engine.url, error.__cause__)))
     finally:
         engine.dispose()
     return name, checks
+
+
+def _remedy(url: sa.URL, error: BaseException | None) -> str:
+    if url.get_backend_name() != "sqlite":
+        return "check that the server runs and that the URL is right"
+    code = getattr(getattr(error, "orig", None), "sqlite_errorcode", None)
+    # What says more about an error is in the higher bits.
+    match None if code is None else code & 0xFF:
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return f"restore {url.database} from a backup (docs/database.md), or name another file"
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
+            return f"run this as the alerter's user, who can write {url.database} and its directory"
+        case sqlite3.SQLITE_CANTOPEN:
+            # Said of what this user may not read, too.
+            return "check that the path is right, and run this as the alerter's user"
+        case _:
+            return "check that the path is right and that its file system works"
 
 
 def _checks(connection: sa.Connection, settings: Settings | None, now: float) -> Iterator[Check]:
@@ -224,7 +240,7 @@ def _retention(connection: sa.Connection, settings: Settings, now: float) -> Ite
         found = f"{_length(age, settings)} ago, kept for {_length(kept, settings)}"
         # Twice: one round of housekeeping may just be due.
         if age > kept + 2 * scaled.schedule.housekeeping_interval:
-            remedy = "an alerter deletes what is older while it runs; see its log"
+            remedy = "an alerter deletes what is older while it runs, a few hours of it each hour; see its log"
             yield Check(name, found, Standing.WARNING, remedy)
         else:
             yield Check(name, found)

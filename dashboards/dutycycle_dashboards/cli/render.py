@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -51,13 +52,21 @@ def render(directory: Path | None, check: bool, alerter_url: str | None, datasou
         left = sorted(path.name for path in chosen.glob("dutycycle-*.json") if path.name not in files)
     except OSError as error:
         raise DashboardsError(f"{error.filename or chosen}: {error.strerror or error}") from error
+    command = _command(chosen, alerter_url, datasource)
     for name in stale:
         state = "differs" if (chosen / name).exists() else "is missing"
-        click.echo(f"{chosen / name} {state}: run `dutycycle-dashboards render {chosen}`", err=True)
+        click.echo(f"{chosen / name} {state}: run `{command}`", err=True)
     for name in left:
         click.echo(f"{chosen / name} is no dashboard any more: remove it", err=True)
     if stale or left:
         sys.exit(1)
+
+
+def _command(directory: Path, alerter_url: str | None, datasource: str | None) -> str:
+    """What writes what was compared: without these options every dashboard would lose them."""
+    options = {"--alerter-url": alerter_url, "--datasource": datasource}
+    given = [part for option, value in options.items() if value is not None for part in (option, value)]
+    return shlex.join(["dutycycle-dashboards", "render", str(directory), *given])
 
 
 def _of_the_checkout() -> Path:

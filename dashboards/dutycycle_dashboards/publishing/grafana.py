@@ -83,7 +83,7 @@ class Grafana:
         except ImportError as error:
             raise UsageError(
                 f"{error.name} is not installed: push and annotate need the extra `dashboards`, in an environment "
-                "of its own (pipx install 'dutycycle[dashboards]'), for it replaces urllib3"
+                "of its own, for it replaces urllib3: in a checkout, pipx install '.[dashboards]', or make dashboards"
             ) from error
         self._url, self._token, self._sleep = url, token, sleep
         self._refused = client.GrafanaException

@@ -48,10 +48,13 @@ def configured(
     time_scale: float = 1,
     **notify: object,
 ) -> Settings:
-    """Settings, not scaled. Receivers that are not given are those of the routes, each called by its kind."""
+    """Settings, not scaled. Receivers that are not given are those of the routes, each called by its kind, and every
+    user has an address.
+    """
     made = list(receivers) or [receiver(kind) for kind in dict.fromkeys(str(item["receiver"]) for item in routes)]
+    people = {"address": "{user}@example.org"}
     return Settings.model_validate(
-        {"time_scale": time_scale, "notify": {"receivers": made, "routes": list(routes), **notify}}
+        {"time_scale": time_scale, "notify": {"people": people, "receivers": made, "routes": list(routes), **notify}}
     )
 
 

@@ -69,6 +69,7 @@ def test_what_exporters_show_is_told_and_a_receiver_that_hangs_holds_up_nothing(
                 "time_scale": SCALE,
                 "source": {"targets": [target]},
                 "notify": {
+                    "people": {"address": "{user}@example.org"},
                     "owners": {"wasted_gpu_hours": 0},
                     "receivers": [
                         {"name": "users", "email": {"to": ["ops@example.org"]}},

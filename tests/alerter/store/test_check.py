@@ -1,6 +1,7 @@
 """`dutycycle db`: tables are made and upgraded once; what is wrong with a store is found, told, and left as it is."""
 
 import json
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from dutycycle_alerter.cli.config import config as print_config
 from dutycycle_alerter.cli.db import db
 from dutycycle_alerter.errors import ConfigError, StoreError
 from dutycycle_alerter.incidents.model import Resolution, State
-from dutycycle_alerter.store import postgresql
+from dutycycle_alerter.store import postgresql, sqlite
 from dutycycle_alerter.store.database import connect, get_meta, open_database
 from dutycycle_alerter.store.migrating import configuration, head
 from tests.alerter.store.test_incidents import NOW, add, incident
@@ -179,7 +180,59 @@ def test_a_server_that_is_not_reached_is_an_answer(postgres_url: str, change: Ca
     result = run("check", "--database", change(postgres_url))
     assert result.exit_code == 1
     assert "failed   reached: database postgresql://dutycycle:***@" in result.output
+    assert "-> check that the server runs and that the URL is right" in result.output
     assert PASSWORD[::-1] not in result.output
+
+
+def malformed(file: Path) -> None:
+    """Whole at its beginning, where SQLite looks first."""
+    content = file.read_bytes()
+    file.write_bytes(content[:4096] + b"\x5a" * (len(content) - 4096))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said", "remedy"),
+    [
+        (malformed, "malformed", "restore {file} from a backup (docs/database.md), or name another file"),
+        (
+            lambda file: file.write_bytes(b"hello" * 1000),
+            "file is not a database",
+            "restore {file} from a backup (docs/database.md), or name another file",
+        ),
+        (
+            lambda file: (file.unlink(), file.mkdir()),
+            "unable to open database file",
+            "check that the path is right, and run this as the alerter's user",
+        ),
+    ],
+    ids=["malformed", "another file", "a directory"],
+)
+def test_a_file_that_cannot_be_used_has_the_remedy_of_a_file(
+    tmp_path: Path, spoil: Callable[[Path], object], said: str, remedy: str
+) -> None:
+    file = tmp_path / "store.sqlite3"
+    url = f"sqlite:///{file}"
+    open_database(url).close()
+    spoil(file)
+    assert failed(url)["reached"] == remedy.format(file=file)
+    assert said in checked(url)[1]["reached"]["found"]
+
+
+def test_a_file_that_this_user_may_not_write_is_for_the_alerters_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "store.sqlite3"
+    open_database(f"sqlite:///{file}").close()
+
+    def refused(connection: sqlite3.Connection, _record: object) -> None:
+        # As SQLite says it to a user who may not write the file; root may.
+        connection.execute("PRAGMA query_only=ON")
+        connection.execute("DELETE FROM meta")
+
+    monkeypatch.setattr(sqlite, "_configure", refused)
+    assert failed(f"sqlite:///{file}") == {
+        "reached": f"run this as the alerter's user, who can write {file} and its directory"
+    }
 
 
 def test_looking_writes_nothing(url: str) -> None:

@@ -89,3 +89,16 @@ class Notify(Section):
             if kinds[weekly.receiver] == "alertmanager":
                 raise ValueError(f"the weekly report cannot go to alertmanager {weekly.receiver!r}")
         return self
+
+    @model_validator(mode="after")
+    def _reaches(self) -> Self:
+        # What is for nobody would be given up, and seen only in the histories of incidents.
+        receivers = {receiver.name: receiver for receiver in self.receivers}
+        routed = [route.receiver for route in self.routes if route.audience == "operators"]
+        for name in (*routed, *(weekly.receiver for weekly in self.weekly)):
+            if (lacking := receivers[name].lacking) is not None:
+                raise ValueError(f"{receivers[name].kind} {name!r} {lacking}")
+        owners = any(route.audience == "owner" for route in self.routes)
+        if owners and not self.people.address and self.people.map_file is None:
+            raise ValueError("no user has an email address: set notify.people.address or notify.people.map_file")
+        return self

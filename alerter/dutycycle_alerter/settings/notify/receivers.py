@@ -257,6 +257,15 @@ class ReceiverSettings(Section):
         """The one of `KINDS` that it is."""
         return next(kind for kind in KINDS if getattr(self, kind) is not None)
 
+    @property
+    def lacking(self) -> str | None:
+        """What it lacks to reach operators, and the remedy. It may do without where only users are notified by it."""
+        if self.email is not None and not self.email.to:
+            return "has no addresses of operators: give its `to`"
+        if self.slack is not None and not self.slack.channel:
+            return "has no channel of operators: give its `channel`"
+        return None
+
     def daily_limit(self, *, user: bool) -> int | None:
         """Messages a day to one recipient, the user of a job or operators; None is any number."""
         return self.limit or (_DAILY_LIMITS_OF_USERS if user else _DAILY_LIMITS).get(self.kind)
