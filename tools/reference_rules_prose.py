@@ -220,7 +220,8 @@ BEFORE: tuple[Callable[[Judging], str], ...] = (
         {_time(judging.grace.interactive)} for notebooks and shells), on GPUs that were measured for
         {_pct(judging.coverage)} of it. What is not measured is unknown and never idle: nothing opens on it, and nothing
         resolves. A rule whose evidence a GPU or a site does not give is **not evaluable**: the page and `dutycycle
-        analyze` say for how many jobs, and why.
+        analyze` say for how many jobs, and why. `analyze` also lists the rules for which a recording has too little of
+        a job.
     """
     ),
     lambda judging: (

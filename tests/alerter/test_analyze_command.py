@@ -103,6 +103,77 @@ def test_many_bad_lines_are_named_first_and_then_counted(tmp_path):
     assert "and 95 more lines that could not be read" in done.stderr
 
 
+def said_of(*arguments: object) -> str:
+    return " ".join(run(*arguments).stdout.split())
+
+
+def test_rules_for_which_a_log_is_too_short_are_named_with_what_they_need(tmp_path):
+    said = said_of(written(tmp_path / "a.csv", *steady(0.0, 35)))
+    assert "Findings none; 1 of 1 job could be judged, by some rules only; most" in said
+    needed = "they need 40 min of it (10 min of grace and a window of 30 min), the log has 35 min of it"
+    assert f"idle, low sm activity, underused cannot be judged for 1 job: {needed}" in said
+    assert "hung, " not in said
+
+    said = said_of(written(tmp_path / "b.csv", *steady(0.0, 20)))
+    assert "Findings none; 0 of 1 job could be judged; most" in said
+    assert "hung, stalled cannot be judged for 1 job: they need 25 min of it (10 min of grace and a window" in said
+
+
+def test_a_log_that_is_hardly_too_short_is_not_said_to_be_as_long_as_is_needed(tmp_path):
+    said = said_of(written(tmp_path / "a.csv", *steady(0.0, 39.5)))
+    assert "they need 40 min of it (10 min of grace and a window of 30 min), the log has 30 s less" in said
+
+
+def test_of_several_jobs_what_each_needs_and_what_there_is_of_the_longest_are_said(tmp_path):
+    shell = steady(0.0, 50, workload="shell", gpu="1", user="bob")
+    whole = steady(0.5, 60, workload="whole", gpu="2")
+    path = written(tmp_path / "a.csv", *steady(0.0, 35), *shell, *whole)
+    (tmp_path / "c.yaml").write_text("kinds: [{kind: interactive, user: bob}]\n")
+    said = said_of("--config", tmp_path / "c.yaml", path)
+    assert "2 of 3 jobs could be judged, 1 of them by some rules only; most" in said
+    needed = "they need 40 min to 1 h 30 min of each (grace and a window of 30 min)"
+    assert f"cannot be judged for 2 jobs: {needed}, the log has 50 min of the longest" in said
+
+
+def test_where_rules_look_late_all_that_comes_before_is_not_called_grace(tmp_path):
+    """A process came after a quarter of an hour, and grace begins with it."""
+    rows = steady(0.0, 45)
+    for i, row in enumerate(rows):
+        row["processes"] = 0.0 if i < 90 else 1.0
+    assert "they need 55 min of it (grace and a window of 30 min), the log has 45 min" in said_of(
+        written(tmp_path / "a.csv", *rows)
+    )
+
+
+def test_the_rules_wait_for_nothing_in_a_log_that_is_long_enough(tmp_path):
+    path = written(tmp_path / "a.csv", *steady(0.5, 40))
+    assert "they need" not in said_of(path)
+    said = json.loads(run("--json", path).stdout)
+    assert (said["jobs_judged"], said["jobs_judged_partly"], said["too_short"]) == (1, 0, [])
+
+
+def test_json_has_what_the_rules_need(tmp_path):
+    path = written(tmp_path / "a.csv", *steady(0.0, 35), *steady(0.0, 5, workload="other", gpu="1"))
+    said = json.loads(run("--json", path).stdout)
+    assert (said["jobs_judged"], said["jobs_judged_partly"]) == (1, 1)
+    assert said["too_short"] == [
+        {
+            "rules": ["hung", "stalled"],
+            "jobs": 1,
+            "needed_seconds": 1500,
+            "window_seconds": 900,
+            "longest_seconds": 300,
+        },
+        {
+            "rules": ["idle", "low_sm_activity", "underused"],
+            "jobs": 2,
+            "needed_seconds": 2400,
+            "window_seconds": 1800,
+            "longest_seconds": 2100,
+        },
+    ]
+
+
 def test_several_files_are_one_fleet(tmp_path, idle):
     other = written(tmp_path / "b.csv", *steady(1.0, 60, workload="other", user="bob", node="n2"))
     said = json.loads(run("--json", idle, other).stdout)

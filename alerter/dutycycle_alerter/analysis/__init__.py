@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from dutycycle_alerter.analysis.judging import Progress, Verdicts, judge_jobs
+from dutycycle_alerter.analysis.judging import Progress, TooShort, Verdicts, judge_jobs
 from dutycycle_alerter.analysis.totals import Fleet, fleet_totals, user_totals
 from dutycycle_alerter.incidents.model import Incident
 from dutycycle_alerter.recordings import Recording
@@ -15,7 +15,7 @@ from dutycycle_alerter.sources.recording import natural
 from dutycycle_alerter.usage import UserUsage
 from dutycycle_alerter.views import GpuSeries, Point
 
-__all__ = ["Analysis", "Fleet", "Verdicts", "analyze"]
+__all__ = ["Analysis", "Fleet", "TooShort", "Verdicts", "analyze"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from dutycycle_alerter.analysis import Analysis
+from dutycycle_alerter.analysis import Analysis, TooShort
 from dutycycle_alerter.headline import headline
 from dutycycle_alerter.incidents.model import Cause, Incident, Resolution, Severity
 from dutycycle_alerter.usage import UserUsage, users_histogram, users_under
@@ -41,6 +41,18 @@ class FindingShape(Shape):
     commands: list[Text]
 
 
+class TooShortShape(Shape):
+    """Rules that never looked at some jobs, as the recordings have too little of these."""
+
+    rules: list[str]
+    jobs: int
+    needed_seconds: float
+    """How much of a job they need: its grace, and the window after it. The least, where the jobs differ."""
+    window_seconds: float
+    longest_seconds: float
+    """How much there is of the longest of the jobs."""
+
+
 class AnalysisAnswer(Shape):
     """Everything that is said of recordings."""
 
@@ -69,7 +81,10 @@ class AnalysisAnswer(Shape):
     """Most wasted GPU-hours first."""
     jobs_judged: int
     """Jobs that lived long enough, and were measured well enough, for at least one rule to speak."""
+    jobs_judged_partly: int
+    """Those of them that were too short for another rule."""
     not_evaluable: list[NotEvaluableShape]
+    too_short: list[TooShortShape]
     findings: list[FindingShape]
     """Most wasted GPU-hours first."""
     skipped_lines: int
@@ -104,15 +119,27 @@ def answer(analysis: Analysis) -> AnalysisAnswer:
         gpu_hours_histogram=[round(hours * scale, 6) for hours in fleet.hours],
         users_table=[_user(user, scale) for user in analysis.users],
         jobs_judged=analysis.verdicts.judged,
+        jobs_judged_partly=analysis.verdicts.partly,
         not_evaluable=[
             NotEvaluableShape(rule=n.rule, reason=n.reason, jobs=n.jobs) for n in analysis.verdicts.not_evaluable
         ],
+        too_short=[_too_short(short, scale) for short in analysis.verdicts.too_short],
         findings=[_finding(finding, scale) for finding in analysis.findings],
         skipped_lines=recording.skipped.count,
         skipped=[str(line) for line in recording.skipped.first],
         repeated_rows=found.repeated,
         unowned_rows=found.unowned,
         notes=list(recording.notes),
+    )
+
+
+def _too_short(short: TooShort, scale: float) -> TooShortShape:
+    return TooShortShape(
+        rules=list(short.rules),
+        jobs=short.jobs,
+        needed_seconds=round(short.least * scale, 3),
+        window_seconds=round(short.window * scale, 3),
+        longest_seconds=round(short.longest * scale, 3),
     )
 
 

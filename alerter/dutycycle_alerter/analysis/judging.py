@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from dutycycle_alerter.incidents.lifecycle import advance
 from dutycycle_alerter.incidents.model import Incident
-from dutycycle_alerter.model import Evidence
+from dutycycle_alerter.model import Evidence, JobKind
 from dutycycle_alerter.policies import PoliciesInForce
 from dutycycle_alerter.recordings import Recording
 from dutycycle_alerter.recordings.tracks import Tracks
-from dutycycle_alerter.rules import Judgement, Outcome, judge
-from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.rules import Judgement, Outcome, Verdict, judge
+from dutycycle_alerter.settings import Rules, Settings
 from dutycycle_alerter.sources.recording import RecordedJob, recorded_jobs
 from dutycycle_alerter.views import NotEvaluable
 
@@ -22,16 +23,35 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
+class TooShort:
+    """Rules with the same window that never looked at some jobs, as there is too little of these. In wall seconds.
+
+    They need from `least` to `most` of a job: its grace, and then the window. `grace` is None where the jobs' differ,
+    or something else comes before it. There are at most `longest`.
+    """
+
+    rules: tuple[str, ...]
+    jobs: int
+    window: float
+    grace: float | None
+    least: float
+    most: float
+    longest: float
+
+
+@dataclass(frozen=True, slots=True)
 class Verdicts:
     """What the rules say. `findings` are incidents, most wasted first, all of them resolved.
 
-    `judged` jobs lived long enough, and were measured well enough, for at least one rule to speak. `not_evaluable` are
-    rules for which jobs have no evidence.
+    `judged` jobs lived long enough, and were measured well enough, for at least one rule to speak; `partly` of them
+    were too short for another. `not_evaluable` are rules for which jobs have no evidence.
     """
 
     findings: tuple[Incident, ...]
     judged: int
     not_evaluable: tuple[NotEvaluable, ...]
+    partly: int = 0
+    too_short: tuple[TooShort, ...] = ()
 
 
 def judge_jobs(recording: Recording, found: Tracks, settings: Settings, progress: Progress) -> Verdicts:
@@ -51,7 +71,30 @@ def judge_jobs(recording: Recording, found: Tracks, settings: Settings, progress
         findings=tuple(sorted(findings, key=lambda f: (-f.wasted, f.started_at, f.subject))),
         judged=sum(life.judged for life in lives),
         not_evaluable=tuple(NotEvaluable(rule, reason, jobs) for (rule, reason), jobs in sorted(silent.items())),
+        partly=sum(life.judged and bool(life.waiting) for life in lives),
+        too_short=tuple(_too_short(lives)),
     )
+
+
+def _too_short(lives: list[_Life]) -> Iterator[TooShort]:
+    """By window, the shortest first."""
+    waiting: defaultdict[float, list[tuple[_Life, Verdict]]] = defaultdict(list)
+    for life in lives:
+        for verdict in life.waiting:
+            waiting[verdict.window].append((life, verdict))
+    for window, found in sorted(waiting.items()):
+        rules = {verdict.rule for _, verdict in found}
+        needed = [life.needed(verdict) for life, verdict in found]
+        graces = {life.grace(verdict) for life, verdict in found}
+        yield TooShort(
+            rules=tuple(rule for rule in Rules.ORDER if rule in rules),
+            jobs=len({id(life) for life, _ in found}),
+            window=window,
+            grace=graces.pop() if len(graces) == 1 else None,
+            least=min(needed),
+            most=max(needed),
+            longest=max(life.length for life, _ in found),
+        )
 
 
 class _Life:
@@ -65,12 +108,37 @@ class _Life:
         self.incidents: dict[float, Incident] = {}
         self.silent: set[tuple[str, str]] = set()
         self.judged = False
+        self.waiting: list[Verdict] = []
+        """Of the rules that waited to the end, for the first time that they could look."""
+
+    @property
+    def length(self) -> float:
+        """How much there is of the job."""
+        return self._job.end - self._job.start
+
+    def needed(self, waiting: Verdict) -> float:
+        """How much of the job a rule that waits needs before it can look."""
+        return (waiting.until or 0.0) - self._job.start
+
+    def grace(self, waiting: Verdict) -> float | None:
+        """The part of it that is grace; None where that is not all that comes before the window."""
+        settings = self._settings.judging.grace
+        grace = settings.interactive if self._job.job.kind is JobKind.INTERACTIVE else settings.batch
+        return grace if math.isclose(self.needed(waiting), grace + waiting.window, abs_tol=1e-3) else None
 
     def live(self) -> None:
         before = self._job.start
+        looked: set[str] = set()
         for at in self.passes:
             judgement = self._judge(at, before)
             self.judged = self.judged or judgement.informed
+            idle = (Outcome.WAITING, Outcome.NOT_APPLICABLE)
+            looked |= {verdict.rule for verdict in judgement.verdicts if verdict.outcome not in idle}
+            self.waiting = [
+                verdict
+                for verdict in judgement.verdicts
+                if verdict.outcome is Outcome.WAITING and verdict.rule not in looked
+            ]
             self.silent |= {(v.rule, v.reason) for v in judgement.verdicts if v.outcome is Outcome.NOT_EVALUABLE}
             before = at
         if self._open:

@@ -10,23 +10,21 @@ from pathlib import Path
 
 import click
 
-from dutycycle_alerter.cli.options import config_option, settings_from
+from dutycycle_alerter.cli.reading import asked, store_options
 from dutycycle_alerter.errors import ConfigError
 from dutycycle_alerter.printable import printable
-from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.store.backup import back_up
 from dutycycle_alerter.store.checking import Check, Standing, check_store
 from dutycycle_alerter.store.database import connect, open_database, translated
 from dutycycle_alerter.store.migrating import head, revision_of
 
-_database = click.option(
-    "--database", envvar="DUTYCYCLE_DATABASE", help="URL of the store; overrides the configuration's."
-)
-
 
 @click.group()
 def db() -> None:
     """Create or upgrade the store's tables; check or copy the store.
+
+    Without an option it is the newest store in `state/`, the directory of `dutycycle up`; where there is none, the
+    default of `dutycycle serve`.
 
     \b
     Examples:
@@ -37,9 +35,9 @@ def db() -> None:
 
 
 @db.command()
-@config_option
-@_database
-def upgrade(config_file: Path | None, database: str | None) -> None:
+@store_options
+@click.pass_context
+def upgrade(context: click.Context) -> None:
     """Create the tables, or upgrade them to this version. An alerter does the same when it starts.
 
     It is done once, whoever else does it at that moment, and in one transaction. Where there is nothing to do, nothing
@@ -50,7 +48,7 @@ def upgrade(config_file: Path | None, database: str | None) -> None:
       dutycycle db upgrade --config /etc/dutycycle/config.yaml
       PGPASSWORD=... dutycycle db upgrade --database postgresql://owner@db.example.org/dutycycle
     """
-    url, _ = _chosen(config_file, database)
+    url = asked(context).url_to_make()
     engine, name = connect(url)
     try:
         with translated(name), engine.connect() as connection:
@@ -65,10 +63,10 @@ def upgrade(config_file: Path | None, database: str | None) -> None:
 
 
 @db.command()
-@config_option
-@_database
+@store_options
 @click.option("--json", "as_json", is_flag=True, help="Output for programs.")
-def check(config_file: Path | None, database: str | None, *, as_json: bool) -> None:
+@click.pass_context
+def check(context: click.Context, *, as_json: bool) -> None:
     """Check whether the store can be used, and its state; nothing is changed.
 
     Can it be reached and written, is its encoding UTF-8, are its tables this version's, may this user do what an
@@ -80,9 +78,10 @@ def check(config_file: Path | None, database: str | None, *, as_json: bool) -> N
       dutycycle db check --config /etc/dutycycle/config.yaml
       dutycycle db check --json | jq '.checks[] | select(.standing != "ok")'
     """
-    url, settings = _chosen(config_file, database)
-    _refuse_missing(url)
-    name, checks = check_store(url, settings, now=time.time())
+    where = asked(context)
+    url = where.url_to_make()
+    _refuse_missing(url, ", or create it with `dutycycle db upgrade`")
+    name, checks = check_store(url, where.settings(), now=time.time())
     ok = all(item.standing is not Standing.FAILED for item in checks)
     if as_json:
         click.echo(json.dumps({"database": name, "ok": ok, "checks": [asdict(item) for item in checks]}, indent=2))
@@ -95,9 +94,9 @@ def check(config_file: Path | None, database: str | None, *, as_json: bool) -> N
 
 @db.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@config_option
-@_database
-def backup(file: Path, config_file: Path | None, database: str | None) -> None:
+@store_options
+@click.pass_context
+def backup(context: click.Context, file: Path) -> None:
     """Copy the store to FILE, while an alerter may write to it. For SQLite; PostgreSQL has `pg_dump`.
 
     FILE is not there yet, and only its owner may read it: it holds the key of links and sessions. To restore it, stop
@@ -109,23 +108,18 @@ def backup(file: Path, config_file: Path | None, database: str | None) -> None:
       dutycycle db backup /backup/dutycycle.sqlite3 --config /etc/dutycycle/config.yaml
       dutycycle db backup "dutycycle-$(date +%F).sqlite3" --database sqlite:////var/lib/dutycycle/dutycycle.sqlite3
     """
-    url, _ = _chosen(config_file, database)
+    url = asked(context).url_to_make()
+    _refuse_missing(url)
     size = back_up(url, file)
     click.echo(f"{printable(str(file))}: {size / 1e6:,.1f} MB")
 
 
-def _chosen(config_file: Path | None, database: str | None) -> tuple[str, Settings | None]:
-    """The URL, and the configuration where one was named."""
-    settings = settings_from(config_file)
-    return database or settings.database, None if config_file is None else settings
-
-
-def _refuse_missing(url: str) -> None:
-    """Looking must not make an empty SQLite file. Raises ConfigError."""
+def _refuse_missing(url: str, remedy: str = "") -> None:
+    """Looking must not make an empty SQLite file. `remedy` is what else may be done. Raises ConfigError."""
     engine, name = connect(url)
     file = engine.url.database
     if engine.dialect.name == "sqlite" and not Path(str(file)).exists():
-        raise ConfigError(f"database {name}: there is no such file: create it with `dutycycle db upgrade`")
+        raise ConfigError(f"database {name}: there is no such file; name one with --state-dir or --database{remedy}")
 
 
 def _line(item: Check) -> str:

@@ -7,15 +7,16 @@ import json
 import secrets
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 from rich.text import Text
 
-from dutycycle_alerter import figures
+from dutycycle_alerter import figures, wire
 from dutycycle_alerter.cli import previewing
 from dutycycle_alerter.cli.options import config_option, settings_from
-from dutycycle_alerter.cli.reading import json_option, opened, store_options
+from dutycycle_alerter.cli.reading import json_text, opened, store_options
 from dutycycle_alerter.cli.tables import QUIET, outside, show, table
 from dutycycle_alerter.errors import ConfigError, DeliveryError
 from dutycycle_alerter.notify.composing import Composition
@@ -196,7 +197,7 @@ def _say(receiver: str, receipt: Receipt) -> None:
 
 
 @notify.command()
-@json_option
+@click.option("--json", "as_json", is_flag=True, help="Output for programs.")
 @store_options
 @click.pass_context
 def outbox(context: click.Context, as_json: bool) -> None:
@@ -210,7 +211,7 @@ def outbox(context: click.Context, as_json: bool) -> None:
     with opened(context) as reader:
         status, waiting = reader.status(), reader.outbox()
     if as_json:
-        click.echo(json.dumps({"receivers": _shape(waiting)}, indent=2))
+        click.echo(json_text(_answer(waiting)))
         return
     if not waiting:
         show(Text("Nothing is pending."))
@@ -224,8 +225,31 @@ def outbox(context: click.Context, as_json: bool) -> None:
     show(listed)
 
 
-def _shape(waiting: Mapping[str, OutboxDepth]) -> list[Mapping[str, object]]:
-    return [
-        {"receiver": name, "waiting": depth.notices, "due_at": depth.due_at, "error": depth.error}
-        for name, depth in sorted(waiting.items())
-    ]
+class _WaitingShape(wire.Shape):
+    """What waits for one receiver."""
+
+    receiver: wire.Text
+    waiting: int
+    due_at: wire.Moment
+    """When the oldest was due, or will be."""
+    error: wire.Text
+
+
+class _OutboxAnswer(wire.Shape):
+    """The outbox for programs; the API has none."""
+
+    receivers: list[_WaitingShape]
+
+
+def _answer(waiting: Mapping[str, OutboxDepth]) -> _OutboxAnswer:
+    return _OutboxAnswer(
+        receivers=[
+            _WaitingShape(
+                receiver=name,
+                waiting=depth.notices,
+                due_at=datetime.fromtimestamp(depth.due_at, UTC),
+                error=depth.error,
+            )
+            for name, depth in sorted(waiting.items())
+        ]
+    )

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 from dutycycle_alerter.cli.exporters import exporter_command
-from dutycycle_alerter.errors import AlerterError
-from dutycycle_alerter.recordings import load
+from dutycycle_alerter.errors import AlerterError, RecordingError
+from dutycycle_alerter.recordings import is_log, load
 
 _MOST_NODES = 16
 _START_UP = 1.0
@@ -23,6 +23,11 @@ class Replay:
         """Raises RecordingError, and AlerterError for a recording of more nodes than one machine should play."""
         self.speed = speed
         self._file = recording
+        if is_log(recording):
+            raise RecordingError(
+                f"{recording}: a log of nvidia-smi; --replay plays only recordings, as `dutycycle record` writes them. "
+                f"`dutycycle analyze {recording}` reads such a log"
+            )
         content = load([recording])
         self._nodes = sorted(content.texts["node"].names)
         if len(self._nodes) > _MOST_NODES:

@@ -31,7 +31,7 @@ LISTED = 50
 @click.option("--until", default="", help="End, in the same forms; now by default.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format.")
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write; stdout by default.")
-@click.option("--sort", default="", help="Column to sort by, largest first; waste by default.")
+@click.option("--sort", default="", help="Column to sort by, largest first; wasted by default.")
 @click.option("--limit", type=click.IntRange(1), help=f"Most rows to list; {LISTED} in tables and pages.")
 @click.option("--cluster", help="Only this cluster.")
 @store_options

@@ -14,10 +14,12 @@ import click
 from dutycycle_alerter.cli.exporters import Exporter, exporter_command, probe
 from dutycycle_alerter.cli.live import LiveLines
 from dutycycle_alerter.cli.options import config_option, log_level_option, set_up_logging, settings_from
+from dutycycle_alerter.cli.recorded import say
 from dutycycle_alerter.cli.replay import Replay
 from dutycycle_alerter.cli.serve import overridden, running
 from dutycycle_alerter.cli.stopping import Stop, stop_signals
-from dutycycle_alerter.errors import StoreError
+from dutycycle_alerter.errors import ConfigError, StoreError
+from dutycycle_alerter.printable import printable
 from dutycycle_alerter.settings import Settings
 
 _TICK = 0.5
@@ -29,7 +31,8 @@ _DEMO_SPEED = 60.0
 @click.option(
     "--state-dir",
     envvar="DUTYCYCLE_STATE_DIR",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=click.Path(path_type=Path),
+    metavar="DIRECTORY",
     default=Path("state"),
     show_default=True,
     help="Where incidents and usage are kept; a later run continues with them.",
@@ -67,7 +70,7 @@ def up(
       dutycycle up --replay recording.csv.gz --speed 120
     """
     set_up_logging(log_level)
-    state_dir.mkdir(parents=True, exist_ok=True)
+    _make(state_dir)
     with ExitStack() as stack:
         stop = stack.enter_context(stop_signals())
         if replay is None and not demo and (why := probe()):
@@ -87,6 +90,17 @@ def up(
         lines = LiveLines(alerter.store, colour=sys.stdout.isatty())
         _watch(stop, lines, exporters, playing)
     click.echo(f"{mark}Ended; the store is kept, and the next run continues with it.")
+
+
+def _make(state_dir: Path) -> None:
+    """The directory of the store. Raises ConfigError."""
+    try:
+        state_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"{printable(str(state_dir))} cannot be made: {error.strerror or error}; name a directory that you may "
+            "write to with --state-dir"
+        ) from error
 
 
 def _watch(stop: Stop, lines: LiveLines, exporters: Sequence[Exporter], playing: Replay | None) -> None:
@@ -119,12 +133,14 @@ def _tend(exporters: Sequence[Exporter], playing: Replay | None) -> Iterator[str
 
 def _settings(config_file: Path | None, state_dir: Path, listen: str | None, playing: Replay | None) -> Settings:
     # A replay has a store of its own: what it says is not about this machine, and it runs at another time scale.
-    name = "replay" if playing else "dutycycle"
-    database = f"sqlite:///{(state_dir / f'{name}.sqlite3').resolve()}"
+    store = (state_dir / f"{'replay' if playing else 'dutycycle'}.sqlite3").resolve()
+    settings = settings_from(config_file)
+    if "database" in settings.model_fields_set:
+        say(f"{config_file}: database is not used by `dutycycle up`: its store is {store} (--state-dir)")
     return overridden(
-        settings_from(config_file),
+        settings,
         listen=listen,
-        database=database,
+        database=f"sqlite:///{store}",
         time_scale=playing.speed if playing else None,
     )
 

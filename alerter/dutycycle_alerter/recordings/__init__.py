@@ -14,7 +14,7 @@ from dutycycle_alerter.recordings.lines import Chunk, Progress
 from dutycycle_alerter.recordings.lines import read as read_lines
 from dutycycle_alerter.recordings.model import Recording, Skipped, SkippedLine, join
 
-__all__ = ["Recording", "Skipped", "SkippedLine", "load"]
+__all__ = ["Recording", "Skipped", "SkippedLine", "is_log", "load"]
 
 
 def load(
@@ -38,6 +38,23 @@ def load(
     return join(parts)
 
 
+def is_log(path: Path) -> bool:
+    """Whether a file is a log of nvidia-smi, with or without a header. Raises RecordingError."""
+    for chunk in read_lines(path, lambda _: None):
+        lines = [line for line in chunk.lines if line.strip()]
+        if lines:
+            return not own_format.is_header(lines[0]) and (_has_header(lines) or _has_row(lines))
+    return False
+
+
+def _has_header(lines: Sequence[str]) -> bool:
+    return any(nvidia_smi.is_header(line) for line in lines)
+
+
+def _has_row(lines: Sequence[str]) -> bool:
+    return any(nvidia_smi.is_row(line) for line in lines[:100])
+
+
 def _read(
     file: str, chunks: Iterator[Chunk], label: str, *, timezone: tzinfo | None, fields: Sequence[str], user: str
 ) -> Recording:
@@ -48,9 +65,9 @@ def _read(
     chunks = chain([first], chunks)
     if own_format.is_header(lines[0]):
         return own_format.read(file, chunks, label=label)
-    if fields or any(nvidia_smi.is_header(line) for line in lines):
+    if fields or _has_header(lines):
         return nvidia_smi.read(file, chunks, label=label, user=user, fields=fields, timezone=timezone)
-    if any(nvidia_smi.is_row(line) for line in lines[:100]):
+    if _has_row(lines):
         raise RecordingError(
             f"{file}: a log of nvidia-smi without header: say what was given to --query-gpu, for example"
             " --fields timestamp,index,utilization.gpu,memory.used"

@@ -216,6 +216,15 @@ def test_what_waits_is_listed_with_the_last_error(shell: Shell) -> None:
     assert "not due yet" in lines[2]
     assert "450 try again later\u241b[31m" in squeezed(" ".join(lines))
     assert shell.json("notify", "outbox")["receivers"] == [
-        {"receiver": "mail", "waiting": 2, "due_at": 1000.0, "error": "450 try again later\x1b[31m"},
-        {"receiver": "slack", "waiting": 1, "due_at": 4e9, "error": ""},
+        {
+            "receiver": "mail",
+            "waiting": 2,
+            "due_at": "1970-01-01T00:16:40.000Z",
+            "error": "450 try again later\x1b[31m",
+        },
+        {"receiver": "slack", "waiting": 1, "due_at": "2096-10-02T07:06:40.000Z", "error": ""},
     ]
+
+
+def test_the_outbox_claims_no_shape_of_the_api(shell: Shell) -> None:
+    assert "JSON API" not in squeezed(shell("notify", "outbox", "--help"))

@@ -9,14 +9,19 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 from dutycycle_alerter.cli import cli
+from dutycycle_alerter.cli.report_text import report_text
 from dutycycle_alerter.errors import ConfigError
 from dutycycle_alerter.model import Consumption, Gpu, Job
-from dutycycle_alerter.reports.model import Kind
+from dutycycle_alerter.reports.model import Asked, Kind, RuleOutcomes, RulesReport
+from dutycycle_alerter.reports.sheet import sheets
+from dutycycle_alerter.settings import Costs
 from dutycycle_alerter.store import ledger
 from dutycycle_alerter.store.database import open_database
 from dutycycle_alerter.store.reader import open_reader
+from dutycycle_alerter.views import Status
 
 HOUR = 3600.0
 START = 480_000 * HOUR
@@ -39,12 +44,16 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return url
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli, ["report", *arguments])
+def run(*arguments: str, **environment: str) -> Result:
+    return CliRunner().invoke(cli, ["report", *arguments], env=environment)
 
 
-def ranged(store: str, kind: str, *more: str) -> Result:
-    found = run(kind, "--database", store, "--since", "2024-10-03", "--until", "2024-10-05", *more)
+def test_the_help_names_the_column_that_it_is_sorted_by() -> None:
+    assert "wasted by default" in " ".join(run("--help").output.split())
+
+
+def ranged(store: str, kind: str, *more: str, **environment: str) -> Result:
+    found = run(kind, "--database", store, "--since", "2024-10-03", "--until", "2024-10-05", *more, **environment)
     assert found.exit_code == 0, found.output
     return found
 
@@ -58,6 +67,31 @@ def test_every_kind_comes_in_every_form(store: str, tmp_path: Path, kind: str) -
     file = tmp_path / "r.png"
     ranged(store, kind, "--format", "png", "--output", str(file))
     assert file.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_a_rule_is_named_in_one_line(columns: int) -> None:
+    """The longest name beside figures as wide as they get."""
+    names = ("idle", "memory_underused", "partially_idle")
+    rows = tuple(RuleOutcomes(name, opened=12_345, told=12_345, wrong=2_469, active=7) for name in names)
+    found = RulesReport(Asked(Kind.RULES, START, START + HOUR), rows)
+    text = io.StringIO()
+    console = Console(file=text, width=columns, color_system=None)
+    status = Status(
+        START, 1.0, replay=False, last_pass=START, first_verdict_at=None, jobs_judged=0, targets=(), not_evaluable=()
+    )
+    for part in report_text(found, sheets(found, Costs()), status):
+        console.print(part)
+    lines = [" ".join(line.split()) for line in text.getvalue().splitlines()]
+    assert "memory underused 12,345 12,345 0 0 20 % 0 0 7" in lines
+    assert "partially idle 12,345 12,345 0 0 20 % 0 0 7" in lines
+    assert max(map(len, text.getvalue().splitlines())) <= columns
+
+
+@pytest.mark.parametrize("columns", [40, 60])
+def test_with_hardly_any_room_names_fold_and_no_line_is_longer(store: str, columns: int) -> None:
+    found = ranged(store, "accounts", COLUMNS=str(columns))
+    assert max(map(len, found.output.splitlines())) <= columns
 
 
 def test_what_is_shown_is_on_the_scale_of_people_and_as_users_has_it(store: str) -> None:

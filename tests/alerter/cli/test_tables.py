@@ -264,7 +264,10 @@ def test_the_store_that_is_being_written_is_found_by_its_write_ahead_log(tmp_pat
     ("arguments", "says"),
     [
         (["--state-dir", "{tmp}"], "there is no store in {tmp}: start `dutycycle up`"),
-        (["--database", "sqlite:///{tmp}/none.sqlite3"], "there is no store at {tmp}/none.sqlite3"),
+        (
+            ["--database", "sqlite:///{tmp}/none.sqlite3"],
+            "there is no store at {tmp}/none.sqlite3; name one with --state-dir or --database",
+        ),
         (["--database", "nonsense"], "is not a database URL"),
     ],
 )
