@@ -12,6 +12,8 @@ _LOOKS = 4
 """How often a child is looked for within the time that it may be silent."""
 START_UP = 60.0
 """Seconds more that the first message may take. Without persistence mode NVML brings up every GPU when it begins."""
+_WAIT = 1.0
+"""Seconds of a wait at most."""
 STOOD_STILL = 1.0
 """Seconds after the end of a wait at which this process was not late, but did not run: it was stopped or frozen."""
 SUSPECTED = 600.0
@@ -106,7 +108,9 @@ class Listener:
     def _receive(self, pipe: int, silence: float) -> Message:
         """As `receive` does, and says now and then that there is no snapshot yet, whatever else there is."""
         while True:
-            began, until = time.monotonic(), min(self._look_at, self._deadline)
+            began = time.monotonic()
+            # For a second at most: of a longer wait it would not be known when in it this process was stopped.
+            until = min(self._look_at, self._deadline, began + _WAIT)
             found = wait(pipe, until - began)
             now = time.monotonic()
             if (late := now - max(began, until)) > STOOD_STILL:

@@ -109,17 +109,20 @@ def backup(context: click.Context, file: Path) -> None:
       dutycycle db backup "dutycycle-$(date +%F).sqlite3" --database sqlite:////var/lib/dutycycle/dutycycle.sqlite3
     """
     url = asked(context).url_to_make()
-    _refuse_missing(url)
+    name = _refuse_missing(url)
     size = back_up(url, file)
-    click.echo(f"{printable(str(file))}: {size / 1e6:,.1f} MB")
+    click.echo(f"{printable(str(file))}: {size / 1e6:,.1f} MB, a copy of {name}")
 
 
-def _refuse_missing(url: str, remedy: str = "") -> None:
-    """Looking must not make an empty SQLite file. `remedy` is what else may be done. Raises ConfigError."""
+def _refuse_missing(url: str, remedy: str = "") -> str:
+    """Looking must not make an empty SQLite file. `remedy` is what else may be done. Returns what the store is called.
+    Raises ConfigError.
+    """
     engine, name = connect(url)
     file = engine.url.database
     if engine.dialect.name == "sqlite" and not Path(str(file)).exists():
         raise ConfigError(f"database {name}: there is no such file; name one with --state-dir or --database{remedy}")
+    return name
 
 
 def _line(item: Check) -> str:

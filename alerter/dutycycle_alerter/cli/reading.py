@@ -73,14 +73,18 @@ class Where:
         return url
 
     def url_to_make(self) -> str:
-        """The same of a store that may not be there yet: where nothing is said and `dutycycle up` wrote none, the one
-        that `dutycycle serve` takes then.
+        """The same of a store that may not be there yet: where nothing is said, the one that `dutycycle serve` takes
+        then, if it is there or `dutycycle up` wrote none.
 
         Raises ConfigError where a directory is said and has none: what it would be called is not known.
         """
         directory = self._directory()
-        if directory is None or (self.state_dir is None and not _stores(directory)):
+        if directory is None:
             return self._named()
+        if self.state_dir is None:
+            served = self._named()
+            if Path(sa.make_url(served).database or "").exists() or not _stores(directory):
+                return served
         return _last_written(directory)
 
     def limits(self) -> Expectations:

@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from threading import Event, Lock, Thread
 from typing import NoReturn
 
+from dutycycle_alerter.elapsed import elapsed
 from dutycycle_alerter.kubernetes import objects
 from dutycycle_alerter.kubernetes.client import Client, Stream, refused
 from dutycycle_alerter.kubernetes.failures import ApiError, Failure
 from dutycycle_alerter.kubernetes.objects import MalformedError
 from dutycycle_alerter.kubernetes.pace import Pace
 from dutycycle_alerter.kubernetes.tables import Table
-from dutycycle_alerter.store.clock import elapsed
 
 _log = logging.getLogger(__name__)
 

@@ -14,14 +14,8 @@ import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
+from dutycycle_alerter.elapsed import elapsed
 from dutycycle_alerter.store.transactions import Transactions
-
-_SINCE_BOOT: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-def elapsed() -> float:
-    """Seconds since an instant that stays the same; those for which the machine was suspended count, where it tells."""
-    return time.clock_gettime(_SINCE_BOOT)
 
 
 class database_time(FunctionElement[float]):  # noqa: N801 - it is written like an SQL function

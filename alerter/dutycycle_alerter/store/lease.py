@@ -18,8 +18,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from dutycycle_alerter.elapsed import elapsed
 from dutycycle_alerter.errors import LeaseLostError
-from dutycycle_alerter.store.clock import DatabaseClock, database_time, elapsed
+from dutycycle_alerter.store.clock import DatabaseClock, database_time
 from dutycycle_alerter.store.database import Database
 from dutycycle_alerter.store.postgresql import IDLE_LIMIT
 from dutycycle_alerter.store.schema import lease

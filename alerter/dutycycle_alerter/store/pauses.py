@@ -20,11 +20,11 @@ finds that something is lost.
 def noted(connection: sa.Connection, now: float, *, longest: float) -> Pauses:
     """The latest pauses of more than `longest` wall seconds between two passes, with the one before this pass.
 
-    Runs in the pass's transaction, before its status is kept. Where the clock was set back, pauses that lie ahead were
-    none.
+    Runs in the pass's transaction, before its status is kept. Where the clock was set back, what of a pause lies ahead
+    was none: who comes back from a long one with a clock that is ahead was away all the same.
     """
     known = get_meta(connection, KEY) or []
-    pauses = [(since, until) for since, until in known if until <= now]
+    pauses = [(since, min(until, now)) for since, until in known if since < now]
     last = (get_meta(connection, STATUS) or {}).get("last_pass")
     if last is not None and now - last > longest:
         pauses.append((last, now))

@@ -33,9 +33,10 @@ def trusted_now(database: Transactions, now: float, *, longest: float) -> float:
     """
     with database.write() as connection:
         last = get_meta(connection, UNTIL)
-        # One that lies ahead is from before the clock was set back.
         until = now if last is None else min(now, float(last) + longest)
-        set_meta(connection, UNTIL, until)
+        if last is None or until > float(last):
+            # A clock that is behind for a moment must not make all that was done due again, a few hours at a time.
+            set_meta(connection, UNTIL, until)
     return until
 
 

@@ -85,6 +85,14 @@ def test_db_takes_the_store_that_up_wrote_last(here: Path) -> None:
     assert run("db", "check", "--state-dir", "other").output.splitlines()[0] == f"sqlite:///{other}"
 
 
+def test_db_takes_the_store_of_serve_where_it_is_there_and_says_what_it_copied(here: Path) -> None:
+    """A backup of what a demo wrote since would be noticed when it is needed."""
+    served = store(here / "dutycycle.sqlite3", written=1000)
+    store(here / STATE / "replay.sqlite3")
+    assert run("db", "check").output.splitlines()[0] == f"sqlite:///{served.name}"
+    assert run("db", "backup", "copy.sqlite3").output.endswith(f", a copy of sqlite:///{served.name}\n")
+
+
 def test_db_upgrade_makes_no_store_beside_the_one_of_up(here: Path) -> None:
     kept = store(here / STATE / "replay.sqlite3")
     assert run("db", "upgrade").output.startswith(f"sqlite:///{kept}: at revision ")

@@ -28,8 +28,10 @@ def passes(database: Database, times: Sequence[float]) -> Pauses:
         ([1000, 1060, 1240], []),
         ([1000, 1060, 1241, 1300], [(1060, 1241)]),
         ([1000, 5000, 5060, 9000], [(1000, 5000), (5060, 9000)]),
-        pytest.param([1000, 90_000, 1060, 1120], [], id="the clock was ahead and was set back"),
-        pytest.param([1000, 90_000, 1060, 95_000], [(1060, 95_000)], id="and ahead again"),
+        pytest.param([1000, 90_000, 1060, 1120], [(1000, 1060)], id="the clock was ahead and was set back"),
+        pytest.param([1000, 90_000, 1060, 95_000], [(1000, 1060), (1060, 95_000)], id="and ahead again"),
+        pytest.param([1000, 97_200, 90_060], [(1000, 90_060)], id="back from a pause with a clock that is ahead"),
+        pytest.param([5000, 90_000, 1060, 1120], [], id="set back to before the pause"),
     ],
 )
 def test_pauses_between_passes_are_remembered(

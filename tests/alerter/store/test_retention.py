@@ -107,6 +107,12 @@ def test_a_clock_that_is_a_year_ahead_for_a_while_deletes_next_to_nothing(databa
     assert count(database, usage_hour) == 3, "but for what was past its retention within hours"
 
 
+def test_a_clock_that_is_behind_for_a_while_puts_nothing_off(database: Database) -> None:
+    """As at a start before the time has been asked for."""
+    times = [NOW, NOW - 1000 * DAY, NOW + 60]
+    assert [trusted_now(database, now, longest=4 * 3600.0) for now in times] == times
+
+
 def test_who_was_away_for_long_catches_up(database: Database) -> None:
     hour = 3600.0
     trusted_now(database, NOW, longest=4 * hour)
