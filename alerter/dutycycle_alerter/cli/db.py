@@ -23,8 +23,8 @@ from dutycycle_alerter.store.migrating import head, revision_of
 def db() -> None:
     """Create or upgrade the store's tables; check or copy the store.
 
-    Without an option it is the newest store in `state/`, the directory of `dutycycle up`; where there is none, the
-    default of `dutycycle serve`.
+    Without an option it is the default of `dutycycle serve`, if it is there; else the newest store in `state/`, the
+    directory of `dutycycle up`.
 
     \b
     Examples:
