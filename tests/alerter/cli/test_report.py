@@ -89,7 +89,7 @@ def test_a_rule_is_named_in_one_line(columns: int) -> None:
 
 
 @pytest.mark.parametrize("columns", [40, 60])
-def test_with_hardly_any_room_names_fold_and_no_line_is_longer(store: str, columns: int) -> None:
+def test_with_hardly_any_room_no_line_is_longer(store: str, columns: int) -> None:
     found = ranged(store, "accounts", COLUMNS=str(columns))
     assert max(map(len, found.output.splitlines())) <= columns
 
