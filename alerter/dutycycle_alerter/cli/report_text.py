@@ -19,6 +19,8 @@ from dutycycle_alerter.usage import LOW_UTILIZATION_PERCENT
 from dutycycle_alerter.views import Status
 
 _WIDTH = 100
+_WHOLE_NAME = 20
+"""Columns of the longest name that is not folded: rules have such names, people may have others."""
 
 
 def report_text(
@@ -62,10 +64,11 @@ def _table(sheet: Sheet) -> RenderableType:
     if totals is not None:
         said = [figure(value, column) for value, column in zip(totals, columns, strict=True)]
         made.add_row("All", *said[1:], style="bold")
-    made.columns[0].no_wrap = True
-    for column in made.columns[1:]:
-        # Rich wraps the widest first, which headers are: no figure is broken, whatever becomes of those.
-        column.min_width = max((cell_len(str(cell)) for cell in column.cells), default=1)
+    # Rich wraps the widest first, which are long names and then headers; a short name and a figure stay in one piece.
+    widths = [max((cell_len(str(cell)) for cell in column.cells), default=1) for column in made.columns]
+    made.columns[0].no_wrap = widths[0] <= _WHOLE_NAME
+    for column, width in zip(made.columns[1:], widths[1:], strict=True):
+        column.min_width = width
     return made
 
 

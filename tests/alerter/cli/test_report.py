@@ -72,7 +72,18 @@ def test_every_kind_comes_in_every_form(store: str, tmp_path: Path, kind: str) -
 @pytest.mark.parametrize("columns", [80, 100])
 def test_a_rule_is_named_in_one_line(columns: int) -> None:
     """The longest name beside figures as wide as they get."""
-    names = ("idle", "memory_underused", "partially_idle")
+    lines = of_rules(columns, "idle", "memory_underused", "partially_idle")
+    assert "memory underused 12,345 12,345 0 0 20 % 0 0 7" in lines
+    assert "partially idle 12,345 12,345 0 0 20 % 0 0 7" in lines
+
+
+def test_a_long_name_folds_and_costs_no_figure() -> None:
+    lines = of_rules(80, "a_name_of_somebody_s_account_that_is_longer_than_any_rule_s")
+    assert [line for line in lines if line.endswith(" 12,345 12,345 0 0 20 % 0 0 7")]
+
+
+def of_rules(columns: int, *names: str) -> list[str]:
+    """The report's lines on a terminal of that width, without what aligns them."""
     rows = tuple(RuleOutcomes(name, opened=12_345, told=12_345, wrong=2_469, active=7) for name in names)
     found = RulesReport(Asked(Kind.RULES, START, START + HOUR), rows)
     text = io.StringIO()
@@ -82,10 +93,8 @@ def test_a_rule_is_named_in_one_line(columns: int) -> None:
     )
     for part in report_text(found, sheets(found, Costs()), status):
         console.print(part)
-    lines = [" ".join(line.split()) for line in text.getvalue().splitlines()]
-    assert "memory underused 12,345 12,345 0 0 20 % 0 0 7" in lines
-    assert "partially idle 12,345 12,345 0 0 20 % 0 0 7" in lines
     assert max(map(len, text.getvalue().splitlines())) <= columns
+    return [" ".join(line.split()) for line in text.getvalue().splitlines()]
 
 
 @pytest.mark.parametrize("columns", [40, 60])
