@@ -14,9 +14,12 @@ import pytest
 from dutycycle_exporter.collected import DEFAULT
 from tests.exporter.rig import Rig
 from tests.exporter.service_page import Page
+from tests.exporter.web_server import authority, serve, web_file
 from tests.fakes.clock import FakeClock
 from tests.fakes.node import FakeNode
 from tests.fakes.nvml import Libraries
+
+__all__ = ["authority", "serve", "web_file"]
 
 
 @pytest.fixture
