@@ -140,7 +140,7 @@ class Slices:
 def slices(step: Step, cycles: int, length: float) -> Slices:
     """`cycles` times a slice without and one with readings.
 
-    Raises `RuntimeError` where the exporter did not outlive it in one piece, as it then did not read all the time.
+    Raises `RuntimeError` or `OSError` where the exporter did not outlive it in one piece: it did not read all the time.
     """
     found = []
     with tempfile.TemporaryDirectory() as folder, Daemon(Path(folder), {}, *FLAGS) as exporter:
