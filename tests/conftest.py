@@ -43,7 +43,12 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 WITH_SLURM = ("tests/cluster/", "tests/slurm/", "tests/e2e/test_kubernetes.py")
-WHOLE_STACKS = (*WITH_SLURM, "tests/e2e/", "tests/manifests/compose/test_stack.py")
+WHOLE_STACKS = (
+    *WITH_SLURM,
+    "tests/e2e/",
+    "tests/manifests/compose/test_stack.py",
+    "tests/benchmarks/box/test_chain.py",
+)
 """Tests of many processes in scaled time: they wait more than they compute, and many at once would slow each other."""
 
 IMAGES = {"exporter_image", "alerter_image"}
@@ -51,8 +56,8 @@ MAKERS = ("tests/images/test_running_images.py", "tests/dashboards/answers/test_
 """Their first tests make what other files want, too: images, and the data of a day of a fleet."""
 
 WAITING = (
-    *("tests/exporter/test_faults.py", "tests/exporter/test_endurance.py", "tests/exporter/test_kubernetes_node.py"),
-    *("tests/exporter/test_reload.py", "tests/benchmarks/box/test_chain.py"),
+    *("tests/exporter/test_faults.py", "tests/exporter/test_endurance.py"),
+    *("tests/exporter/test_kubernetes_node.py", "tests/exporter/test_reload.py"),
 )
 """They take minutes and compute for seconds: at the end nothing would be left to be computed meanwhile."""
 

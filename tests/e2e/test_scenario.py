@@ -16,6 +16,7 @@ from tests.fakes.node import NodeJob, Work
 from tests.fakes.nvml import IDLE, Level, Libraries, Pattern, Paused, Steps
 
 TIME_SCALE = 40.0
+GPUS = 16
 MINUTE = 60.0
 HEALTHY = Level(0.95)
 PATIENCE = 60.0
@@ -104,12 +105,14 @@ def run(directory: Path, libraries: Libraries, time_scale: float, certificate: t
         for name in ("a", "b"):
             site.add_node(name)
         alerter = site.alerter({"notify": told.settings()})
-        jobs = {case.job_id: start(site, case) for case in CASES}
         for node in site.nodes.values():
             node.start()
         for exporter in site.exporters.values():
             exporter.start()
         alerter.start()
+        wait_for(lambda: alerter.get("/api/v1/gpus")["total"] == GPUS, "every GPU is watched", within=PATIENCE)
+        # Not before: of a job whose first minutes nobody saw, less can be told.
+        jobs = {case.job_id: start(site, case) for case in CASES}
 
         # The longest way to a verdict is grace and a window of 30 min; a pass a minute, and room for a slow machine.
         within = 70 * MINUTE / time_scale

@@ -67,13 +67,22 @@ class Run:
     settings: BoxSettings
     costs: dict[str, Any]
 
+    @property
+    def pace(self) -> Pace:
+        return msgspec.convert(self.costs["pace"], Pace)
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     if find_gcc() is None:
         lacking("gcc")
-    runs = (_run(SETTINGS.time_scale / by, tmp_path_factory.mktemp("box")) for by in SLOWER)
-    return next((one for one in runs if _kept_pace(one)), None) or pytest.fail("the machine keeps pace at no speed")
+    paces = []
+    for by in SLOWER:
+        one = _run(SETTINGS.time_scale / by, tmp_path_factory.mktemp("box"))
+        if _kept_pace(one.pace):
+            return one
+        paces.append(one.pace)
+    pytest.fail(f"the machine keeps pace at no speed: {paces}")
 
 
 def _run(time_scale: float, directory: Path) -> Run:
@@ -82,9 +91,8 @@ def _run(time_scale: float, directory: Path) -> Run:
     return Run(observed, settings, json.loads((directory / "costs.json").read_text()))
 
 
-def _kept_pace(run: Run) -> bool:
+def _kept_pace(pace: Pace) -> bool:
     """Enough for what is asked here. A figure that is published asks more (`Pace.reasons`): CI's machine is busy."""
-    pace = msgspec.convert(run.costs["pace"], Pace)
     return pace.job_late <= JOB_LATE and pace.late < 0.1 and pace.passes_made > 0.8
 
 
