@@ -44,7 +44,7 @@ def test_the_end_is_the_schedulers_and_at_its_time(site: Site) -> None:
     assert (item.state, item.resolution, item.resolved_at) == (State.RESOLVED, Resolution.ENDED, ended)
 
 
-def test_a_silent_slurm_ends_nothing_and_says_so(site: Site) -> None:
+def test_a_silent_slurm_ends_nothing_and_says_so(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     open_incident(site)
     site.slurm.down = True
     site.live(10 * MINUTE)
@@ -52,6 +52,7 @@ def test_a_silent_slurm_ends_nothing_and_says_so(site: Site) -> None:
     (target,) = [target for target in site.rig.reader.status().targets if target.url == "slurm"]
     assert target.error == "slurmrestd does not answer"
     assert target.last_success == pytest.approx(site.now - 10 * MINUTE)
+    assert caplog.messages.count("slurm: slurmrestd does not answer") == 1
 
 
 def test_an_empty_answer_of_slurm_ends_nothing(site: Site) -> None:

@@ -19,6 +19,7 @@ from dutycycle_alerter.printable import printable
 from dutycycle_alerter.promql.answers import Vector
 from dutycycle_alerter.promql.client import Client
 from dutycycle_alerter.settings import Prometheus, Settings
+from dutycycle_alerter.sources.answering import Answering
 from dutycycle_alerter.sources.claims import is_unowned
 from dutycycle_alerter.sources.jobs import describe
 from dutycycle_alerter.sources.prometheus import accounts, dcgm, queries, scope
@@ -82,6 +83,7 @@ class PrometheusSource:
         self._last_success: float | None = None
         self._whole_from = -inf
         """When the engine answered again after it had not: it may have lost what was before."""
+        self._answering = Answering()
         self._usage_error = ""
         self._error = ""
         self._noted = ""
@@ -104,12 +106,14 @@ class PrometheusSource:
             try:
                 read = self._read(at, since)
             except SourceError as error:
-                self._failed(str(error))
+                self._error = str(error)
+                self._answering.heed(self.targets())
                 until = accounts.spans(None, at, self._section.scrape_interval).until if since is None else since
                 yield Evidence(accounted_until=until, accounted_from=known)
                 self._accounted_until = until
                 return
             self._last_success, self._usage_error = at, read.accounted.error
+            self._answering.heed(self.targets())
             if self._client is not None:
                 self._client.turn()
             yield replace(read.evidence, accounted_from=known)
@@ -147,11 +151,6 @@ class PrometheusSource:
         finally:
             if self._client is not None:
                 self._client.close()
-
-    def _failed(self, error: str) -> None:
-        if error != self._error:
-            log.warning("nothing is known: %s", error)
-        self._error = error
 
     def _read(self, at: float, since: float | None) -> _Read:
         deadline, sooner = Deadline(self._section.pass_timeout), Sooner(self._section.pass_timeout)

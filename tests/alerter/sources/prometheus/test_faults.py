@@ -188,7 +188,8 @@ def test_nothing_opens_and_nothing_resolves(rig: Rig, fault: str) -> None:
         assert rig.watermark() == watermark
 
 
-def test_it_goes_on_when_the_engine_is_back(rig: Rig) -> None:
+def test_it_goes_on_when_the_engine_is_back(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "dutycycle_alerter.sources.answering")
     watermark = rig.watermark()
     rig.proxy.rule = always(503, error("unavailable", "try later"))
     rig.clock.advance(61)
@@ -198,6 +199,9 @@ def test_it_goes_on_when_the_engine_is_back(rig: Rig) -> None:
     rig.run()
     assert "503" not in rig.said
     assert rig.watermark() > watermark
+    begun, ended = caplog.messages
+    assert "answered 503" in begun
+    assert ended == f"{rig.settings.prometheus.url} answers again"
 
 
 @pytest.mark.parametrize("column", ['idle_gap_seconds_total{length="lt2"}[900000ms]', "busy_seconds_total[900000ms]"])
