@@ -294,6 +294,14 @@ def test_the_page_shows_hostile_names_as_text(tmp_path):
     assert "&lt;script&gt;alert(1)" in html
 
 
+def test_the_page_names_the_rules_for_which_a_log_is_too_short(tmp_path):
+    run("--html", tmp_path / "out.html", written(tmp_path / "a.csv", *steady(0.0, 35)))
+    said = " ".join(" ".join(Page((tmp_path / "out.html").read_text()).text).split())
+    assert "1 of 1 job could be judged, by some rules only. Most wasted GPU-hours first." in said
+    assert "Idle, low sm activity, underused cannot be judged for 1 job: they need 40 min of it" in said
+    assert "the log has 35 min of it." in said
+
+
 def test_the_page_names_lines_that_could_not_be_read(tmp_path):
     path = written(tmp_path / "a.csv", *steady(0.5, 10))
     with path.open("a") as file:

@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from dutycycle_alerter import figures
-from dutycycle_alerter.analysis import Analysis, TooShort, Verdicts, precise
+from dutycycle_alerter.analysis import Analysis, precise, sentences
 from dutycycle_alerter.cli.tables import LOW, QUIET, SEVERITY_STYLE, bar, outside, places, table
-from dutycycle_alerter.headline import headline, rule_name
+from dutycycle_alerter.headline import headline
 from dutycycle_alerter.incidents.model import Cause, Incident
 from dutycycle_alerter.rules.advice import ADVICE
 from dutycycle_alerter.scale import format_duration
@@ -97,41 +97,17 @@ def _histogram(analysis: Analysis) -> Iterator[RenderableType]:
 
 def _findings(analysis: Analysis, limit: int, zone: tzinfo | None) -> Iterator[RenderableType]:
     findings = analysis.findings
-    judged = _judged(analysis.verdicts, analysis.fleet.workloads)
+    judged = sentences.judged(analysis.verdicts, analysis.fleet.workloads)
     yield _title("Findings", f"{len(findings) or 'none'}; {judged}; most wasted GPU-hours first")
     for silent in analysis.verdicts.not_evaluable:
-        jobs = figures.count(silent.jobs, "job")
-        yield outside(f"{rule_name(silent.rule)} cannot be judged for {jobs}: {silent.reason}", QUIET, 300)
+        yield outside(sentences.not_evaluable(silent), QUIET, 300)
     for short in analysis.verdicts.too_short:
-        yield outside(_too_short(short, analysis.time_scale), QUIET, 400)
+        yield outside(sentences.too_short(short, analysis.time_scale), QUIET, 400)
     for number, finding in enumerate(findings[:limit], 1):
         yield Text()
         yield from _finding(number, finding, analysis.time_scale, zone)
     if len(findings) > limit:
         yield Text(f"\nand {len(findings) - limit} more: --limit, --json or --html shows them", QUIET)
-
-
-def _judged(verdicts: Verdicts, jobs: int) -> str:
-    said = f"{verdicts.judged} of {figures.count(jobs, 'job')} could be judged"
-    if not verdicts.partly:
-        return said
-    some = "" if verdicts.partly == verdicts.judged else f"{verdicts.partly} of them "
-    return f"{said}, {some}by some rules only"
-
-
-def _too_short(short: TooShort, scale: float) -> str:
-    """Which rules could not look for want of time, how much they need of a job, and how much there is."""
-    rules, jobs = ", ".join(map(rule_name, short.rules)), figures.count(short.jobs, "job")
-    least, most, window = (format_duration(t * scale) for t in (short.least, short.most, short.window))
-    longest = format_duration(short.longest * scale)
-    grace = "grace" if short.grace is None else f"{format_duration(short.grace * scale)} of grace"
-    need = "they need" if len(short.rules) > 1 else "it needs"
-    need += f" {least}" if least == most else f" {least} to {most}"
-    each, of_it = ("it", "it") if short.jobs == 1 else ("each", "the longest")
-    has = f"the log has {longest} of {of_it}"
-    if longest == least:  # they differ by less than is shown
-        has = f"the log has {format_duration((short.least - short.longest) * scale)} less"
-    return f"{rules} cannot be judged for {jobs}: {need} of {each} ({grace} and a window of {window}), {has}"
 
 
 def _finding(number: int, finding: Incident, scale: float, zone: tzinfo | None) -> Iterator[RenderableType]:

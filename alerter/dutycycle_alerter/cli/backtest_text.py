@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dutycycle_alerter import figures
-from dutycycle_alerter.analysis import precise
+from dutycycle_alerter.analysis import precise, sentences
 from dutycycle_alerter.backtest import Backtest, Result
 from dutycycle_alerter.backtest.comparison import Changed, Difference
 from dutycycle_alerter.backtest.tables import by_rule, by_user
@@ -51,8 +51,7 @@ def _figures(result: Backtest, zone: tzinfo | None) -> Iterator[RenderableType]:
     for name, jobs in result.new.excluded.items():
         yield outside(f"Policy {name} leaves out {figures.count(jobs, 'job')}", QUIET, 300)
     for silent in result.new.not_evaluable:
-        jobs_of = figures.count(silent.jobs, "job")
-        yield outside(f"{rule_name(silent.rule)} cannot be judged for {jobs_of}: {silent.reason}", QUIET, 300)
+        yield outside(sentences.not_evaluable(silent), QUIET, 300)
 
 
 _COUNTS: tuple[tuple[str, Callable[[Result], int]], ...] = (

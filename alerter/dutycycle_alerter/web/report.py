@@ -10,7 +10,7 @@ from datetime import tzinfo
 from markupsafe import Markup
 
 from dutycycle_alerter import figures
-from dutycycle_alerter.analysis import Analysis, precise
+from dutycycle_alerter.analysis import Analysis, precise, sentences
 from dutycycle_alerter.bill import Bill, bill
 from dutycycle_alerter.incidents.model import Incident
 from dutycycle_alerter.rules.advice import ADVICE
@@ -65,7 +65,11 @@ def report(analysis: Analysis, zone: tzinfo | None, *, now: float | None = None)
         users=analysis.users,
         low=users_under(analysis.users),
         histogram=users_chart(users_histogram(analysis.users)),
-        verdicts=analysis.verdicts,
+        judged=sentences.judged(analysis.verdicts, analysis.fleet.workloads),
+        unjudged=[
+            *map(sentences.not_evaluable, analysis.verdicts.not_evaluable),
+            *(sentences.too_short(short, analysis.time_scale) for short in analysis.verdicts.too_short),
+        ],
         findings=[_finding(analysis, i, zone) for i in range(len(analysis.findings))],
         advice=[(cause, number, ADVICE[cause]) for cause, number in causes.most_common()],
         notes=analysis.recording.notes,
