@@ -37,8 +37,14 @@ _NUMBERS = {
     "power.draw": ("power_watts", "W"),
     "power.limit": ("power_limit_watts", "W"),
 }
-_UNITS = {"%": 100.0, "B": 1.0, "KiB": 2.0**-10, "MiB": 2.0**-20, "GiB": 2.0**-30, "W": 1.0}
-"""What a value in this unit is divided by to give the base unit: 82 / 100 is exact where 82 x 0.01 is not."""
+_UNITS = {
+    "%": {"%": 100.0},
+    "MiB": {"B": 1.0, "KiB": 2.0**-10, "MiB": 2.0**-20, "GiB": 2.0**-30},
+    "W": {"W": 1.0},
+}
+"""By the usual unit, what a value in each is divided by to give the base unit: 82 / 100 is exact, 82 x 0.01 is not."""
+_KIND = {unit: units for units in _UNITS.values() for unit in units}
+"""By unit, it and all that measure the same."""
 _IDENTITY = ("uuid", "bus", "index")
 
 _FIELD = re.compile(r"([a-z][a-z0-9_.]*)(?: \[([^\]]*)\])?")
@@ -99,12 +105,16 @@ class _Reader:
             field = _FIELD.fullmatch(cell.strip())
             name, unit = (field.group(1), field.group(2)) if field else ("", None)
             role, usual = _NUMBERS.get(name, (_TEXTS.get(name, ""), ""))
+            if usual and unit is not None and unit not in _UNITS[usual]:
+                raise RecordingError(f"{where}: {shown(cell.strip())}: expected {name} [{usual}]")
             roles.append(role)
-            units.append(unit if unit in _UNITS else usual)
+            units.append(unit or usual if usual else "")
         for needed, role in (("timestamp", "timestamp"), ("utilization.gpu", "utilization_ratio")):
             if role not in roles:
                 raise RecordingError(f"{where}: no {needed}: record with --query-gpu={needed},...")
         self._header, self._roles, self._units = line, roles, units
+        # What has no unit of its own is in that of the new header.
+        self._parsed.clear()
 
     def take(self, chunk: Chunk) -> None:
         """Read a chunk, line by line."""
@@ -204,12 +214,12 @@ class _Reader:
         match = _VALUE.fullmatch(cell)
         if match is None:
             raise BadLineError(f"{shown(cell)} is not a number")
-        written = match.group(2)
+        written, of_its_kind = match.group(2), _KIND[unit]
         if written is not None:
-            if written not in _UNITS or (written == "%") != (unit == "%"):
+            if written not in of_its_kind:
                 raise BadLineError(f"{shown(cell)}: {shown(written)} is not a unit of {role}")
             self._with_units = True
-        value = number(match.group(1)) / _UNITS[written or unit]
+        value = number(match.group(1)) / of_its_kind[written or unit]
         if value < 0 or (unit == "%" and value > 1):
             raise BadLineError(
                 f"{shown(cell)} is not within 0 to 100 %" if unit == "%" else f"{shown(cell)} is below 0"
@@ -226,7 +236,7 @@ class _Reader:
             return cell
         if unit:
             match = _VALUE.fullmatch(cell)
-            if match is not None and match.group(2) in _UNITS:
+            if match is not None and match.group(2) in _KIND:
                 return cell
             if self._with_units:
                 raise BadLineError("the file ends within this line")

@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -66,6 +67,34 @@ def test_without_units_the_header_says_them(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("field", "expected"),
+    [
+        ("utilization.gpu [MiB]", "utilization.gpu [%]"),
+        ("memory.used [%]", "memory.used [MiB]"),
+        ("memory.used [W]", "memory.used [MiB]"),
+        ("memory.total [MB]", "memory.total [MiB]"),
+        ("power.draw [mW]", "power.draw [W]"),
+        ("power.limit []", "power.limit [W]"),
+    ],
+)
+def test_a_header_with_a_unit_that_a_field_cannot_have_is_refused(tmp_path, field, expected):
+    """82 MiB of utilization, or watts that are a thousand times too many, would be figures like any others."""
+    fields = ["timestamp", "utilization.gpu [%]", field]
+    with pytest.raises(RecordingError, match=re.escape(f"a.csv:1: {field!r}: expected {expected}")):
+        load(tmp_path, f"{', '.join(fields)}\n2023/03/14 07:52:06.453, 82, 1\n")
+
+
+def test_a_bare_value_is_in_the_unit_of_the_header_above_it(tmp_path):
+    """Also where the same digits stood under another header of the same file."""
+    logs = [
+        f"timestamp, utilization.gpu [%], memory.used [{unit}]\n2023/03/14 07:52:0{second}, 82, 2048\n"
+        for second, unit in enumerate(("MiB", "KiB"))
+    ]
+    recording = load(tmp_path, "".join(logs))
+    assert recording.numbers["memory_used_bytes"].tolist() == [2**31, 2**21]
+
+
+@pytest.mark.parametrize(
     "row", ["2023/03/14 07:52:06.453, 3, 82 %, 500 MiB\n", "2023/03/14 07:52:06.453, 3, 82, 500\n"]
 )
 def test_without_header_the_fields_are_given(tmp_path, row):
@@ -115,6 +144,7 @@ def test_what_nvidia_smi_cannot_tell_is_missing_and_never_zero(tmp_path, missing
         ("2023/03/14 07:52:07.453, 0, 5 MiB, 1 MiB", "'5 MiB': 'MiB' is not a unit of utilization_ratio"),
         ("2023/03/14 07:52:07.453, 0, 5 %, 1 %", "'1 %': '%' is not a unit of memory_used_bytes"),
         ("2023/03/14 07:52:07.453, 0, 5 %, 1 MB", "'1 MB': 'MB' is not a unit of memory_used_bytes"),
+        ("2023/03/14 07:52:07.453, 0, 5 %, 1 W", "'1 W': 'W' is not a unit of memory_used_bytes"),
         ("2023/03/14 07:52:07.453, 0, five %, 1 MiB", "'five' is not a number"),
         ("2023/03/14 07:52:07.453, 0, 5 %", "3 fields, expected 4"),
         ("2023/03/14 07:52:07.453, 0, 5 %, 1 MiB, 7", "5 fields, expected 4"),

@@ -73,6 +73,7 @@ def test_a_file_is_rows_and_lines_that_were_skipped_or_refused(content: bytes, z
 
 @fuzz(content=packed(documents([SMI, SMI_BARE], tokens=SMI_CELLS)), zone=ZONES)
 @example(content=BOMB, zone=UTC)
+@example(content=b"timestamp, utilization.gpu [MiB]\n2023/03/14 07:52:06.453, 82\n", zone=UTC)
 def test_a_log_of_nvidia_smi_is_rows_and_lines_that_were_skipped_or_refused(
     content: bytes, zone: object, directory: Path
 ) -> None:
