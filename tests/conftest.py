@@ -56,8 +56,10 @@ MAKERS = ("tests/images/test_running_images.py", "tests/dashboards/answers/test_
 """Their first tests make what other files want, too: images, and the data of a day of a fleet."""
 
 WAITING = (
-    *("tests/exporter/test_faults.py", "tests/exporter/test_endurance.py"),
-    *("tests/exporter/test_kubernetes_node.py", "tests/exporter/test_reload.py"),
+    "tests/exporter/test_faults.py",
+    "tests/exporter/test_endurance.py",
+    "tests/exporter/test_kubernetes_node.py",
+    "tests/exporter/test_reload.py",
 )
 """They take minutes and compute for seconds: at the end nothing would be left to be computed meanwhile."""
 

@@ -11,7 +11,9 @@ from typing import Protocol
 
 import sqlalchemy as sa
 
+from dutycycle_alerter.answering import Answering
 from dutycycle_alerter.device_pass import fold_devices, judge_devices
+from dutycycle_alerter.elapsed import elapsed
 from dutycycle_alerter.errors import LeaseLostError
 from dutycycle_alerter.fleet_now import fleet_now
 from dutycycle_alerter.fold import JOBS, Pass, Reports, fold_ends, fold_jobs
@@ -89,6 +91,7 @@ class Engine:
         self._scrape_interval = scraping
         self._reports = Reports(settings)
         self._notices = NoticeLog()
+        self._answering = Answering()
         self._failures = Failures()
         self._announce = announce
         self._reached = reached
@@ -151,6 +154,7 @@ class Engine:
             self._reached("committed")
             self._reports.committed()
         self._notices.tell(told)
+        self._answering.heed(status.targets, elapsed(), time_scale=self._settings.time_scale)
         self._reached("done")
 
     def watches(self) -> Mapping[str, WatchCounts]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dutycycle_alerter.figures import gibibytes
+from dutycycle_alerter.figures import count, gibibytes
 from dutycycle_alerter.incidents.model import Incident, Severity
 from dutycycle_alerter.model import workload_of
+from dutycycle_alerter.views import NotEvaluable
 
 _SAYS = {
     # rule: (what one GPU does, what several do)
@@ -75,3 +76,8 @@ def without_uid(subject: str, cluster: str, scheduler: str) -> str:
 def rule_name(rule: str) -> str:
     """The rule's name for people: `partially idle`."""
     return rule.replace("_", " ")
+
+
+def not_evaluable(lacking: NotEvaluable) -> str:
+    """Which rule lacks evidence, of how many jobs, and why."""
+    return f"{rule_name(lacking.rule)} cannot be judged for {count(lacking.jobs, 'job')}: {lacking.reason}"

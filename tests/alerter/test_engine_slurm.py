@@ -46,13 +46,18 @@ def test_the_end_is_the_schedulers_and_at_its_time(site: Site) -> None:
 
 def test_a_silent_slurm_ends_nothing_and_says_so(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     open_incident(site)
+    caplog.set_level("INFO", "dutycycle_alerter.answering")
     site.slurm.down = True
     site.live(10 * MINUTE)
     assert site.incidents()[0].state is State.OPEN
     (target,) = [target for target in site.rig.reader.status().targets if target.url == "slurm"]
     assert target.error == "slurmrestd does not answer"
     assert target.last_success == pytest.approx(site.now - 10 * MINUTE)
-    assert caplog.messages.count("slurm: slurmrestd does not answer") == 1
+    site.slurm.down = False
+    site.live(2 * MINUTE)
+    begins, ends = caplog.messages
+    assert begins == "slurm: slurmrestd does not answer"
+    assert ends.startswith("slurm answers again, after ")
 
 
 def test_an_empty_answer_of_slurm_ends_nothing(site: Site) -> None:

@@ -6,7 +6,6 @@ from dutycycle_alerter import figures
 from dutycycle_alerter.analysis.judging import TooShort, Verdicts
 from dutycycle_alerter.headline import rule_name
 from dutycycle_alerter.scale import format_duration
-from dutycycle_alerter.views import NotEvaluable
 
 
 def judged(verdicts: Verdicts, jobs: int) -> str:
@@ -16,11 +15,6 @@ def judged(verdicts: Verdicts, jobs: int) -> str:
         return said
     some = "" if verdicts.partly == verdicts.judged else f"{verdicts.partly} of them "
     return f"{said}, {some}by some rules only"
-
-
-def not_evaluable(silent: NotEvaluable) -> str:
-    """Which rule lacks evidence, of how many jobs, and which."""
-    return f"{rule_name(silent.rule)} cannot be judged for {figures.count(silent.jobs, 'job')}: {silent.reason}"
 
 
 def too_short(short: TooShort, scale: float) -> str:

@@ -13,7 +13,7 @@ from rich.text import Text
 from dutycycle_alerter import figures
 from dutycycle_alerter.analysis import Analysis, precise, sentences
 from dutycycle_alerter.cli.tables import LOW, QUIET, SEVERITY_STYLE, bar, outside, places, table
-from dutycycle_alerter.headline import headline
+from dutycycle_alerter.headline import headline, not_evaluable
 from dutycycle_alerter.incidents.model import Cause, Incident
 from dutycycle_alerter.rules.advice import ADVICE
 from dutycycle_alerter.scale import format_duration
@@ -99,8 +99,8 @@ def _findings(analysis: Analysis, limit: int, zone: tzinfo | None) -> Iterator[R
     findings = analysis.findings
     judged = sentences.judged(analysis.verdicts, analysis.fleet.workloads)
     yield _title("Findings", f"{len(findings) or 'none'}; {judged}; most wasted GPU-hours first")
-    for silent in analysis.verdicts.not_evaluable:
-        yield outside(sentences.not_evaluable(silent), QUIET, 300)
+    for rule in analysis.verdicts.not_evaluable:
+        yield outside(not_evaluable(rule), QUIET, 300)
     for short in analysis.verdicts.too_short:
         yield outside(sentences.too_short(short, analysis.time_scale), QUIET, 400)
     for number, finding in enumerate(findings[:limit], 1):

@@ -12,13 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from dutycycle_alerter import figures
-from dutycycle_alerter.analysis import precise, sentences
+from dutycycle_alerter.analysis import precise
 from dutycycle_alerter.backtest import Backtest, Result
 from dutycycle_alerter.backtest.comparison import Changed, Difference
 from dutycycle_alerter.backtest.tables import by_rule, by_user
 from dutycycle_alerter.backtest.trial import Found
 from dutycycle_alerter.cli.tables import QUIET, SEVERITY_STYLE, outside, table
-from dutycycle_alerter.headline import headline, rule_name
+from dutycycle_alerter.headline import headline, not_evaluable, rule_name
 from dutycycle_alerter.incidents.model import Severity
 from dutycycle_alerter.scale import format_duration
 
@@ -50,8 +50,8 @@ def _figures(result: Backtest, zone: tzinfo | None) -> Iterator[RenderableType]:
     yield listed
     for name, jobs in result.new.excluded.items():
         yield outside(f"Policy {name} leaves out {figures.count(jobs, 'job')}", QUIET, 300)
-    for silent in result.new.not_evaluable:
-        yield outside(sentences.not_evaluable(silent), QUIET, 300)
+    for rule in result.new.not_evaluable:
+        yield outside(not_evaluable(rule), QUIET, 300)
 
 
 _COUNTS: tuple[tuple[str, Callable[[Result], int]], ...] = (

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dutycycle_alerter import figures
-from dutycycle_alerter.headline import rule_name
+from dutycycle_alerter.headline import not_evaluable
 from dutycycle_alerter.incidents.model import Incident, Severity
 from dutycycle_alerter.printable import NAME_LIMIT, printable
 from dutycycle_alerter.scale import format_duration
@@ -89,10 +89,7 @@ def status_lines(status: Status, zone: tzinfo | None = None) -> Group:
         for target in [target for target in status.targets if target.note][:5]
     ]
     said += [outside(notice, QUIET, 300) for notice in status.notices[:5]]
-    said += [
-        outside(f"Rule {rule_name(n.rule)} cannot be judged for {figures.count(n.jobs, 'job')}: {n.reason}", QUIET, 300)
-        for n in status.not_evaluable[:5]
-    ]
+    said += [outside(f"Rule {not_evaluable(rule)}", QUIET, 300) for rule in status.not_evaluable[:5]]
     return Group(*said, *([Text()] if said else []))
 
 

@@ -152,7 +152,7 @@ class Reflector:
     def _failed(self, error: ApiError) -> float:
         """Takes note of a failure. How long to wait before going on, in seconds."""
         if not self._in_a_row or error.failure is not self._failure:
-            _log.warning("%s", error)
+            _log.info("%s", error)
         self._error, self._failure = str(error), error.failure
         self.failures[error.failure.value] += 1
         self._in_a_row += 1

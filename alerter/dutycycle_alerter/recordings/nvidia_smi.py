@@ -43,11 +43,11 @@ _UNITS = {
     "W": {"W": 1.0},
 }
 """By the usual unit, what a value in each is divided by to give the base unit: 82 / 100 is exact, 82 x 0.01 is not."""
-_KIND = {unit: units for units in _UNITS.values() for unit in units}
-"""By unit, it and all that measure the same."""
+_SCALES = {unit: units for units in _UNITS.values() for unit in units}
+"""The same by any unit: what it and all others of its kind are divided by."""
 _IDENTITY = ("uuid", "bus", "index")
 
-_FIELD = re.compile(r"([a-z][a-z0-9_.]*)(?: \[([^\]]*)\])?")
+_FIELD = re.compile(r"([a-z][A-Za-z0-9_.]*)(?: \[([^\]]*)\])?")
 _VALUE = re.compile(r"(\S+?)(?: ?([A-Za-z%]+))?")
 _MISSING = re.compile(r"\[[^\]]*\]|N/A|ERR!|")
 _CACHED = 100_000
@@ -108,7 +108,7 @@ class _Reader:
             if usual and unit is not None and unit not in _UNITS[usual]:
                 raise RecordingError(f"{where}: {shown(cell.strip())}: expected {name} [{usual}]")
             roles.append(role)
-            units.append(unit or usual if usual else "")
+            units.append((unit or usual) if usual else "")
         for needed, role in (("timestamp", "timestamp"), ("utilization.gpu", "utilization_ratio")):
             if role not in roles:
                 raise RecordingError(f"{where}: no {needed}: record with --query-gpu={needed},...")
@@ -214,7 +214,7 @@ class _Reader:
         match = _VALUE.fullmatch(cell)
         if match is None:
             raise BadLineError(f"{shown(cell)} is not a number")
-        written, of_its_kind = match.group(2), _KIND[unit]
+        written, of_its_kind = match.group(2), _SCALES[unit]
         if written is not None:
             if written not in of_its_kind:
                 raise BadLineError(f"{shown(cell)}: {shown(written)} is not a unit of {role}")
@@ -236,7 +236,7 @@ class _Reader:
             return cell
         if unit:
             match = _VALUE.fullmatch(cell)
-            if match is not None and match.group(2) in _KIND:
+            if match is not None and match.group(2) in _SCALES:
                 return cell
             if self._with_units:
                 raise BadLineError("the file ends within this line")

@@ -22,7 +22,6 @@ from dutycycle_alerter.slurm.memory import KEPT, NOTHING, Memory, learnt, raw_nu
 from dutycycle_alerter.slurm.model import FinalFigures, JobState, SlurmJob, SlurmNode, Snapshot
 from dutycycle_alerter.slurm.unheard import SETTLED, Unheard
 from dutycycle_alerter.slurm.watching import Watch
-from dutycycle_alerter.sources.answering import Answering
 from dutycycle_alerter.sources.claims import Claims
 from dutycycle_alerter.views import TargetStatus, WatchCounts
 from dutycycle_alerter.workloads import End
@@ -40,7 +39,6 @@ class SlurmWorkloads:
         self._accounting = Accounting(watch, apart=self._apart, time_scale=time_scale)
         self._accounting_first = False
         """Whether slurmctld was late in the last pass: it may hang for hours, in which accounting tells what ended."""
-        self._answering = Answering()
         self._seen_at: float | None = None
         self._memory = NOTHING
         self._numbers: Mapping[str, int] = {}
@@ -69,7 +67,6 @@ class SlurmWorkloads:
         targets = [TargetStatus("slurm", "", self._seen_at, problem, "; ".join(filter(None, notes)))]
         if self._settings.accounting:
             targets.append(TargetStatus("slurm accounting", "", told.at, told.error, told.note))
-        self._answering.heed(targets)
         ordered = self._settings.gpu_order == "nvml"
         return SlurmWord(
             snapshot,

@@ -14,7 +14,6 @@ from time import monotonic
 from dutycycle_alerter.errors import SourceError
 from dutycycle_alerter.model import Evidence
 from dutycycle_alerter.settings import Settings
-from dutycycle_alerter.sources.answering import Answering
 from dutycycle_alerter.sources.exposition import Exposition, parse
 from dutycycle_alerter.sources.fetch import Fetcher
 from dutycycle_alerter.sources.fleet import LONGEST_WINDOW, Fleet
@@ -64,7 +63,6 @@ class ScrapeSource:
         self._workers = ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, targets or 1), thread_name_prefix="scrape")
         self._reading: dict[Future[_Answer], Target] = {}
         self._heard: SimpleQueue[Future[_Answer] | Resolved] = SimpleQueue()
-        self._answering = Answering()
         self._accounted_until = 0.0
         self._saved_at = 0.0
         self._rewound_to: float | None = None
@@ -123,7 +121,6 @@ class ScrapeSource:
                     self._fleet.ingest(exposition, t)
                     answers.append((exposition, t))
         with self._lock:
-            self._answering.heed(self._targets.status())
             if self._clock() - self._saved_at >= self._settings.source.resolution:
                 self._save()
                 self._saved_at = self._clock()

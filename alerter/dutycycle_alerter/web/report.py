@@ -12,6 +12,7 @@ from markupsafe import Markup
 from dutycycle_alerter import figures
 from dutycycle_alerter.analysis import Analysis, precise, sentences
 from dutycycle_alerter.bill import Bill, bill
+from dutycycle_alerter.headline import not_evaluable
 from dutycycle_alerter.incidents.model import Incident
 from dutycycle_alerter.rules.advice import ADVICE
 from dutycycle_alerter.settings import Costs
@@ -67,7 +68,7 @@ def report(analysis: Analysis, zone: tzinfo | None, *, now: float | None = None)
         histogram=users_chart(users_histogram(analysis.users)),
         judged=sentences.judged(analysis.verdicts, analysis.fleet.workloads),
         unjudged=[
-            *map(sentences.not_evaluable, analysis.verdicts.not_evaluable),
+            *map(not_evaluable, analysis.verdicts.not_evaluable),
             *(sentences.too_short(short, analysis.time_scale) for short in analysis.verdicts.too_short),
         ],
         findings=[_finding(analysis, i, zone) for i in range(len(analysis.findings))],

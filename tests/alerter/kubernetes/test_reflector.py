@@ -308,7 +308,8 @@ def test_credentials_are_read_again(failure: Failure) -> None:
 
 
 def test_a_failure_is_logged_when_it_begins_and_when_it_becomes_another(caplog: pytest.LogCaptureFixture) -> None:
-    """As where a connection is cut off since a certificate has expired."""
+    """As where a connection is cut off since a certificate has expired. What lasts for a pass is warned of there."""
+    caplog.set_level("INFO", "dutycycle_alerter")
     cut, expired = ApiError("cut off", Failure.CUT), ApiError("has expired", Failure.TLS)
     with Run(page("a"), cut, cut, expired, expired, cut):
         pass

@@ -84,6 +84,13 @@ def test_a_header_with_a_unit_that_a_field_cannot_have_is_refused(tmp_path, fiel
         load(tmp_path, f"{', '.join(fields)}\n2023/03/14 07:52:06.453, 82, 1\n")
 
 
+def test_a_field_that_nobody_asked_us_about_is_passed_over(tmp_path):
+    """Some have capital letters."""
+    header = "timestamp, encoder.stats.sessionCount, clocks.current.sm [MHz], utilization.gpu [%]"
+    recording = load(tmp_path, f"{header}\n2023/03/14 07:52:06.453, 3, 1410 MHz, 82 %\n")
+    assert recording.numbers["utilization_ratio"].tolist() == [0.82]
+
+
 def test_a_bare_value_is_in_the_unit_of_the_header_above_it(tmp_path):
     """Also where the same digits stood under another header of the same file."""
     logs = [

@@ -19,7 +19,6 @@ from dutycycle_alerter.printable import printable
 from dutycycle_alerter.promql.answers import Vector
 from dutycycle_alerter.promql.client import Client
 from dutycycle_alerter.settings import Prometheus, Settings
-from dutycycle_alerter.sources.answering import Answering
 from dutycycle_alerter.sources.claims import is_unowned
 from dutycycle_alerter.sources.jobs import describe
 from dutycycle_alerter.sources.prometheus import accounts, dcgm, queries, scope
@@ -83,7 +82,6 @@ class PrometheusSource:
         self._last_success: float | None = None
         self._whole_from = -inf
         """When the engine answered again after it had not: it may have lost what was before."""
-        self._answering = Answering()
         self._usage_error = ""
         self._error = ""
         self._noted = ""
@@ -107,13 +105,11 @@ class PrometheusSource:
                 read = self._read(at, since)
             except SourceError as error:
                 self._error = str(error)
-                self._answering.heed(self.targets())
                 until = accounts.spans(None, at, self._section.scrape_interval).until if since is None else since
                 yield Evidence(accounted_until=until, accounted_from=known)
                 self._accounted_until = until
                 return
             self._last_success, self._usage_error = at, read.accounted.error
-            self._answering.heed(self.targets())
             if self._client is not None:
                 self._client.turn()
             yield replace(read.evidence, accounted_from=known)

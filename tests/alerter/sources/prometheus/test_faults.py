@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -189,7 +190,7 @@ def test_nothing_opens_and_nothing_resolves(rig: Rig, fault: str) -> None:
 
 
 def test_it_goes_on_when_the_engine_is_back(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "dutycycle_alerter.sources.answering")
+    caplog.set_level("INFO", "dutycycle_alerter.answering")
     watermark = rig.watermark()
     rig.proxy.rule = always(503, error("unavailable", "try later"))
     rig.clock.advance(61)
@@ -199,9 +200,10 @@ def test_it_goes_on_when_the_engine_is_back(rig: Rig, caplog: pytest.LogCaptureF
     rig.run()
     assert "503" not in rig.said
     assert rig.watermark() > watermark
-    begun, ended = caplog.messages
-    assert "answered 503" in begun
-    assert ended == f"{rig.settings.prometheus.url} answers again"
+    begins, ends = caplog.messages
+    url = rig.source.targets()[0].url
+    assert re.fullmatch(rf"{url}/api/v1/\S+: answered 503 .*", begins)
+    assert ends.startswith(f"{url} answers again, after ")
 
 
 @pytest.mark.parametrize("column", ['idle_gap_seconds_total{length="lt2"}[900000ms]', "busy_seconds_total[900000ms]"])
