@@ -11,7 +11,6 @@ from typing import Protocol
 
 import sqlalchemy as sa
 
-from dutycycle_alerter.answering import Answering
 from dutycycle_alerter.device_pass import fold_devices, judge_devices
 from dutycycle_alerter.elapsed import elapsed
 from dutycycle_alerter.errors import LeaseLostError
@@ -25,6 +24,7 @@ from dutycycle_alerter.model import Evidence
 from dutycycle_alerter.policies import Applied, NoticeLog, PoliciesInForce, notices
 from dutycycle_alerter.rules import Judgement, Outcome, judge
 from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.source_log import SourceLog
 from dutycycle_alerter.sources.claims import unclaimed
 from dutycycle_alerter.store import expectations, fleet_ledger, incidents, ledger, pauses
 from dutycycle_alerter.store.database import get_meta, set_meta
@@ -91,7 +91,7 @@ class Engine:
         self._scrape_interval = scraping
         self._reports = Reports(settings)
         self._notices = NoticeLog()
-        self._answering = Answering()
+        self._source_log = SourceLog()
         self._failures = Failures()
         self._announce = announce
         self._reached = reached
@@ -154,7 +154,7 @@ class Engine:
             self._reached("committed")
             self._reports.committed()
         self._notices.tell(told)
-        self._answering.heed(status.targets, elapsed(), time_scale=self._settings.time_scale)
+        self._source_log.tell(status.targets, elapsed(), time_scale=self._settings.time_scale)
         self._reached("done")
 
     def watches(self) -> Mapping[str, WatchCounts]:

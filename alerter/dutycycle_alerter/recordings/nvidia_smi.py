@@ -99,7 +99,7 @@ class _Reader:
         self._parsed: dict[tuple[str, str], float] = {}
 
     def set_header(self, line: str, where: str) -> None:
-        """From here on rows have these fields. Raises RecordingError where they are not enough."""
+        """From here on rows have these fields. Raises RecordingError where they are not enough, or a unit is wrong."""
         roles, units = [], []
         for cell in line.split(","):
             field = _FIELD.fullmatch(cell.strip())

@@ -82,6 +82,8 @@ def test_a_header_with_a_unit_that_a_field_cannot_have_is_refused(tmp_path, fiel
     fields = ["timestamp", "utilization.gpu [%]", field]
     with pytest.raises(RecordingError, match=re.escape(f"a.csv:1: {field!r}: expected {expected}")):
         load(tmp_path, f"{', '.join(fields)}\n2023/03/14 07:52:06.453, 82, 1\n")
+    with pytest.raises(RecordingError, match=re.escape(f"--fields: {field!r}: expected {expected}")):
+        load(tmp_path, "2023/03/14 07:52:06.453, 82, 1\n", fields=",".join(fields))
 
 
 def test_a_field_that_nobody_asked_us_about_is_passed_over(tmp_path):

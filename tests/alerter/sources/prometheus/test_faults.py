@@ -190,7 +190,7 @@ def test_nothing_opens_and_nothing_resolves(rig: Rig, fault: str) -> None:
 
 
 def test_it_goes_on_when_the_engine_is_back(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "dutycycle_alerter.answering")
+    caplog.set_level("INFO", "dutycycle_alerter.source_log")
     watermark = rig.watermark()
     rig.proxy.rule = always(503, error("unavailable", "try later"))
     rig.clock.advance(61)

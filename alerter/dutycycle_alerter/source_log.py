@@ -27,13 +27,13 @@ class _Failure:
     last_success: float | None
 
 
-class Answering:
-    """Tells of each failure when it begins and when it is over, however its error changes. For one thread at a time."""
+class SourceLog:
+    """Logs each failure when it begins and when it is over, however its error changes. For one thread at a time."""
 
     def __init__(self) -> None:
         self._failing: dict[str, _Failure] = {}
 
-    def heed(self, targets: Iterable[TargetStatus], now: float, *, time_scale: float) -> None:
+    def tell(self, targets: Iterable[TargetStatus], now: float, *, time_scale: float) -> None:
         """The state of all sources after a pass. `now` is in wall seconds of a clock that nobody sets.
 
         Several may have one address: it fails while any of them does. What was not asked again still fails, as may
@@ -55,17 +55,17 @@ class Answering:
                 lasted = format_duration((now - known.since) * time_scale)
                 over.append(f"{url} answers again, after {lasted}; its last error: {known.error}")
         self._failing = failing
-        _tell(logging.WARNING, begun, "do not answer")
-        _tell(logging.INFO, over, "answer again")
+        _write(logging.WARNING, begun, "do not answer")
+        _write(logging.INFO, over, "answer again")
 
 
 def _by_address(targets: Iterable[TargetStatus]) -> list[tuple[str, str, float | None]]:
-    """Of each address, an error if any has one, and when any answered last."""
+    """Of each address, an error if any has one, and since when all of them have answered."""
     found: dict[str, tuple[str, float | None]] = {}
     for target in targets:
-        error, last = found.get(target.url, ("", None))
-        times = [at for at in (last, target.last_success) if at is not None]
-        found[target.url] = (error or target.error, max(times, default=None))
+        error, last = found.get(target.url, ("", target.last_success))
+        at = target.last_success
+        found[target.url] = (error or target.error, None if at is None or last is None else min(at, last))
     return [(url, error, last) for url, (error, last) in found.items()]
 
 
@@ -74,7 +74,7 @@ def _with_address(url: str, error: str) -> str:
     return error if error.startswith((f"{url}:", f"{url}/")) else f"{url}: {error}"
 
 
-def _tell(level: int, lines: list[str], they: str) -> None:
+def _write(level: int, lines: list[str], they: str) -> None:
     for line in lines[:_MOST]:
         _log.log(level, "%s", printable(line, _LONGEST))
     if len(lines) > _MOST:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from dutycycle_alerter.answering import Answering
+from dutycycle_alerter.source_log import SourceLog
 from dutycycle_alerter.views import TargetStatus
 
 GPU01 = "http://gpu01:9836/metrics"
@@ -25,9 +25,9 @@ def state(error: str = "", at: float | None = None, url: str = "slurm") -> Targe
 
 def passes(*each: Iterable[TargetStatus], time_scale: float = 1.0) -> None:
     """A pass a minute, with these states of all sources."""
-    answering = Answering()
+    told = SourceLog()
     for number, targets in enumerate(each):
-        answering.heed(targets, 60.0 * number / time_scale, time_scale=time_scale)
+        told.tell(targets, 60.0 * number / time_scale, time_scale=time_scale)
 
 
 def said(log: pytest.LogCaptureFixture) -> list[str]:
@@ -70,8 +70,18 @@ def test_what_was_not_asked_again_has_not_answered(log: pytest.LogCaptureFixture
     assert said(log) == [BEGINS, "INFO slurm answers again, after 4 min; its last error: refused"]
 
 
-def test_of_two_that_have_one_address_the_one_that_fails_counts(log: pytest.LogCaptureFixture) -> None:
-    passes(*[[*BAD, state(at=float(number))] for number in range(1, 4)], *[[state(at=9.0), *BAD]] * 3)
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_two_that_have_one_address_the_one_that_fails_counts(order: int, log: pytest.LogCaptureFixture) -> None:
+    """Though the other answers meanwhile, and the one is not asked for a while."""
+    course = [[*BAD, state(at=5.0)], [*BAD, state(at=6.0)], [*WELL, state(at=7.0)], [*BAD, state(at=8.0)]]
+    passes(*(targets[::order] for targets in course))
+    assert said(log) == [BEGINS]
+    passes(*(targets[::order] for targets in [*course, [*AGAIN, state(at=9.0)]]))
+    assert said(log)[1:] == [BEGINS, "INFO slurm answers again, after 4 min; its last error: refused"]
+
+
+def test_one_that_never_answered_and_is_not_asked_does_not_answer_again(log: pytest.LogCaptureFixture) -> None:
+    passes([state("refused"), state(at=5.0)], [state(), state(at=6.0)])
     assert said(log) == [BEGINS]
 
 
