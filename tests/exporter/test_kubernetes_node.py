@@ -130,10 +130,13 @@ def workloads(daemon):
 
 
 def test_a_pod_that_is_made_anew_under_its_name_is_another_and_a_completed_one_is_over(kubernetes):
-    """Without the API server, while the kubelet lists the name all the time."""
+    """Without the API server, while the kubelet lists the name all the time. Whose processes were not seen soon after
+    it was listed has no uid.
+    """
     node, kubelet, daemon, _ = kubernetes
-    kubelet.pods = [pod("worker-0", "ml", {"nvidia.com/gpu": [node.driver.gpus[0].uuid]})]
     first = node.pod(UID, {0: Level(0.8)})
+    eventually(lambda: daemon.total("gpu_busy_seconds_total", gpu="0") > 0, "the first works")
+    kubelet.pods = [pod("worker-0", "ml", {"nvidia.com/gpu": [node.driver.gpus[0].uuid]})]
     eventually(lambda: workloads(daemon) == {f"k8s/ml/worker-0/{UID}"}, "the first is known")
     first.stop()
     second = node.pod(OTHER_UID, {0: Level(0.8)})

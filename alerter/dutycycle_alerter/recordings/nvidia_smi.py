@@ -48,7 +48,7 @@ _SCALES = {unit: units for units in _UNITS.values() for unit in units}
 _IDENTITY = ("uuid", "bus", "index")
 
 _FIELD = re.compile(r"([a-z][A-Za-z0-9_.]*)(?: \[([^\]]*)\])?")
-_VALUE = re.compile(r"(\S+?)(?: ?([A-Za-z%]+))?")
+_VALUE = re.compile(r"(\S{1,64}?)(?: ?([A-Za-z%]{1,8}))?")
 _MISSING = re.compile(r"\[[^\]]*\]|N/A|ERR!|")
 _CACHED = 100_000
 

@@ -156,8 +156,11 @@ ACCEPTED = (
 
 @fuzz(accept=texts(ACCEPTED, tokens=["version=", "version=1.0.0.x", "version=\u00b2", ";", ",", "escaping=dots"]))
 @example(accept="application/openmetrics-text; version=one")
+@example(accept="text/plain; version=1.0.0; escaping=dots")
 def test_a_scraper_has_a_page_whatever_it_accepts(accept: str) -> None:
     header = Headers(raw=[(b"accept", accept.encode("utf-8", "surrogatepass"))])["accept"]
     encode, content_type = encoder(header)
     assert content_type.startswith(("text/plain; version=", "application/openmetrics-text; version="))
-    assert b"\ndutycycle_up 1.0\n" in encode(REGISTRY)
+    # That scheme doubles underscores: https://prometheus.io/docs/instrumenting/escaping_schemes/
+    name = b"dutycycle__up" if content_type.endswith("escaping=dots") else b"dutycycle_up"
+    assert b"\n%b 1.0\n" % name in encode(REGISTRY)
