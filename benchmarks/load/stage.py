@@ -149,7 +149,9 @@ class Stage:
     def _counted(self, name: str, program: str, arguments: list[str]) -> Process:
         """The program in an interpreter that counts its blocks."""
         start = [sys.executable, "-m", "benchmarks.load.counted", str(self.blocks[name]), program]
-        return Process(name, [*start, *arguments], self._folder, {**self.node.environment, "PYTHONPATH": str(ROOT)})
+        # After the path that this one has: its packages may be those of another checkout than the installed ones.
+        path = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(ROOT))))
+        return Process(name, [*start, *arguments], self._folder, {**self.node.environment, "PYTHONPATH": path})
 
 
 def child_of(pid: int) -> int | None:
