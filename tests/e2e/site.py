@@ -105,7 +105,7 @@ class Exporter(Process):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/metrics"
 
-    def metrics(self, timeout: float = 10.0) -> str:
+    def metrics(self, timeout: float = 60.0) -> str:
         with urllib3.PoolManager(retries=False, timeout=timeout) as pool:
             return pool.request("GET", self.url).data.decode()
 
@@ -138,7 +138,7 @@ class Alerter(Process):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def get(self, path: str, timeout: float = 10.0) -> Any:
+    def get(self, path: str, timeout: float = 60.0) -> Any:
         with urllib3.PoolManager(retries=False, timeout=timeout) as pool:
             response = pool.request("GET", self.url + path)
             assert response.status == 200, response.data

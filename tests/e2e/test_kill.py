@@ -23,6 +23,8 @@ HOLD = 30.0
 """Seconds for which the exporter holds new series at 0, by default."""
 KILLS = 5
 """Of each process, while incidents open and again while they resolve."""
+PATIENCE = 240
+"""Wall seconds."""
 
 
 def incidents(alerter: Alerter) -> list[dict[str, Any]]:
@@ -64,16 +66,16 @@ def kill_at_random(exporter: Exporter, alerter: Alerter, moments: random.Random)
         process.kill()
         process.start()
         if process is exporter:
-            wait_for(partial(shows_gpus, exporter), "the exporter shows GPUs again", within=60)
+            wait_for(partial(shows_gpus, exporter), "the exporter shows GPUs again", within=PATIENCE)
             blind += time.time() - known_until
     return blind
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_killed_processes_lose_and_double_nothing(tmp_path: Path, nvml_libraries: Libraries) -> None:
     moments = random.Random(20)
     with Site(tmp_path, nvml_libraries, TIME_SCALE) as site:
-        node = site.add_node("a", gpus=3, options=("--nvml.timeout=2s",))
+        node = site.add_node("a", gpus=3, options=("--nvml.timeout=10s",))
         exporter, alerter = site.exporters["a"], site.alerter()
         uuids = [gpu.uuid for gpu in node.driver.gpus]
         began = time.time()
@@ -88,11 +90,11 @@ def test_killed_processes_lose_and_double_nothing(tmp_path: Path, nvml_libraries
         node.start()
         exporter.start()
         alerter.start()
-        wait_for(lambda: last_stored(alerter), "the first counters are stored", within=60)
+        wait_for(lambda: last_stored(alerter), "the first counters are stored", within=PATIENCE)
 
         blind = kill_at_random(exporter, alerter, moments)
         expected = [("slurm/1", "idle", "open"), ("slurm/2", "stalled", "open")]
-        wait_for(lambda: states(alerter) == expected, "both incidents open, once each", within=180)
+        wait_for(lambda: states(alerter) == expected, "both incidents open, once each", within=PATIENCE)
 
         check_that_a_hanging_nvml_accuses_nobody(site, alerter)
 
@@ -101,7 +103,7 @@ def test_killed_processes_lose_and_double_nothing(tmp_path: Path, nvml_libraries
             job.use(Use(cpu_cores=1.0))
         blind += kill_at_random(exporter, alerter, moments)
         resolved = [(job, rule, "resolved") for job, rule, _ in expected]
-        wait_for(lambda: states(alerter) == resolved, "both incidents resolved, once each", within=180)
+        wait_for(lambda: states(alerter) == resolved, "both incidents resolved, once each", within=PATIENCE)
         for incident in incidents(alerter):
             kinds = [event["kind"] for event in alerter.get(f"/api/v1/incidents/{incident['id']}")["events"]]
             assert kinds[0] == "opened"
@@ -116,11 +118,13 @@ def check_that_a_hanging_nvml_accuses_nobody(site: Site, alerter: Alerter) -> No
     driver = site.nodes["a"].driver
     driver.hang("nvmlDeviceGetSamples")
     site.sleep(10 * MINUTE)
-    page = site.exporters["a"].metrics(timeout=5)
+    page = site.exporters["a"].metrics()
     assert "gpu_utilization_ratio{" not in page
     assert "gpu_allocation{" in page
     driver.heal("nvmlDeviceGetSamples")
-    wait_for(lambda: "gpu_utilization_ratio{" in site.exporters["a"].metrics(), "the GPUs are read again", within=60)
+    wait_for(
+        lambda: "gpu_utilization_ratio{" in site.exporters["a"].metrics(), "the GPUs are read again", within=PATIENCE
+    )
     assert 'dutycycle_exporter_child_restarts_total{reason="hang"}' in site.exporters["a"].metrics()
     assert states(alerter) == before
     # What the hang delayed has been scraped and accounted for before anything is killed again.

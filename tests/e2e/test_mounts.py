@@ -108,7 +108,12 @@ def test_mounts_are_what_is_opened(tmp_path: Path, nvml_libraries: Libraries, im
                 f"\n{name}{{" in page for name in ("gpu_allocation", "gpu_processes", "workload_cpu_seconds_total")
             )
 
+        def measures(name: str) -> bool:
+            return '\ndutycycle_exporter_collector_success{collector="nvml"} 1\n' in scraped(site, pods[name])
+
         wait_for(complete, "everything is shown", within=PATIENCE)
+        for name in variants:
+            wait_for(partial(measures, name), f"{pods[name].name} measures", within=PATIENCE)
         for _ in range(CYCLES):
             time.sleep(INTERVAL / TIME_SCALE)
             for pod in pods.values():

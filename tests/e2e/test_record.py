@@ -4,15 +4,18 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+import urllib3
 
 from dutycycle_alerter import recordings
 from dutycycle_alerter.analysis import analyze
 from dutycycle_alerter.recordings.writing import RecordingWriter
 from dutycycle_alerter.settings import Settings
 from tests.alerter.recordings.rows import steady
+from tests.e2e.site import wait_for
 
 SPEED = 30
 
@@ -20,6 +23,10 @@ SPEED = 30
 def run(module: str, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", f"from {module}.cli import main; main()", *arguments]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+def plays(url: str) -> bool:
+    return b"\ngpu_allocation{" in urllib3.request("GET", url).data
 
 
 @pytest.fixture
@@ -36,7 +43,10 @@ def exporter(tmp_path) -> Iterator[str]:
         assert process.stderr is not None
         for line in process.stderr:
             if match := re.search(r"listening on (127\.0\.0\.1:[1-9]\d*)", line):
-                yield f"http://{match.group(1)}/metrics"
+                url = f"http://{match.group(1)}/metrics"
+                # It listens before its child has read the recording.
+                wait_for(partial(plays, url), "it plays", within=120)
+                yield url
                 break
         else:
             pytest.fail("the exporter ended before it listened")

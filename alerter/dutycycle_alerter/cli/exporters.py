@@ -17,13 +17,13 @@ from urllib3.exceptions import HTTPError
 
 from dutycycle_alerter.errors import AlerterError
 
-_START_WITHIN = 20.0
+_START_WITHIN = 60.0
 _STOP_WITHIN = 10.0
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 30.0
 _STEADY_AFTER = 120.0
 """Seconds of life after which a death is a new one, and not the next of a series."""
-_PROBE_WITHIN = 30.0
+_PROBE_WITHIN = 60.0
 _NO_DRIVER = 3
 """How `dutycycle-exporter --probe` exits where there is no NVIDIA driver."""
 
@@ -59,7 +59,9 @@ def probe() -> str:
 
 
 class Exporter:
-    """One exporter process on the loopback interface, started again when it dies."""
+    """One exporter process on the loopback interface, started again when it dies. Several may start at the same time:
+    wait for each once all have been entered.
+    """
 
     def __init__(self, command: list[str], port: int = 0) -> None:
         """`port` is used where it is free, else any other."""
@@ -76,13 +78,31 @@ class Exporter:
         return f"http://127.0.0.1:{self._port}/metrics"
 
     def __enter__(self) -> Self:
-        self._await_start(self._start())
+        self._start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._end()
+
+    def wait(self) -> None:
+        """Until the one that was started answers. Raises AlerterError where it does not."""
+        process = self._process
+        if process is None:
+            return
+        deadline = self._started_at + _START_WITHIN
+        with urllib3.PoolManager(retries=False, timeout=2.0) as pool:
+            while time.monotonic() < deadline:
+                if process.poll() is not None:
+                    raise AlerterError(f"the exporter ended at once with {process.returncode}; its message is above")
+                try:
+                    pool.request("GET", f"http://127.0.0.1:{self._port}/-/healthy")
+                except (HTTPError, OSError):
+                    time.sleep(0.05)
+                else:
+                    return
+        raise AlerterError(f"the exporter did not answer on port {self._port} within {_START_WITHIN:g} s")
 
     def keep_alive(self) -> str | None:
         """Start it again where it has died, after a pause that grows; what happened, for people, or None."""
@@ -109,11 +129,10 @@ class Exporter:
         self._command = command
         self._start()
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> None:
         listen = f"--web.listen-address=127.0.0.1:{self._port}"
         self._process = subprocess.Popen([*self._command, listen, "--die-with-parent"], stdin=subprocess.DEVNULL)
         self._started_at = time.monotonic()
-        return self._process
 
     def _end(self) -> None:
         process = self._process
@@ -125,22 +144,6 @@ class Exporter:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-    def _await_start(self, process: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + _START_WITHIN
-        with urllib3.PoolManager(retries=False, timeout=2.0) as pool:
-            while time.monotonic() < deadline:
-                if process.poll() is not None:
-                    raise AlerterError(f"the exporter ended at once with {process.returncode}; its message is above")
-                try:
-                    pool.request("GET", f"http://127.0.0.1:{self._port}/-/healthy")
-                except (HTTPError, OSError):
-                    time.sleep(0.05)
-                else:
-                    return
-        process.kill()
-        process.wait()
-        raise AlerterError(f"the exporter did not answer on port {self._port} within {_START_WITHIN:g} s")
 
 
 def _free_port(preferred: int) -> int:

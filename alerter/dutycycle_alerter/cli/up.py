@@ -83,6 +83,8 @@ def up(
         commands = _commands(settings) if playing is None else playing.commands()
         port = 9836 if playing is None else 0
         exporters = [stack.enter_context(Exporter(command, port)) for command in commands]
+        for exporter in exporters:
+            exporter.wait()
         settings = overridden(settings, targets=tuple(exporter.url for exporter in exporters))
         alerter, server = stack.enter_context(running(settings, replay=playing is not None))
         mark = "REPLAY " if playing else ""
