@@ -8,6 +8,7 @@ import pytest
 
 from dutycycle_exporter.pid_namespace import apart
 from tests.exporter.daemon import Daemon, eventually
+from tests.exporter.published import samples
 
 NAMESPACE = ("unshare", "--pid", "--fork", "--kill-child")
 
@@ -48,5 +49,8 @@ def test_what_the_daemon_says_of_no_process_in_a_namespace(under, shown, nvml_dr
     driver.start()
     flags = ("--sample-interval=100ms", "--no-kubernetes", "--path.procfs=/proc")
     with Daemon(tmp_path, driver.environment, *flags, under=under) as daemon:
-        eventually(lambda: daemon.values("gpu_utilization_ratio"))
-        assert daemon.values("gpu_processes") == shown
+        # One page: after seconds without a snapshot none tells anything of a GPU.
+        text = eventually(
+            lambda: (page := daemon.get("/metrics")[1]) and samples(page, "gpu_utilization_ratio") and page
+        )
+        assert [sample.value for sample in samples(text, "gpu_processes")] == shown

@@ -15,7 +15,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.nvml import Level, Load
 from tests.fakes.pci import PciTree
 
-FLAGS = ("--sample-interval=250ms", "--series-hold=250ms", "--nvml.timeout=2s", "--node-name=n1")
+FLAGS = ("--sample-interval=250ms", "--series-hold=250ms", "--node-name=n1")
 
 
 @pytest.fixture

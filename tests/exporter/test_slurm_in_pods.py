@@ -37,10 +37,13 @@ class Box:
         self.final = {}
 
     def run(self):
-        """Starts the exporter, in place of the one that runs."""
+        """Starts the exporter, in place of the one that runs. Its kubelet starts as well and lists nothing before the
+        GPUs have been read: a pod whose processes were not seen soon after it was listed has no uid.
+        """
         if self.daemon is not None:
             self.daemon.__exit__(None, None, None)
             self.final = {}
+        self.kubelet.starting = True
         paths = [f"--path.{name}={path}" for name, path in self.node.paths.items()]
         timing = ("--time-scale=20", "--sample-interval=4s", "--series-hold=40s")
         self.daemon = self.stack.enter_context(
@@ -53,6 +56,8 @@ class Box:
                 "--node-name=kube-7",
             )
         )
+        eventually(lambda: self.daemon.total("gpu_observed_seconds_total") > 0, "the GPUs are read")
+        self.kubelet.starting = False
         return self
 
     def begin(self, job_id, *gpus):
@@ -74,6 +79,9 @@ class Box:
             if sample.name.startswith("workload_gpu_") and sample.name.endswith("_seconds_total"):
                 self.final[sample.name, sample.labels["workload"], sample.labels.get("gpu")] = sample.value
         return samples
+
+    def shown(self, name, **labels):
+        return [one.value for one in self.page() if one.name == name and labels.items() <= one.labels.items()]
 
     def held(self):
         return {
@@ -126,7 +134,8 @@ def test_the_jobs_of_a_slurm_in_a_pod_hold_its_gpus_in_turn_and_every_second_is_
     jobs = [box.final["workload_gpu_allocated_seconds_total", name, "0"] for name in (JOB, SECOND)]
     # The second GPU's pod has had all the time; those that were read of two pages differ by what passed between.
     assert pod_on_0 + sum(jobs) == pytest.approx(pod_on_1, abs=0.5)
-    assert box.counter("busy", JOB) == pytest.approx(box.daemon.total("gpu_busy_seconds_total", gpu="0"), abs=0.5)
+    [of_gpu_0] = eventually(lambda: box.shown("gpu_busy_seconds_total", gpu="0"))
+    assert box.counter("busy", JOB) == pytest.approx(of_gpu_0, abs=0.5)
     labels = [sample.labels for sample in box.page() if sample.name == "gpu_allocation"]
     assert {one["node"] for one in labels} == {"kube-7"}, "not the Slurm node's name"
 

@@ -22,7 +22,13 @@ from dutycycle_exporter.model import Snapshot, Unavailable, Xid
 from dutycycle_exporter.pipe import send
 fd = int(sys.argv[-1].removeprefix("--fd="))
 snapshot = Snapshot(float(os.getpid()), ())
+def send_at_once(*messages):
+    read_end, write_end = os.pipe()
+    for message in messages:
+        send(write_end, message)
+    os.write(fd, os.read(read_end, 65536))
 """
+"""Between messages that are sent at once a machine that stalls lets no time pass."""
 
 
 class Watch:
@@ -51,6 +57,8 @@ class Watch:
 def in_a_hurry(monkeypatch):
     monkeypatch.setattr(supervisor, "_FIRST_PAUSE", 0.01)
     monkeypatch.setattr(supervisor, "_LONGEST_PAUSE", 0.05)
+    # A busy machine lets a process that was killed wait for its end.
+    monkeypatch.setattr(supervisor, "_REAP_WITHIN", 60.0)
 
 
 def descriptors():
@@ -137,30 +145,33 @@ def test_a_child_that_hangs_is_killed_and_replaced(silent):
         assert not alive(watch.pids[0])
 
 
-ASKING = (
-    "import dutycycle_exporter.model as m; ask = lambda anew: send(fd, m.Asking((1, 8), 7, anew)); send(fd, snapshot)"
-)
+ASKING = "import dutycycle_exporter.model as m; ask = lambda anew: m.Asking((1, 8), 7, anew)"
 
 
-def test_a_gpu_that_is_brought_up_may_take_as_long_as_a_child_that_begins(monkeypatch):
-    monkeypatch.setattr(listening, "START_UP", 60.0)
-    with Watch(f"{ASKING}; ask(True); time.sleep(1); send(fd, snapshot); time.sleep(999)", silence=0.5) as watch:
+def test_a_gpu_that_is_brought_up_may_take_as_long_as_a_child_that_begins():
+    code = f"{ASKING}; send_at_once(snapshot, ask(True)); time.sleep(1); send(fd, snapshot); time.sleep(999)"
+    with Watch(code, silence=0.5) as watch:
         eventually(lambda: watch.losses)
         assert len(watch.pids) >= 2
         assert watch.pids[0] == watch.pids[1]
         assert watch.losses[0] == ("hang", "the NVML child was silent for 0.5 s and was killed")
 
 
-def test_once_it_is_brought_up_the_calls_about_it_may_take_no_longer_than_others(monkeypatch):
-    monkeypatch.setattr(listening, "START_UP", 60.0)
-    with Watch(f"{ASKING}; ask(True); ask(False); time.sleep(999)", silence=0.5) as watch:
+def test_once_it_is_brought_up_the_calls_about_it_may_take_no_longer_than_others():
+    with Watch(
+        f"{ASKING}; send_at_once(snapshot, ask(True)); send(fd, ask(False)); time.sleep(999)", silence=0.5
+    ) as watch:
         eventually(lambda: watch.losses)
         assert watch.losses[0] == ("hang", "the NVML child was silent for 0.5 s in calls about GPU 1 and was killed")
 
 
 def test_one_that_hangs_while_it_is_brought_up_is_named(monkeypatch):
-    monkeypatch.setattr(listening, "START_UP", 1.0)
-    with Watch(f"{ASKING}; ask(True); time.sleep(999)", silence=0.5) as watch:
+    with Watch(
+        f"{ASKING}; send_at_once(snapshot, ask(True)); time.sleep(999)",
+        silence=0.5,
+        # The child itself had a minute to begin.
+        on_snapshot=lambda _: monkeypatch.setattr(listening, "START_UP", 1.0),
+    ) as watch:
         eventually(lambda: watch.losses)
         assert watch.losses[0] == ("hang", "the NVML child was silent for 1.5 s in calls about GPU 1 and was killed")
 
@@ -307,7 +318,7 @@ def test_a_loss_that_cannot_be_processed_does_not_end_the_supervision(caplog):
 def test_an_xid_is_told_at_once_and_is_no_sign_that_the_gpus_are_read():
     """What reads them may hang because of it, and others may follow."""
     storm = "while True: send(fd, Xid('GPU-1', 79, 1.0)); time.sleep(0.001)"
-    with Watch(f"send(fd, snapshot)\n{storm}", silence=0.5) as watch:
+    with Watch(f"send(fd, snapshot)\n{storm}", silence=10.0) as watch:
         watch.supervisor._on_loss = lambda reason, text: watch.losses.append((reason, len(watch.xids)))
         eventually(lambda: watch.losses)
         reason, told = watch.losses[0]
@@ -317,9 +328,10 @@ def test_an_xid_is_told_at_once_and_is_no_sign_that_the_gpus_are_read():
 
 
 def test_what_a_child_says_while_it_is_ended_is_heard():
-    last = "send(fd, Unavailable(1.0, 'gpu_lost', 'x')); send(fd, Xid('GPU-1', 79, 1.0))"
+    last = "send_at_once(Unavailable(1.0, 'gpu_lost', 'x'), Xid('GPU-1', 79, 1.0))"
     with Watch(f"{last}; time.sleep(999)") as watch:
-        eventually(lambda: watch.xids)
+        eventually(lambda: watch.losses)
+        assert watch.xids
         assert watch.losses[0][0] == "gpu_lost"
 
 

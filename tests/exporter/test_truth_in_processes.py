@@ -23,6 +23,9 @@ class Seen:
     """What one scrape showed."""
 
     at: float
+    since: float
+    """Until when the exporter has to have read, at least."""
+    observed: float
     busy: float
     gauge: float
 
@@ -48,11 +51,17 @@ class Scraped:
         seen = []
         with self.daemon:
             eventually(lambda: self.daemon.values("gpu_busy_seconds_total"))
-            while len(seen) < SCRAPES:
-                self._wait_for(0.6)
-                if (found := self._scrape_once()) is not None:
-                    seen.append(found)
-        return seen
+            while len(found := self._in_time(seen)) < SCRAPES:
+                assert len(seen) < 10 * SCRAPES, "hardly any scrape shows what was read in time"
+                seen.append(eventually(self._scrape_once))
+        return found
+
+    def _in_time(self, seen):
+        """Those that show all there was. Of one that shows what was read before the machine stalled less has been
+        observed than of the others, by the time that has passed.
+        """
+        ahead = max((one.observed - one.at for one in seen), default=0.0)
+        return [one for one in seen if one.observed - ahead >= one.since]
 
     def _phase(self, at):
         """Which part of the interval has passed; the GPU is idle from 0.5 on."""
@@ -63,16 +72,17 @@ class Scraped:
 
     def _scrape_once(self):
         """None where it shows something else than this interval's idle half."""
+        self._wait_for(0.6)
         self.driver.step()
-        shown = time.time()
+        since = time.time()
         self._wait_for(0.8)
         families = text_string_to_metric_families(self.daemon.get("/metrics")[1])
         values = {sample.name: sample.value for family in families for sample in family.samples}
         at = time.time()
-        stale = at - values["dutycycle_exporter_collector_age_seconds"] < shown
-        if stale or at - shown > 0.35 * self.period or self._phase(at) < 0.5:
+        names = ("gpu_observed_seconds_total", "gpu_busy_seconds_total", "gpu_utilization_ratio")
+        if at - since > 0.35 * self.period or self._phase(at) < 0.5 or not values.keys() >= set(names):
             return None
-        return Seen(at, values["gpu_busy_seconds_total"], values["gpu_utilization_ratio"])
+        return Seen(at, since, *(values[name] for name in names))
 
 
 def test_busy_seconds_are_within_one_percent_where_a_gauge_is_off_by_tens_of_points(nvml_driver, tmp_path):

@@ -15,21 +15,32 @@ def entry(name):
     return pwd.struct_passwd((name, "x", 5, 5, "", "/", "/bin/sh"))
 
 
+@pytest.fixture
+def patient(monkeypatch):
+    """Who asks waits for as long as a busy machine takes to answer."""
+    monkeypatch.setattr(users, "_WAIT", 60.0)
+    monkeypatch.setattr(users, "_MOST_WAIT", 1e9)
+
+
+@pytest.mark.usefixtures("patient")
 def test_the_user_of_this_process_has_the_systems_name():
     assert UserNames()(os.getuid()) == pwd.getpwuid(os.getuid()).pw_name
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("uid", [2**32 - 2, 2**64])
 def test_an_unknown_uid_is_its_number(uid):
     assert UserNames()(uid) == str(uid)
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("name", ["", "a\nb", "x" * 300, "\udcff"])
 def test_a_name_that_cannot_be_shown_is_the_number(monkeypatch, name):
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: entry(name))
     assert UserNames()(5) == "5"
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_name_is_looked_up_once(monkeypatch):
     asked = []
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: asked.append(uid) or entry("ada"))
@@ -38,6 +49,7 @@ def test_a_name_is_looked_up_once(monkeypatch):
     assert asked == [5]
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_name_that_was_unknown_is_asked_for_again_after_a_while(monkeypatch):
     now = 100.0
     known = {}
@@ -56,6 +68,7 @@ def test_a_name_that_was_unknown_is_asked_for_again_after_a_while(monkeypatch):
     assert names(5) == "ada"
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("known", [True, False])
 def test_of_users_without_end_only_the_last_are_remembered(monkeypatch, known):
     """Pods with user namespaces of their own bring a new uid each."""
@@ -83,7 +96,7 @@ def test_a_directory_that_is_away_holds_up_nobody_and_its_names_come_when_it_ans
     names = UserNames()
     began = time.monotonic()
     assert [names(uid) for uid in range(200)] == [str(uid) for uid in range(200)]
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     back.set()
     deadline = time.monotonic() + 60
     while names(199) != "user199":
@@ -93,15 +106,16 @@ def test_a_directory_that_is_away_holds_up_nobody_and_its_names_come_when_it_ans
 
 
 def test_a_directory_that_is_slow_holds_up_for_a_moment_only_however_many_come(monkeypatch):
-    monkeypatch.setattr(pwd, "getpwuid", lambda uid: time.sleep(0.2) or entry("ada"))
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: time.sleep(0.02) or entry("ada"))
     names = UserNames()
     began = time.monotonic()
-    told = [names(uid) for uid in range(100)]
-    assert time.monotonic() - began < 5
+    told = [names(uid) for uid in range(2000)]
+    assert time.monotonic() - began < 20
     assert told[0] == "ada"
-    assert told[-1] == "99"
+    assert told[-1] == "1999"
 
 
+@pytest.mark.usefixtures("patient")
 def test_names_are_one_threads_to_look_up(monkeypatch):
     threads = set()
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: threads.add(threading.current_thread().name) or entry("ada"))
