@@ -20,6 +20,7 @@ from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.scrape import ScrapeSource
 from dutycycle_alerter.store import ledger
 from dutycycle_alerter.store.database import Database, open_database
+from tests.alerter.rig import TIMEOUT
 
 HOUR = 3600.0
 GIB = 2.0**30
@@ -227,7 +228,7 @@ def simulate(
     """
     cluster = Cluster(now - length, jobs() if works is None else works, replay=replay)
     with cluster.serving() as targets:
-        settings = Settings.model_validate({"source": {"targets": targets}}).scaled()
+        settings = Settings.model_validate({"source": {"targets": targets, "timeout": TIMEOUT}}).scaled()
         database = open_database(f"sqlite:///{path}", time_scale=1)
         source = ScrapeSource(settings, database, lambda: cluster.now)
         engine = Engine(settings, source, database, lambda: cluster.now)

@@ -16,6 +16,7 @@ from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.scrape import ScrapeSource
 from dutycycle_alerter.store.database import open_database
 from tests.alerter.killing_itself import killing_itself
+from tests.alerter.rig import TIMEOUT
 
 PATIENCE = 240.0
 """Seconds; fewer than any test may take, so that what was waited for is said."""
@@ -79,7 +80,7 @@ def _run(url: str, clock: str, target: str, step: str, passes: Connection) -> No
         return float(urllib.request.urlopen(clock).read())
 
     now = asked()
-    data = {"source": {"targets": [target], "interval": "1m"}, "notify": _NOTIFY}
+    data = {"source": {"targets": [target], "interval": "1m", "timeout": TIMEOUT}, "notify": _NOTIFY}
     settings = Settings.model_validate(data).scaled()
     database = open_database(url, time_scale=1)
     source = ScrapeSource(settings, database, lambda: now)

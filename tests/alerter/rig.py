@@ -20,6 +20,8 @@ from tests.alerter.exporters import Answer, FakeExporter, serving
 from tests.fakes.clock import FakeClock
 
 INTERVAL = 15.0
+TIMEOUT = 60.0
+"""Seconds for an exporter's answer: one that stalls does answer."""
 
 Store = Path | str
 """An SQLite file, or the URL of a database."""
@@ -39,7 +41,7 @@ class Rig:
         self.url, self.targets, self.exporters, self.clock = url_of(store), targets, exporters, FakeClock()
         self.interval = interval
         self.database = open_database(self.url, time_scale=time_scale)
-        source = {"targets": targets, "interval": interval * time_scale}
+        source = {"targets": targets, "interval": interval * time_scale, "timeout": TIMEOUT}
         settings = Settings.model_validate({"source": source, "time_scale": time_scale})
         self.settings = settings.scaled()
         self.source = self.started()

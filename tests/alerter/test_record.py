@@ -24,6 +24,13 @@ OWNER = (
     'cluster="",scheduler="slurm",workload="slurm/7",namespace="",pod="",job_id="7",user="ann",account="lab",'
     'partition="",model="H200"'
 )
+PATIENT = """
+from dutycycle_alerter.cli import main, record
+fetcher = record.Fetcher
+record.Fetcher = lambda timeout: fetcher(max(60.0, timeout))
+main()
+"""
+"""An exporter that stalls does answer, and leaves no gap."""
 HOST = 'node="n1",cluster="",scheduler="slurm",workload="slurm/7"'
 
 
@@ -215,7 +222,7 @@ def exporter() -> Iterator[Exporter]:
 @contextmanager
 def recording(url: str, out: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
     """`dutycycle record` as a process of its own; killed at the end if it still runs."""
-    command = [sys.executable, "-c", "from dutycycle_alerter.cli import main; main()", "record"]
+    command = [sys.executable, "-c", PATIENT, "record"]
     process = subprocess.Popen(
         [*command, "--from", url, "--out", str(out), "--interval", "100ms", *options],
         stderr=subprocess.PIPE,

@@ -95,7 +95,7 @@ class Place:
                 text=True,
             )
         self.running.append(process)
-        patience = time.monotonic() + 60
+        patience = time.monotonic() + 180
         while not _answers(address):
             assert process.poll() is None, f"{command} ended:\n{log.read_text()}"
             assert time.monotonic() < patience, f"{command} does not answer at {address}:\n{log.read_text()}"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dutycycle_alerter.store import postgresql
 from dutycycle_alerter.store.database import open_database
 from tests.postgres.server import PostgresServer
 
@@ -23,7 +24,12 @@ def postgres() -> Iterator[PostgresServer]:
     In memory where there is room: to make and delete hundreds of files for each test took longer than the tests.
     """
     roomy = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM
-    with PostgresServer(settings=["max_wal_size=128MB"], place=_MEMORY if roomy else None) as server:
+    with (
+        PostgresServer(settings=["max_wal_size=128MB"], place=_MEMORY if roomy else None) as server,
+        pytest.MonkeyPatch.context() as patched,
+    ):
+        # On a busy machine it may take long to begin a connection.
+        patched.setitem(postgresql._OPTIONS, "connect_timeout", 60)
         yield server
 
 

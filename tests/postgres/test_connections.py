@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,20 @@ def own_server() -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("READ_LIMIT", "WRITE_LIMIT", "_ANSWER_LIMIT"):
-        monkeypatch.setattr(postgresql, name, 0.5)
-    monkeypatch.setattr(patient, "THERE_LIMIT", 0.5)
-    monkeypatch.setattr(postgresql, "LOCK_WAIT", 0.25)
+@contextmanager
+def impatient() -> Iterator[None]:
+    """Limits that a test can wait for, only where something hangs: a server that is well may stall for longer."""
+    connect = patient.PatientConnection.connect
+
+    def connecting(*arguments: Any, **options: Any) -> Any:
+        return connect(*arguments, **options | {"connect_timeout": 4})
+
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("READ_LIMIT", "WRITE_LIMIT", "_ANSWER_LIMIT"):
+            patched.setattr(postgresql, name, 0.5)
+        patched.setattr(patient, "THERE_LIMIT", 0.5)
+        patched.setattr(patient.PatientConnection, "connect", connecting)
+        yield
 
 
 def name_of(url: str) -> str:
@@ -104,21 +112,19 @@ def test_a_commit_whose_answer_is_lost_is_an_error_whatever_became_of_it(
 # A server that says nothing
 
 
-@pytest.mark.usefixtures("impatient")
 def test_a_server_that_hangs_is_given_up_and_used_again_when_it_goes_on(own_server: PostgresServer) -> None:
     with closing(open_database(own_server.url(own_server.create()))) as database:
         keep(database, "one", 1)
         own_server.freeze()
         try:
             # A connection of the pool is tried, then a new one.
-            with pytest.raises(StoreError, match="timeout"):
+            with impatient(), pytest.raises(StoreError, match="timeout"):
                 value(database, "one")
         finally:
             own_server.thaw()
         assert value(database, "one") == 1
 
 
-@pytest.mark.usefixtures("impatient")
 def test_a_server_that_hangs_within_a_transaction_is_given_up(own_server: PostgresServer) -> None:
     with closing(open_database(own_server.url(own_server.create()))) as database:
 
@@ -129,7 +135,7 @@ def test_a_server_that_hangs_within_a_transaction_is_given_up(own_server: Postgr
                 set_meta(connection, "two", 2)
 
         try:
-            with pytest.raises(StoreError, match="does not answer within"):
+            with impatient(), pytest.raises(StoreError, match="does not answer within"):
                 interrupted()
         finally:
             own_server.thaw()
@@ -165,10 +171,10 @@ def test_the_next_host_serves_where_one_is_gone_and_a_socket_serves_as_well(
 # Writers
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_writer_does_not_wait_without_end_for_another(database: Database) -> None:
+def test_a_writer_does_not_wait_without_end_for_another(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     with database.write() as connection:
         set_meta(connection, "one", 1)
+        monkeypatch.setattr(postgresql, "LOCK_WAIT", 0.25)
         with pytest.raises(StoreError, match="lock timeout"):
             keep(database, "two", 2)
         assert value(database, "one") is None
@@ -241,14 +247,15 @@ def test_who_only_reads_cannot_write(database: Database) -> None:
         write()
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_statement_that_takes_too_long_is_ended(database: Database) -> None:
+def test_a_statement_that_takes_too_long_is_ended(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgresql, "LOCK_WAIT", 0.25)
+
     def slow() -> None:
         with database.read() as connection:
             connection.exec_driver_sql("SELECT pg_sleep(60)")
 
     began = time.monotonic()
-    with pytest.raises(StoreError, match=r"statement timeout|does not answer"):
+    with impatient(), pytest.raises(StoreError, match=r"statement timeout|does not answer"):
         slow()
     assert time.monotonic() - began < 50
 

@@ -68,8 +68,10 @@ def test_a_requeued_job_begins_anew(cluster, exporters):
     [(node, _)] = owners
     started = prolog_file(cluster, node, job)
     assert '"restarts": 0' in started
-    cluster.scontrol("requeue", str(job))
+    # Held: else it might run again before anybody has seen it wait.
+    cluster.scontrol("requeuehold", str(job))
     exporters.agree(lambda owners: count(owners, job) == 0, "the job waits again")
+    cluster.scontrol("release", str(job))
     [(node, _)] = exporters.agree(lambda owners: count(owners, job) == 1, "the job runs again")
     assert prolog_file(cluster, node, job) != started
     assert '"restarts": 1' in prolog_file(cluster, node, job)

@@ -206,7 +206,7 @@ def test_owners_are_looked_for_again_where_it_failed(
 
 def test_many_jobs_at_once(server: KubernetesServer, tmp_path: Path) -> None:
     """The watch does not wait for owners, and the server is not stormed for them."""
-    rate = 40.0
+    rate = 10.0
     with watched(tmp_path, server, per_second=rate) as cluster:
         for number in range(40):
             job(server, f"job{number}", pods=1)

@@ -26,6 +26,7 @@ from tests.fakes.kubernetes import builders
 
 EXPIRED = b'{"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}'
 CALM = replace(PACE, settle=0.0, first_pause=0.001, longest_pause=0.002)
+SETTLING = "connected again, what was missed is still coming"
 
 
 def page(*uids: str, version: str = "10", more: str = "", **fields: Any) -> bytes:
@@ -325,12 +326,15 @@ def test_an_error_of_our_own_does_not_end_the_thread(caplog: pytest.LogCaptureFi
 @pytest.mark.parametrize("slow", [False, True])
 def test_what_was_missed_is_waited_for(monkeypatch: pytest.MonkeyPatch, slow: bool) -> None:
     """After a failure, and after a long list, the watch is open before its news have come."""
+    clock = FakeClock()
+    monkeypatch.setattr(reflector, "elapsed", clock)
     if slow:
         monkeypatch.setattr(reflector, "_AT_ONCE", -1.0)
     run = Run(page("a"), *([] if slow else [ApiError("cut off", Failure.CUT)]), pace=replace(CALM, settle=0.3))
     run.reflector.start()
-    until(lambda: "connected again, what was missed is still coming" in run.reflector.problem())
-    until(lambda: not run.reflector.problem())
+    until(lambda: SETTLING in run.reflector.problem())
+    clock.advance(0.4)
+    assert not run.reflector.problem()
     run.reflector.close(30)
 
 
@@ -348,9 +352,6 @@ def followed(monkeypatch: pytest.MonkeyPatch) -> tuple[Run, FakeClock]:
     run.reflector._opened(silent())
     assert not run.reflector.problem(), "a list that took no time misses nothing"
     return run, clock
-
-
-SETTLING = "connected again, what was missed is still coming"
 
 
 def test_after_a_stop_nothing_is_fresh_until_what_was_told_meanwhile_is_read(followed: tuple[Run, FakeClock]) -> None:
@@ -424,9 +425,12 @@ def test_a_list_makes_up_for_a_stop(followed: tuple[Run, FakeClock]) -> None:
     assert not run.reflector.problem()
 
 
-def test_silence_is_noticed_before_the_request_fails() -> None:
+def test_silence_is_noticed_before_the_request_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock()
+    monkeypatch.setattr(reflector, "elapsed", clock)
     with Run(page("a"), pace=replace(CALM, silence=0.2)) as run:
-        until(lambda: "silent for" in run.reflector.problem())
+        clock.advance(0.3)
+        assert "silent for" in run.reflector.problem()
         assert run.pods() == {"a": False}
 
 

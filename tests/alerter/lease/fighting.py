@@ -28,8 +28,8 @@ from dutycycle_alerter.store.status import WATERMARK
 from dutycycle_alerter.views import TargetStatus
 from tests.alerter.cases import evidence
 
-LENGTH = 0.15
-"""Wall seconds of the lease."""
+LENGTH = 0.5
+"""Wall seconds of the lease: a pass on a busy machine takes less."""
 
 TIME_SCALE = 3600.0
 """A window of half an hour is half a second: the job's incident opens and ends many times."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dutycycle_alerter import app
 from dutycycle_alerter.app import Alerter
 from dutycycle_alerter.errors import ConfigError
 from dutycycle_alerter.settings import Settings
@@ -14,7 +15,15 @@ from tests.alerter.exporters import FakeExporter, serving
 from tests.alerter.waiting import wait_until
 
 SCALE = 120.0
-"""A scrape every eighth of a second, a pass every half; leases are two seconds long."""
+"""A scrape every eighth of a second, a pass every half."""
+
+LENGTH = 20.0
+"""Seconds of a lease: a machine that stalls must not lose it."""
+
+
+@pytest.fixture(autouse=True)
+def long_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "_SHORTEST", LENGTH)
 
 
 @pytest.fixture

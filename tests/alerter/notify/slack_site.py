@@ -84,7 +84,7 @@ class Site:
         self.receiver = self.make()
 
     def make(self, people: People = PEOPLE, **changes: Any) -> SlackReceiver:
-        values = {"url": self.slack.url, "token_file": self.token_file, "channel": self.channel.id, "timeout": 5}
+        values = {"url": self.slack.url, "token_file": self.token_file, "channel": self.channel.id, "timeout": 60}
         settings = Slack.model_validate(values | changes)
         return SlackReceiver("ops", settings, Addresses(people), self.composer)
 

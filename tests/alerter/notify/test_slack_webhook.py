@@ -31,7 +31,7 @@ class Hook:
         url_file.write_text(self.url + "\n")
         self.receiver = self.make()
 
-    def make(self, timeout: float = 5) -> SlackWebhookReceiver:
+    def make(self, timeout: float = 60) -> SlackWebhookReceiver:
         settings = SlackWebhook(url_file=self.url_file, timeout=timeout)
         return SlackWebhookReceiver("hook", settings, self.composer)
 

@@ -411,7 +411,7 @@ def test_a_silent_exporter_is_not_asked_again_before_it_has_answered_and_holds_u
         assert release.wait(60)
         return exporter("gpu02").page()
 
-    # Rounds are a twentieth of a second here, and a time-out is five seconds.
+    # Rounds are a twentieth of a second here, and a time-out is a minute.
     with running(path, late, exporter(), interval=0.05) as rig:
         for _ in range(100):
             rig.step()

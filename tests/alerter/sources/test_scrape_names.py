@@ -13,7 +13,7 @@ import pytest
 
 from tests.alerter.exporters import FakeExporter
 from tests.alerter.named_exporters import NAME, NamedRig, Place, named
-from tests.alerter.rig import INTERVAL
+from tests.alerter.rig import INTERVAL, TIMEOUT
 from tests.exporter.certificates import Authority
 from tests.required import lacking
 
@@ -185,8 +185,8 @@ def test_a_resolver_that_hangs_holds_up_no_exporter_and_no_end(path: Path) -> No
                 rig.step()
                 assert rig.told()[rig.place.url("127.0.0.1")] == ("gpu01", "", "")
                 assert visible(rig) == {"slurm/gpu01": True}
-            rig.place.monotonic.advance(6)
-            assert "the resolver is silent for 6 s" in rig.told()[rig.place.target][1]
+            rig.place.monotonic.advance(TIMEOUT + 1)
+            assert f"the resolver is silent for {TIMEOUT + 1:g} s" in rig.told()[rig.place.target][1]
             rig.source.close()
             rig.source = rig.started()
         finally:

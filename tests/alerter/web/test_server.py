@@ -175,22 +175,25 @@ def test_a_request_in_progress_is_finished_before_it_stops() -> None:
 )
 def test_who_does_not_send_a_request_whole_is_cut_off(sent: bytes) -> None:
     server = Server(app(), ListenAddress("127.0.0.1", 0), request_within=0.5)  # type: ignore[arg-type]
-    with server, socket.create_connection(("127.0.0.1", server.address.port), timeout=60) as connection:
+    with (
+        server,
+        socket.create_connection(("127.0.0.1", server.address.port), timeout=60) as connection,
+        contextlib.suppress(ConnectionResetError, BrokenPipeError),
+    ):
         connection.sendall(sent)
-        with contextlib.suppress(ConnectionResetError):
-            while connection.recv(65536):
-                pass
+        while connection.recv(65536):
+            pass
 
 
 def test_a_request_that_has_come_is_not_cut_off_while_it_is_answered() -> None:
     async def slow(scope: Scope, receive: Receive, send: Send) -> None:
         import asyncio
 
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(4)
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"4")]})
         await send({"type": "http.response.body", "body": b"done"})
 
-    server = Server(slow, ListenAddress("127.0.0.1", 0), request_within=0.1)
+    server = Server(slow, ListenAddress("127.0.0.1", 0), request_within=3)
     with server, urllib3.PoolManager(retries=False, timeout=60) as pool:
         assert [pool.request("POST", server.url, body=b"x" * 1000).data for _ in range(2)] == [b"done"] * 2
 

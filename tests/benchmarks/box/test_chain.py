@@ -20,7 +20,7 @@ from tests.fakes.cgroup import Use
 from tests.fakes.nvml import IDLE, GpuProcess, Level, Load, Steps, find_gcc
 from tests.required import lacking
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1500)
 
 LENGTH, END = 4500.0, 4200.0
 SETTINGS = BoxSettings(time_scale=300, processes=1, pass_interval=180, read_interval=30)
@@ -76,13 +76,14 @@ class Run:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     if find_gcc() is None:
         lacking("gcc")
-    paces = []
+    tried = []
     for by in SLOWER:
         one = _run(SETTINGS.time_scale / by, tmp_path_factory.mktemp("box"))
-        if _kept_pace(one.pace):
+        # The faster time runs the shorter is a lease: a leader that stalls loses it, and the pass that it was in fails.
+        if _kept_pace(one.pace) and not one.observed.failures:
             return one
-        paces.append(one.pace)
-    pytest.fail(f"the machine keeps pace at no speed: {paces}")
+        tried.append((one.pace, one.observed.failures))
+    pytest.fail(f"at no speed the machine keeps pace and nothing fails: {tried}")
 
 
 def _run(time_scale: float, directory: Path) -> Run:

@@ -36,7 +36,7 @@ from tests.fakes.nvml import (
 )
 from tests.required import lacking
 
-SCALES = (30.0, 30.0, 15.0, 7.5)
+SCALES = (30.0, 30.0, 15.0, 7.5) * 3
 """Times as fast as it is told, in turn until the machine carries it."""
 _SERIES = re.compile(r"^(\w+)(?:{(.*)})? (\S+)$", re.MULTILINE)
 
@@ -129,7 +129,7 @@ def measured(directory: Path, libraries: Libraries, scale: float) -> Measured:
     settings = NodeSettings(time_scale=scale, interval=10.0, read_interval=5.0)
     with DoubleNode("gpu01", 2, directory, libraries, settings) as real:
         gpus = real.node.driver.gpus
-        wait_for(lambda: "\ngpu_visible{" in real.exporter.metrics(), "the exporter has read NVML", within=60)
+        wait_for(lambda: "\ngpu_visible{" in real.exporter.metrics(), "the exporter has read NVML", within=120)
         real.node.driver.on_step(steps.append)
         now = time.time()
         start, change, _ = (act for _, act in real.actions(JOB, COURSE, Clock(now, scale)))
@@ -145,7 +145,7 @@ def measured(directory: Path, libraries: Libraries, scale: float) -> Measured:
     return Measured(settings, page, begin, now, phases)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 def test_the_crowd_counts_what_an_exporter_counts_on_the_double(tmp_path: Path, nvml_libraries: Libraries) -> None:
     for turn, scale in enumerate(SCALES):
         try:

@@ -24,7 +24,7 @@ from benchmarks.chaos.enclosure import enclose
 enclose()
 with SmallDisk(Path(sys.argv[1]), 1):
     whose = {"user": "nobody"} if sys.argv[2] == "another" else {}
-    outlives = subprocess.Popen(["sleep", "60"], start_new_session=True, **whose)
+    outlives = subprocess.Popen(["sleep", "600"], start_new_session=True, **whose)
     print(outlives.pid, flush=True)
     sys.stdin.read()
     outlives.kill()
@@ -47,7 +47,7 @@ def test_what_a_killed_run_started_ends_and_what_it_mounted_was_its_own(
         lacking("root")
     (tmp_path / "disk").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    beside = subprocess.Popen(["sleep", "60"])
+    beside = subprocess.Popen(["sleep", "600"])
     command = [sys.executable, "-c", RUN, str(tmp_path / "disk"), whose]
     run = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:

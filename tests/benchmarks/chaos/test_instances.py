@@ -66,6 +66,7 @@ def test_a_node_without_any_is_not_asked() -> None:
     assert Judged.of(instances_come_and_go(clean())) == Judged((), ())
 
 
+@pytest.mark.usefixtures("patient_probes")
 def test_a_free_gpu_is_cut_and_made_whole_and_what_was_made_is_evidence(
     tmp_path: Path, nvml_libraries: Libraries
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 from dutycycle_alerter.engine import Engine
 from dutycycle_alerter.incidents.model import State
 from dutycycle_alerter.settings import Settings
-from dutycycle_alerter.sources.prometheus import PrometheusSource, queries
+from dutycycle_alerter.sources.prometheus import PrometheusSource, accounting, queries
 from dutycycle_alerter.store.database import Database, forget_meta, get_meta, open_database, set_meta
 from dutycycle_alerter.store.reader import StoreReader
 from dutycycle_alerter.store.status import WATERMARK
@@ -119,8 +119,12 @@ def test_while_usage_is_hours_behind_what_was_seen_is_not_looked_for_again(site:
     assert reached == [True, False]
 
 
-def test_usage_is_counted_though_evidence_takes_all_the_time_that_it_may(site: Site) -> None:
+def test_usage_is_counted_though_evidence_takes_all_the_time_that_it_may(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Otherwise it would fall behind for as long as that lasts."""
+    # Of the time that is waited for here little is evidence's: usage has enough on a busy machine, too.
+    monkeypatch.setattr(accounting, "_KEPT", 0.75)
     longest = {query.text for query in queries.evidence(site.settings) if query.window >= 7200}
     assert longest
     released = threading.Event()
@@ -132,7 +136,7 @@ def test_usage_is_counted_though_evidence_takes_all_the_time_that_it_may(site: S
         return 503, b""
 
     site.proxy.rule = hangs
-    site.asks(timeout=600.0, pass_timeout=12.0)
+    site.asks(timeout=600.0, pass_timeout=40.0)
     try:
         target = site.run()
     finally:
