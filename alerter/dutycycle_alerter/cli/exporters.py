@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,6 +16,7 @@ from typing import Self
 import urllib3
 from urllib3.exceptions import HTTPError
 
+from dutycycle_alerter.cli.stopping import Stop
 from dutycycle_alerter.errors import AlerterError
 
 _START_WITHIN = 60.0
@@ -63,9 +65,9 @@ class Exporter:
     wait for each once all have been entered.
     """
 
-    def __init__(self, command: list[str], port: int = 0) -> None:
-        """`port` is used where it is free, else any other."""
-        self._port = _free_port(port)
+    def __init__(self, command: list[str], port: int) -> None:
+        """`port` is one of `free_ports`."""
+        self._port = port
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
         self._pause = _FIRST_PAUSE
@@ -86,22 +88,23 @@ class Exporter:
     ) -> None:
         self._end()
 
-    def wait(self) -> None:
-        """Until the one that was started answers. Raises AlerterError where it does not."""
+    def wait(self, stop: Stop) -> bool:
+        """Until the one that was started answers; False where it is time to stop before. Raises AlerterError where it
+        ends or does not answer.
+        """
         process = self._process
-        if process is None:
-            return
         deadline = self._started_at + _START_WITHIN
         with urllib3.PoolManager(retries=False, timeout=2.0) as pool:
             while time.monotonic() < deadline:
-                if process.poll() is not None:
+                if process is not None and process.poll() is not None:
                     raise AlerterError(f"the exporter ended at once with {process.returncode}; its message is above")
                 try:
                     pool.request("GET", f"http://127.0.0.1:{self._port}/-/healthy")
                 except (HTTPError, OSError):
-                    time.sleep(0.05)
+                    if stop.wait(0.05):
+                        return False
                 else:
-                    return
+                    return True
         raise AlerterError(f"the exporter did not answer on port {self._port} within {_START_WITHIN:g} s")
 
     def keep_alive(self) -> str | None:
@@ -146,11 +149,16 @@ class Exporter:
             process.wait()
 
 
-def _free_port(preferred: int) -> int:
-    for port in (preferred, 0):
-        try:
-            with socket.create_server(("127.0.0.1", port)) as server:
-                return int(server.getsockname()[1])
-        except OSError:
-            continue
-    raise AlerterError("no free port on 127.0.0.1 for the exporter")
+def free_ports(number: int, preferred: int = 0) -> list[int]:
+    """So many ports of the loopback interface on which nothing listens, all different; `preferred` is among them where
+    it is free. Raises AlerterError.
+    """
+    with ExitStack() as held:
+        servers: list[socket.socket] = []
+        for port in (preferred, *[0] * number):
+            if len(servers) < number:
+                with suppress(OSError):
+                    servers.append(held.enter_context(socket.create_server(("127.0.0.1", port))))
+        if len(servers) < number:
+            raise AlerterError("no free port on 127.0.0.1 for the exporter")
+        return [int(server.getsockname()[1]) for server in servers]

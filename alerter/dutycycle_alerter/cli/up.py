@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from dutycycle_alerter.cli.exporters import Exporter, exporter_command, probe
+from dutycycle_alerter.cli.exporters import Exporter, exporter_command, free_ports, probe
 from dutycycle_alerter.cli.live import LiveLines
 from dutycycle_alerter.cli.options import config_option, log_level_option, set_up_logging, settings_from
 from dutycycle_alerter.cli.recorded import say
@@ -80,11 +80,11 @@ def up(
             replay = stack.enter_context(as_file(files("dutycycle_alerter") / "data" / "demo.csv.gz"))
         playing = None if replay is None else Replay(replay, speed)
         settings = _settings(config_file, state_dir, listen, playing)
-        commands = _commands(settings) if playing is None else playing.commands()
-        port = 9836 if playing is None else 0
-        exporters = [stack.enter_context(Exporter(command, port)) for command in commands]
-        for exporter in exporters:
-            exporter.wait()
+        commands = list(_commands(settings) if playing is None else playing.commands())
+        ports = free_ports(len(commands), 9836 if playing is None else 0)
+        exporters = [stack.enter_context(Exporter(*each)) for each in zip(commands, ports, strict=True)]
+        if not all(exporter.wait(stop) for exporter in exporters):
+            return
         settings = overridden(settings, targets=tuple(exporter.url for exporter in exporters))
         alerter, server = stack.enter_context(running(settings, replay=playing is not None))
         mark = "REPLAY " if playing else ""
