@@ -7,6 +7,7 @@ things. A script of zeros does nothing, so that an example shrinks to a sound do
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
 import re
@@ -145,7 +146,8 @@ def _changed(value: object, script: bytes, known: Sequence[object]) -> object:
         # Every other number does nothing.
         if number % 2 == 0:
             continue
-        kind, strange = _CHANGES[number // 2 % len(_CHANGES)], known[token % len(known)]
+        # A copy of its own, as later steps change what is in it.
+        kind, strange = _CHANGES[number // 2 % len(_CHANGES)], copy.deepcopy(known[token % len(known)])
         spots = list(_spots(value))
         if not spots:
             return strange

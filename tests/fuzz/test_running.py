@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from hypothesis import find
+from hypothesis import find, given
 from hypothesis import strategies as st
 
 from tests.fuzz import running
@@ -17,6 +17,7 @@ from tests.fuzz.hostile import SCRIPTS, documents, jsons, mutated, packed, value
 from tests.fuzz.running import HANG, _run, watched
 
 SOUND = b'{"a": [1, 2], "b": "x"}'
+STRANGE: list[object] = [[], {"b": [[]]}]
 
 
 def found(check: Callable[[bytes], None]) -> BaseException:
@@ -132,6 +133,13 @@ def test_a_script_of_zeros_changes_nothing() -> None:
     assert find(mutated([SOUND]), lambda _: True) == SOUND
     assert find(values([{"a": 1}], strange=[None]), lambda _: True) == {"a": 1}
     assert not any(find(SCRIPTS, lambda _: True))
+
+
+@given(value=values([{"a": [1]}], strange=STRANGE))
+def test_a_strange_value_is_put_in_as_a_copy_and_stays_as_it_was(value: object) -> None:
+    """Else later examples, and a value within itself, come of steps that change what is in it."""
+    assert STRANGE == [[], {"b": [[]]}]
+    json.dumps(value)
 
 
 @pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")  # of what is long to print
