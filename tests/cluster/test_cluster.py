@@ -20,7 +20,7 @@ from tests.slurm.cluster import GPUS, NODES
 
 from .accounts import accounted, bounds
 from .cases import CASES, SHORT_TASK
-from .loads import Life
+from .loads import Life, PlaceInSlurm
 from .site import INTERVAL, PATIENCE, ClusterSite
 from .slurm import MortalCluster
 
@@ -208,8 +208,16 @@ def ended(site: ClusterSite, job: int) -> bool:
     return incident["resolution"] == "ended" and "elapsed_seconds" in incident["figures"]
 
 
+def still_held(site: ClusterSite) -> list[PlaceInSlurm]:
+    """GPUs of which no epilog has told yet."""
+    lives = list(site.loads.holds.values())
+    return [gpu for life in lives for gpu, hold in life.items() if hold.until is None]
+
+
 def the_ledger_is_what_slurm_accounts_for(site: ClusterSite) -> None:
     wait_for(lambda: len(accounted(site.slurm)) == len(site.loads.holds), "slurmdbd has every run", within=PATIENCE)
+    # Slurm accounts for a run when its job has ended; its epilog may still be to come.
+    wait_for(lambda: not still_held(site), "every node has its GPUs back", within=PATIENCE)
     # A series that has ended is shown for two intervals, and the ledger waits for what comes late.
     site.sleep(SETTLED)
     allowed = bounds(accounted(site.slurm), site.loads.holds, site.blind, INTERVAL / site.time_scale)

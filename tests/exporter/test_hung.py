@@ -328,13 +328,18 @@ def test_children_that_cannot_be_killed_and_hang_at_one_gpu_do_not_keep_the_othe
     kill = supervisor.subprocess.Popen.kill
 
     def leave(process):
-        stuck.append(process)
+        if process in stuck:
+            return
+        if len(stuck) < 2:
+            stuck.append(process)
+        else:
+            kill(process)
 
     with node() as site:
         monkeypatch.setattr(supervisor.subprocess.Popen, "kill", leave)
         site.driver.hang("nvmlDeviceGetFieldValues", gpu=1)
         try:
-            eventually(lambda: site.snapshots[-1].visible == 2 and len(site.losses) == 2)
+            eventually(lambda: site.snapshots[-1].visible == 2 and len(site.losses) >= 2)
             assert len(site.sampling._stuck) == 2
             site.sampling.release()
             eventually(lambda: site.losses[-1][0] == "released")

@@ -49,7 +49,7 @@ def said(root: Path, script: str, confinement: Confinement) -> str:
         ),
         ("uname -n", Confinement(host="elsewhere"), "elsewhere"),
         ("echo $HOME$USER$LD_LIBRARY_PATH.", Confinement(), "."),
-        ("ps -e 2>/dev/null | wc -l; ls /proc | grep -c '^[0-9]'", Confinement(), "3"),
+        ("echo processes: /proc/[0-9]*", Confinement(), "processes: /proc/1\n"),
     ],
 )
 def test_a_command_is_confined(debian: Path, script: str, confinement: Confinement, expected: str) -> None:
