@@ -12,6 +12,7 @@ import pynvml
 import pytest
 
 from dutycycle_exporter.collected import DEFAULT
+from tests.exporter.held_page import collector, scrapes, server, verdicts
 from tests.exporter.rig import Rig
 from tests.exporter.service_page import Page
 from tests.exporter.web_server import authority, serve, web_file
@@ -19,7 +20,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.node import FakeNode
 from tests.fakes.nvml import Libraries
 
-__all__ = ["authority", "serve", "web_file"]
+__all__ = ["authority", "collector", "scrapes", "serve", "server", "verdicts", "web_file"]
 
 
 @pytest.fixture
