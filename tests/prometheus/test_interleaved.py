@@ -7,8 +7,10 @@ compared with what the copies say of the same instants.
 
 from __future__ import annotations
 
+import math
 import re
 import time
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -62,10 +64,12 @@ class Watched:
         for row in instant(self._server.url, COPY, time.time()):
             self._seen.setdefault(float(row["value"][1]), time.time())
 
-    def settled(self, at: float) -> bool:
-        """Whether what an evaluation reads of a second ago was there when it began."""
-        copies = [copy for copy in self._seen if copy <= at - 1]
-        return bool(copies) and self._seen[max(copies)] < at
+    def settled(self, at: float, copies: Iterable[float]) -> bool:
+        """Whether what an evaluation reads of a second ago was there when it began; `copies` are all that
+        were stored, as one may have come between two looks.
+        """
+        newest = max((copy for copy in copies if copy <= at - 1), default=math.inf)
+        return self._seen.get(newest, math.inf) < at
 
 
 def compared(server: PrometheusServer, watched: Watched, number: int) -> list[tuple[float, float]]:
@@ -73,7 +77,9 @@ def compared(server: PrometheusServer, watched: Watched, number: int) -> list[tu
     beyond the one before.
     """
     made, marks = recorded(server, f"increment{number}"), recorded(server, f"{MARK}{number}")
-    return [(made[at], marks[at] - marks[before]) for before, at in pairwise(sorted(marks)) if watched.settled(at)]
+    copies = recorded(server, COPY).values()
+    instants = pairwise(sorted(marks))
+    return [(made[at], marks[at] - marks[before]) for before, at in instants if watched.settled(at, copies)]
 
 
 def test_what_is_stored_between_an_increment_and_its_mark_is_counted_once(tmp_path: Path) -> None:
