@@ -25,6 +25,7 @@ GPU_COUNTERS = (
     "dram",
     "throttle_thermal",
     "link_bytes",
+    "low",
 )
 GPU_GAUGES = ("share", "memory_used", "memory_total", "processes", "power_limit")
 HOST_COUNTERS = ("cpu_seconds", "io_pressure", "cpu_pressure")

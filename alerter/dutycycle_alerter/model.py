@@ -116,13 +116,18 @@ def workload_of(job_id: str, cluster: str) -> str:
     return job_id.removeprefix(f"{cluster}/") if cluster else job_id
 
 
+LOW_SAMPLE = 0.15
+"""Samples of the duty cycle up to here are low: a bound of the exporter's histogram."""
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What one GPU did for one job over a window: increases of the ownership counters, and gauges over the window.
 
     `share` is the job's share of the GPU (1 for a whole one). `allocated`, `observed` and `busy` are share x time;
     `observed` is the part for which the duty cycle was measured. `gap_*` are seconds spent in idle gaps by the gap's
-    length (2, 30, 600 s are the bounds). `memory_used` (bytes) and `processes` are the window's maxima; `energy` is
+    length (2, 30, 600 s are the bounds), `low` those in which the duty cycle was at most `LOW_SAMPLE`, idle or not; on a
+    shared GPU all of these are the device's. `memory_used` (bytes) and `processes` are the window's maxima; `energy` is
     joules. `sm`, `tensor` and `dram` are seconds in which that unit worked, from GPM; `throttle_thermal` seconds with
     the clocks held down by heat or power brake; all share x time. `link_bytes` went over NVLink, or PCIe where there is
     none. `power_limit` and `idle_power` are watts; the latter is learned per model.
@@ -147,6 +152,7 @@ class Usage:
     link_bytes: float | None = None
     power_limit: float | None = None
     idle_power: float | None = None
+    low: float | None = None
 
     @property
     def utilization(self) -> float | None:

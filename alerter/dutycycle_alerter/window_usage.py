@@ -42,6 +42,7 @@ def gpu_usage(
         link_bytes=grown["link_bytes"],
         power_limit=series.gauge_last(4, end),
         idle_power=idle_power,
+        low=grown["low"],
     )
 
 

@@ -128,6 +128,7 @@ def _of_key(name: str, gpu: Gpu, job: Job) -> float:
     busy = gpu.utilization
     gaps = (1 - busy) * 0.8 if job.kind == "stalled" else 0.0
     known = {"observed": 1.0, "busy": busy, "energy": gpu.power, "gap_lt2": gaps, "gap_2to30": gaps / 10}
+    known["low"] = gaps
     return known.get(name, 0.4 * busy)
 
 

@@ -70,6 +70,8 @@ def _series(fleet: Fleet, at: float) -> Iterator[Series]:
         yield "workload_gpu_energy_joules_total", device, age * gpu.power, gpu.power, LONG
         for length, share in (("lt2", gaps), ("2to30", gaps / 10), ("30to600", 0.0), ("ge600", 0.0)):
             yield "workload_gpu_idle_gap_seconds_total", {**device, "length": length}, age * share, share, SHORT
+        for bound, share in (("0.15", gaps), ("+Inf", 1.0)):
+            yield "workload_gpu_utilization_samples_bucket", {**device, "le": bound}, age * share, share, SHORT
         for unit, share in (("sm", 0.7), ("tensor", 0.3), ("dram", 0.4)):
             active = share * busy
             yield "workload_gpu_active_seconds_total", {**device, "unit": unit}, age * active, active, SHORT

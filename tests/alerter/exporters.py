@@ -28,7 +28,7 @@ class Allocation:
     share: float = 1.0
     present: bool = True
     counters: dict[str, float] = field(
-        default_factory=lambda: dict.fromkeys(("allocated", "observed", "busy", "energy", *_GAPS), 0.0)
+        default_factory=lambda: dict.fromkeys(("allocated", "observed", "busy", "energy", "low", *_GAPS), 0.0)
     )
     memory_used: float | None = 30 * GIB
     processes: float | None = 1
@@ -41,6 +41,7 @@ class Allocation:
         self.counters["observed"] += self.share * seconds
         self.counters["busy"] += self.share * seconds * utilization
         self.counters["energy"] += 600 * seconds * utilization
+        self.counters["low"] += self.share * seconds * (utilization <= 0.15)
         for length, part in gaps.items():
             self.counters[length] += self.share * seconds * part
 
@@ -223,6 +224,10 @@ class FakeExporter:
         lines += [
             sample("workload_gpu_idle_gap_seconds_total", where | {"length": length}, item.counters[length])
             for length in _GAPS
+        ]
+        lines += [
+            sample("workload_gpu_utilization_samples_bucket", where | {"le": bound}, item.counters[name])
+            for bound, name in (("0.15", "low"), ("+Inf", "observed"))
         ]
         one = self.devices[item.gpu] if item.gpu < len(self.devices) else FakeGpu()
         lines += [

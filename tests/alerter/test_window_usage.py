@@ -30,7 +30,7 @@ def gpu_series(
 
 def test_gpu_usage_names_every_counter() -> None:
     rates = {"gap_lt2": 0.1, "gap_2to30": 0.2, "gap_30to600": 0.3, "gap_ge600": 0.4, "energy": 300.0}
-    rates |= {"sm": 0.5, "tensor": 0.3, "dram": 0.2, "throttle_thermal": 0.06, "link_bytes": 1e9}
+    rates |= {"sm": 0.5, "tensor": 0.3, "dram": 0.2, "throttle_thermal": 0.06, "link_bytes": 1e9, "low": 0.7}
     made = gpu_series(
         (0, 0, 0), (100, 90, 45), gauges=[(0.5, 1.0, 8.0, 2.0, 700.0), (0.5, 4.0, 8.0, 1.0, 650.0)], **rates
     )
@@ -41,7 +41,7 @@ def test_gpu_usage_names_every_counter() -> None:
     assert usage.energy == pytest.approx(30_000)
     assert (usage.share, usage.memory_used, usage.memory_total, usage.processes) == (0.5, 4, 8, 1)
     assert (usage.sm, usage.tensor, usage.dram) == pytest.approx((50, 30, 20))
-    assert (usage.throttle_thermal, usage.link_bytes) == pytest.approx((6, 1e11))
+    assert (usage.throttle_thermal, usage.link_bytes, usage.low) == pytest.approx((6, 1e11, 70))
     assert (usage.power_limit, usage.idle_power) == (650, 65)
 
 

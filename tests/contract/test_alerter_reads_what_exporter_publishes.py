@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dutycycle_alerter.history import GPU_COUNTERS, HOST_COUNTERS
+from dutycycle_alerter.model import LOW_SAMPLE
 from dutycycle_alerter.sources import exposition, metric_names
 from dutycycle_alerter.sources.exposition import Exposition, parse
 from dutycycle_alerter.sources.metric_names import METRICS_READ
@@ -21,9 +22,10 @@ GOLDEN = Path(__file__).parents[1] / "exporter" / "golden"
 
 @pytest.mark.parametrize("name", METRICS_READ)
 def test_every_metric_that_is_read_is_published_with_its_labels(name: str) -> None:
-    family = contract.FAMILIES[name]
-    assert set(METRICS_READ[name]) <= set(family.labels)
-    assert family.kind in ("gauge", "counter")
+    family = contract.FAMILIES[name.removesuffix("_bucket")]
+    bound = {"le"} if name.endswith("_bucket") else set()
+    assert set(METRICS_READ[name]) <= {*family.labels, *bound}
+    assert family.kind in (("histogram",) if bound else ("gauge", "counter"))
 
 
 def test_owners_are_described_by_the_same_labels() -> None:
@@ -37,6 +39,11 @@ def test_counters_are_read_as_counters_and_gauges_as_gauges() -> None:
     read |= {metric_names.THROTTLED, metric_names.DEVICE_THROTTLED, *metric_names.LINKS}
     assert read <= counters
     assert not (set(METRICS_READ) - read) & counters
+
+
+def test_the_bound_of_low_samples_is_one_of_the_histograms() -> None:
+    assert LOW_SAMPLE in contract.UTILIZATION_BUCKETS
+    assert any(f'le="{metric_names.LOW}"' in path.read_text() for path in GOLDEN.glob("*.prom"))
 
 
 def test_gap_lengths_are_called_the_same() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dutycycle_alerter.figures import percent
 from dutycycle_alerter.incidents.model import Cause
-from dutycycle_alerter.model import WindowEvidence
+from dutycycle_alerter.model import LOW_SAMPLE, WindowEvidence
 from dutycycle_alerter.rules import sentences, straggling
 from dutycycle_alerter.rules.case import Case, gap_share, mean_utilization, pause_share, utilizations
 from dutycycle_alerter.rules.idle_causes import why_idle
@@ -16,6 +16,8 @@ from dutycycle_alerter.rules.verdict import Reasons, Verdict
 PAUSE_SHARE = 0.10
 # Samples that read as 5 % at most are idle gaps, and NVML counts whole percents: kernels in them are short or rare.
 IDLE_SAMPLE = 0.055
+# What samples of 5 to 15 % hold, about; and what the rest of the time holds where it is no small work.
+DIM_SAMPLE, FED = 0.10, 0.50
 # Who has to choose between more causes than this has been told none.
 MOST_CAUSES = 3
 
@@ -60,6 +62,9 @@ def _between_steps(case: Case, window: WindowEvidence, mean: float, gaps: float)
     waits = () if ranks is None else why_apart(case, window, ranks.behind)
     evidence = [] if ranks is None else straggling.said(case, window, ranks)
     if gaps < case.settings.rules.stalled.clear_gap_share:
+        if ranks is None and (phases := _two_levels(case, window)) is not None:
+            # Neither is left out: how long a phase lasts is not measured, and it may lie within a step.
+            return (Cause.CHECKPOINT, Cause.SMALL_WORK), [*evidence, phases]
         return (*waits, Cause.SMALL_WORK), [*evidence, "kernels run all the time, but each is short"]
     evidence.append(f"utilization without the short gaps: about {sentences.fed(mean, gaps)}")
     if ranks is not None and ranks.at_work:
@@ -67,6 +72,32 @@ def _between_steps(case: Case, window: WindowEvidence, mean: float, gaps: float)
         return (*waits, Cause.SMALL_WORK), evidence
     # None of them is left out for length: each would have to be excluded by something known.
     return (*waits, Cause.SMALL_WORK, Cause.DATA_LOADING), evidence
+
+
+def _two_levels(case: Case, window: WindowEvidence) -> str | None:
+    """That GPUs do little for a part of the time and much for the rest of it, none of it idle; None where they do not.
+
+    Utilization of the rest: (mean - 10 % x the time at 5 to 15 %) / (1 - the time at 15 % at most).
+    """
+    dim = low = 0.0
+    for gpu, usage in zip(case.job.gpus, window.gpus, strict=True):
+        gaps = (usage.gap_lt2, usage.gap_2to30, usage.gap_30to600, usage.gap_ge600)
+        if usage.low is None or None in gaps or (usage.share < 1 and not gpu.mig):
+            # Of a shared GPU they are what all its holders do.
+            return None
+        low += usage.low
+        dim += max(0.0, usage.low - sum(filter(None, gaps)))
+    observed = sum(usage.observed for usage in window.gpus)
+    dim, low = dim / observed, min(1.0, low / observed)
+    if dim < PAUSE_SHARE or low == 1:
+        return None
+    rest = (mean_utilization(window) - DIM_SAMPLE * dim) / (1 - low)
+    if rest < FED:
+        return None
+    return (
+        f"{percent(dim)} of the time at about {percent(DIM_SAMPLE)}, and about {percent(min(1.0, rest))} in the "
+        f"{percent(1 - low)} of it that are above {percent(LOW_SAMPLE)}: there are two kinds of work"
+    )
 
 
 def _last_part(case: Case, window: WindowEvidence) -> WindowEvidence | None:

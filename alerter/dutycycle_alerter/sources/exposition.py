@@ -21,8 +21,10 @@ from dutycycle_alerter.sources.metric_names import (
     HEAT_AT_ONCE,
     HOST_PLACES,
     LINKS,
+    LOW,
     METRICS_READ,
     POWER_CAP,
+    SAMPLES,
     THROTTLED,
     UNITS,
     WORKLOAD_LABEL,
@@ -44,13 +46,14 @@ SeriesKey = tuple[str, str, str, str]
 class Owned:
     """One workload on one GPU. `share` is None once the allocation has ended; the counters are then final. `active` are
     the seconds in which units of the GPU worked for it, by unit; empty where the GPU cannot tell. `throttled` are the
-    seconds with its clocks held down, by reason.
+    seconds with its clocks held down, by reason; `low` those in samples of a low duty cycle.
     """
 
     labels: Mapping[str, str]
     counters: list[float | None] = field(default_factory=lambda: [None] * 8)
     active: dict[str, float] = field(default_factory=dict)
     throttled: dict[str, float] = field(default_factory=dict)
+    low: float | None = None
     share: float | None = None
     memory_used: float | None = None
     processes: float | None = None
@@ -126,6 +129,7 @@ class Exposition:
             *(owned.active.get(unit) for unit in UNITS),
             held_down(owned.throttled)[0],
             device.link(link) if link else None,
+            owned.low,
         )
         gauges = (
             owned.share,
@@ -179,7 +183,7 @@ def _check_whole(text: str) -> None:
 
 def _plausible(name: str, value: float) -> bool:
     """Whether a value is a reading. What is not is missing: as a counter it would be counted as growth or a restart."""
-    return math.isfinite(value) and (not name.endswith("_total") or 0 <= value <= HIGHEST_COUNTER)
+    return math.isfinite(value) and (not name.endswith(("_total", "_bucket")) or 0 <= value <= HIGHEST_COUNTER)
 
 
 def _take(found: Exposition, name: str, labels: Mapping[str, str], value: float) -> None:
@@ -233,6 +237,9 @@ def _take_owned(found: Exposition, name: str, labels: Mapping[str, str], value: 
         owned.active[labels["unit"]] = value
     elif name == THROTTLED:
         owned.throttled[labels["reason"]] = value
+    elif name == SAMPLES:
+        if labels["le"] == LOW:
+            owned.low = value
     else:
         place = GPU_PLACES.get((name, labels.get("length", "")))
         if place is not None:

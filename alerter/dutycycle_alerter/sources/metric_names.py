@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dutycycle_alerter.model import LOW_SAMPLE
+
 DEVICE_LABELS = ("node", "gpu", "gpu_uuid", "mig")
 OWNER_LABELS = (
     "cluster",
@@ -20,6 +22,9 @@ GAP_LENGTHS = ("lt2", "2to30", "30to600", "ge600")
 
 ACTIVE = "workload_gpu_active_seconds_total"
 THROTTLED = "workload_gpu_throttle_seconds_total"
+SAMPLES = "workload_gpu_utilization_samples_bucket"
+LOW = f"{LOW_SAMPLE:g}"
+"""Of the bounds (`le`) of `SAMPLES` the one that is read."""
 UNITS = ("sm", "tensor", "dram")
 HEAT = ("sw_thermal", "hw_thermal", "power_brake")
 """Reasons for which clocks are held down by heat or by the power brake, where the driver tells them one by one."""
@@ -63,6 +68,7 @@ METRICS_READ: dict[str, tuple[str, ...]] = {
     **{name: (*DEVICE_LABELS, "workload", *(["length"] if extra else [])) for name, extra in GPU_PLACES},
     ACTIVE: (*DEVICE_LABELS, "workload", "unit"),
     THROTTLED: (*DEVICE_LABELS, "workload", "reason"),
+    SAMPLES: (*DEVICE_LABELS, "workload", "le"),
     "workload_gpu_memory_used_bytes": (*DEVICE_LABELS, "workload"),
     "workload_gpu_processes": (*DEVICE_LABELS, "workload"),
     "workload_cpu_seconds_total": ("node", "workload"),

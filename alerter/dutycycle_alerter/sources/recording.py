@@ -14,7 +14,7 @@ import numpy as np
 
 from dutycycle_alerter.history import GPU_COUNTERS, HOST_COUNTERS, Series
 from dutycycle_alerter.memory_growth import Highs, last_grew
-from dutycycle_alerter.model import Consumption, Gpu, Job, JobEvidence
+from dutycycle_alerter.model import LOW_SAMPLE, Consumption, Gpu, Job, JobEvidence
 from dutycycle_alerter.recordings.model import Floats, Recording
 from dutycycle_alerter.recordings.pauses import idle_rows, long_gaps
 from dutycycle_alerter.recordings.tracks import Track, Tracks, present
@@ -151,6 +151,8 @@ def _gpu_series(recording: Recording, track: Track, time_scale: float) -> Series
         "sm": _seconds(recording, "sm_active_ratio", track),
         "tensor": _seconds(recording, "tensor_active_ratio", track),
         "dram": _seconds(recording, "dram_active_ratio", track),
+        # A row is one sample to whoever reads it: NaN is not low.
+        "low": np.where(busy <= LOW_SAMPLE, length, 0.0),
     }
     apart = np.diff(t, prepend=-math.inf) > _JOINED * length
     lt2, to30 = grown["gap_lt2"], grown["gap_2to30"]

@@ -105,6 +105,25 @@ CASES: list[tuple[str, JobEvidence, list[Cause]]] = [
     ("low_sm_activity", evidence([1.0] * 2, gpu_fields=counters(sm=0.02, link=1e9)), [Cause.SMALL_WORK]),
     ("underused", evidence([0.12], gpu_fields=NO_GAPS), [Cause.SMALL_WORK]),
     ("underused", evidence([0.12], gpu_fields=gaps(0.15)), [Cause.SMALL_WORK, Cause.DATA_LOADING]),
+    # 72 % of the time in low samples, hence about 7.2 % of work: 50 % in the rest.
+    ("underused", evidence([0.213], gpu_fields=NO_GAPS | {"low_share": 0.72}), [Cause.CHECKPOINT, Cause.SMALL_WORK]),
+    ("underused", evidence([0.211], gpu_fields=NO_GAPS | {"low_share": 0.72}), [Cause.SMALL_WORK]),
+    # All of it is low, or next to nothing, or what is low is idle: then it is in the lengths of gaps.
+    ("underused", evidence([0.08], gpu_fields=NO_GAPS | {"low_share": 1.0}), [Cause.SMALL_WORK]),
+    ("underused", evidence([0.24], gpu_fields=NO_GAPS | {"low_share": 0.0}), [Cause.SMALL_WORK]),
+    ("underused", evidence([0.24], gpu_fields=gaps(0.09) | {"low_share": 0.18}), [Cause.SMALL_WORK]),
+    (
+        "underused",
+        evidence([0.24], gpu_fields=gaps(0.09) | {"gap_30to600_share": 0.09, "gap_ge600_share": 0.09, "low_share": 0.36}),
+        [Cause.SMALL_WORK],
+    ),
+    # Of a shared GPU low samples are what its holders do together; an instance has its own.
+    ("underused", evidence([0.24], gpu_fields=NO_GAPS | {"low_share": 0.72, "share": 0.5}), [Cause.SMALL_WORK]),
+    (
+        "underused",
+        evidence([0.24], mig="MIG-1", gpu_fields=NO_GAPS | {"low_share": 0.72, "share": 0.5}),
+        [Cause.CHECKPOINT, Cause.SMALL_WORK],
+    ),
     # Pauses are the cause only where the job would not be underused without them.
     ("underused", evidence([0.2], gpu_fields=NO_GAPS | {"gap_30to600_share": 0.2}), [Cause.CHECKPOINT]),
     (

@@ -37,8 +37,6 @@ def realistic() -> str:
         "# TYPE gpu_allocation gauge\n"
         + exporter.page()
         + "# TYPE workload_gpu_utilization_samples histogram\n"
-        + sample("workload_gpu_utilization_samples_bucket", owned | {"le": "+Inf"}, 600)
-        + "\n"
         + sample("workload_gpu_utilization_samples_count", owned, 600)
         + "\n"
         + sample("python_gc_objects_collected_total", {"generation": "0"}, 7)
@@ -95,9 +93,18 @@ def test_an_allocation_that_ended_shows_its_final_counters_without_a_share() -> 
 def test_counters_and_gauges_come_in_the_order_of_the_history() -> None:
     found = parse(realistic())
     counters, gauges = found.gpu_values(("gpu01", "GPU-gpu01-0", "", "slurm/41207"))
-    assert counters[:3] == (100, 100, 80)
+    assert (counters[:3], counters[-1]) == ((100, 100, 80), 0)
     assert gauges == (1, 30 * GIB, 141 * GIB, 1, 700)
     assert (len(counters), len(gauges)) == (len(GPU_COUNTERS), len(GPU_GAUGES))
+
+
+def test_low_samples_are_those_of_one_bound_alone() -> None:
+    """A page that lacks it does not say that there are none."""
+    name = "workload_gpu_utilization_samples_bucket"
+    others = [sample(name, OWNED | {"le": bound}, 9) for bound in ("0.05", "0.25", "+Inf")]
+    assert page(*others).gpu_values(KEY)[0][-1] is None
+    assert page(*others, sample(name, OWNED | {"le": "0.15"}, 7)).gpu_values(KEY)[0][-1] == 7
+    assert page(*others, sample(name, OWNED | {"le": "0.15"}, -7)).gpu_values(KEY)[0][-1] is None
 
 
 def test_the_size_of_a_device_that_does_not_tell_it_is_missing() -> None:
@@ -183,7 +190,7 @@ def test_a_replay_says_so() -> None:
 def test_every_metric_that_is_read_is_taken_up() -> None:
     """Nothing is in the table of what is read that nothing reads."""
     for name, needed in METRICS_READ.items():
-        labels = {"node": "n", "gpu": "0", "gpu_uuid": "u", "mig": "", "workload": "w", "length": "lt2"}
+        labels = {"node": "n", "gpu": "0", "gpu_uuid": "u", "mig": "", "workload": "w", "length": "lt2", "le": "0.15"}
         labels |= {"resource": "io", "sensor": "gpu", "model": "m", "xid": "79"}
         lines = [sample(name, {key: labels.get(key, "x") for key in needed}, 1)]
         assert page(*lines) != page() or name == "dutycycle_exporter_time_scale", name

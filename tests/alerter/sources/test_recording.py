@@ -83,6 +83,14 @@ def test_without_columns_of_gaps_none_is_known():
     assert (usage.gap_lt2, usage.gap_2to30, usage.gap_30to600, usage.gap_ge600) == (None, None, None, None)
 
 
+def test_low_time_is_that_of_rows_up_to_15_percent():
+    """Idle ones are low as well; what was not measured is neither."""
+    values = [0.0, 0.15, 0.16, None, 0.9]
+    rows = [{"t": START + 60 * (i + 1), "utilization_ratio": value} for i, value in enumerate(values)]
+    (usage,) = only(rows).evidence(START + 300).window(300).gpus
+    assert (usage.low, usage.observed) == (pytest.approx(120), pytest.approx(240))
+
+
 def test_gaps_longer_than_a_row_are_seen_in_the_rows():
     """A pause of a minute every ten, and at the end half an hour of nothing."""
     no_gaps = {"idle_gap_lt2_ratio": 0.0, "idle_gap_2to30_ratio": 0.0}

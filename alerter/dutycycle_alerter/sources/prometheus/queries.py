@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.sources.metric_names import LOW, SAMPLES
 from dutycycle_alerter.sources.prometheus import device_queries
 from dutycycle_alerter.sources.prometheus.scope import ABSENT, COUNTED, reads_labels, windows
 from dutycycle_alerter.sources.prometheus.selectors import (
@@ -98,6 +99,9 @@ def evidence(settings: Settings, *, shard: tuple[str, ...] = ()) -> tuple[Query,
         found.append(_memory(of, window))
     for window in lengths.links:
         found.append(device_queries.links(of, window))
+    for window in lengths.levels:
+        low = of.increase(SAMPLES, window, f"le={LOW!r}")
+        found.append(Query("low", by("max", KEY, low), KEY, window))
     for window in sorted({*lengths.full, lengths.throttled}):
         found.append(device_queries.heat(of, window))
     found.append(device_queries.power_cap(of, lengths.throttled))

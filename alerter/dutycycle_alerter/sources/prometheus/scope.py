@@ -22,13 +22,14 @@ SHORTEST_LOOKBACK, LONGEST_LOOKBACK = 1800.0, 7200.0
 @dataclass(frozen=True, slots=True)
 class Windows:
     """Which windows the rules read, in wall seconds: `basic` utilization alone, `full` everything, `held` memory and
-    processes as well, `links` also link traffic, `peaks` memory for what is reported of a job at its end.
+    processes as well, `links` also link traffic, `levels` how long the duty cycle was low, `peaks` memory for what is reported of a job at its end.
     """
 
     basic: tuple[float, ...]
     full: tuple[float, ...]
     held: tuple[float, ...]
     links: tuple[float, ...]
+    levels: tuple[float, ...]
     peaks: tuple[float, ...]
     leaked: float
     throttled: float
@@ -64,6 +65,7 @@ def windows(settings: Settings) -> Windows:
         full=tuple(sorted(full)),
         held=tuple(sorted(held)),
         links=(rules.hung.window,),
+        levels=(rules.underused.window,),
         peaks=tuple({rules.idle.critical_window} - held),
         leaked=rules.leaked_memory.window,
         throttled=rules.throttled.window,

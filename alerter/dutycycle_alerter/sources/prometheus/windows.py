@@ -24,6 +24,7 @@ _OF_ROW = (
     "sm",
     "tensor",
     "dram",
+    "low",
 )
 _OF_DEVICE = ("throttle_thermal", "link_bytes")
 _LONGER_GAPS = ("gap_2to30", "gap_30to600", "gap_ge600")

@@ -89,6 +89,8 @@ def test_what_a_job_did_is_what_the_scrape_source_saw(seen: Seen, window: float)
             for name in ("observed", "busy", "gap_lt2", "gap_2to30", "gap_30to600", "gap_ge600", "energy", "sm"):
                 expected = getattr(other, name)
                 assert getattr(mine, name) == (None if expected is None else about(expected)), (job, name)
+            # It is asked for over the window of `underused` alone.
+            assert mine.low == (about(other.low) if window == 1800 else None), job
         assert ours.host.cpu_cores == about(theirs.host.cpu_cores or 0)
         assert ours.host.cpu_of_limit == about(0.25)
         assert ours.host.io_pressure == about(0.25)
@@ -141,6 +143,13 @@ def test_who_shares_a_gpu_is_measured_apart(seen: Seen) -> None:
     assert (busy.share, busy.observed, busy.busy) == (0.5, about(450), about(360))
     assert (idle.share, idle.observed, idle.busy) == (0.5, about(450), 0)
     assert seen.gpu("gpu01", 3).jobs == ("slurm/3", "slurm/4")
+
+
+def test_low_samples_are_counted_for_each_holder(seen: Seen) -> None:
+    found = {number: seen.usage(f"slurm/{number}", 1800) for number in (2, 3, 4, 7)}
+    assert {number: usage.low for number, usage in found.items()} == {
+        2: about(1800), 3: 0, 4: about(found[4].observed), 7: 0
+    }  # fmt: skip
 
 
 def test_a_tenant_before_leaves_no_trace(seen: Seen) -> None:
