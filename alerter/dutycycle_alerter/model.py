@@ -126,8 +126,8 @@ class Usage:
 
     `share` is the job's share of the GPU (1 for a whole one). `allocated`, `observed` and `busy` are share x time;
     `observed` is the part for which the duty cycle was measured. `gap_*` are seconds spent in idle gaps by the gap's
-    length (2, 30, 600 s are the bounds), `low` those in which the duty cycle was at most `LOW_SAMPLE`, idle or not; on a
-    shared GPU all of these are the device's. `memory_used` (bytes) and `processes` are the window's maxima; `energy` is
+    length (2, 30, 600 s are the bounds), `low` those at a duty cycle of at most `LOW_SAMPLE`, idle or not; on a shared
+    GPU all of these are the device's. `memory_used` (bytes) and `processes` are the window's maxima; `energy` is
     joules. `sm`, `tensor` and `dram` are seconds in which that unit worked, from GPM; `throttle_thermal` seconds with
     the clocks held down by heat or power brake; all share x time. `link_bytes` went over NVLink, or PCIe where there is
     none. `power_limit` and `idle_power` are watts; the latter is learned per model.

@@ -87,7 +87,7 @@ ADVICE: dict[Cause, tuple[str, ...]] = {
     ),
     Cause.CHECKPOINT: (
         "Save checkpoints asynchronously (torch.distributed.checkpoint.async_save) or less often, to local disk first.",
-        "Evaluate less often, on a sample, or in a job of its own.",
+        "Evaluate less often, on a sample, in larger batches, or in a job of its own.",
     ),
     Cause.HANG: (
         "Dump the stacks before you cancel; with several ranks, look at the one that differs from the others.",
@@ -116,7 +116,10 @@ SIGNS: dict[Cause, str] = {
     Cause.DATA_LOADING: "data loading: with one cached batch fed again and again, utilization rises",
     Cause.COMMUNICATION: "communication or straggler: alone on one GPU, utilization rises",
     Cause.SMALL_WORK: "small work per step: with twice the batch size, a step takes hardly longer",
-    Cause.CHECKPOINT: "checkpoint or evaluation: the pauses come at a fixed period, and the log names them",
+    Cause.CHECKPOINT: (
+        "checkpoint or evaluation: the pauses, or the times of little work, come at a fixed period, "
+        "and the log names them"
+    ),
     Cause.OVER_REQUEST: "over-request: the idle GPUs have no process, or one that never launches a kernel",
     Cause.MEMORY_BOUND: "memory-bound: in a kernel profile memory throughput is high and tensor cores wait for it",
     Cause.HANG: (
