@@ -10,7 +10,7 @@ import random
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -224,7 +224,9 @@ class Ring:
     def _signal(self, holder: str, number: signal.Signals) -> None:
         pid = self._fighters[holder].pid
         assert pid is not None
-        os.kill(pid, number)
+        # It may have killed itself since it was looked at; the next look finds that.
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def _state(process: BaseProcess) -> str:
