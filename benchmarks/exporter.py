@@ -113,7 +113,7 @@ def say(folder: Path, libraries: Libraries, command: Path, scrapes: int) -> dict
         mine = ours.measurable(stack.enter_context(ours.running(folder / "ours", busy)), "ours")
         pid, port = stack.enter_context(rival.running(command, folder, busy.fake.environment))
         exporters = {"ours": mine, RIVAL: Exporter(RIVAL, (pid,), port, rival.INTERVAL)}
-        return listened(exporters, {RIVAL: gauge("gpu_utilization", "uuid")}, scrapes, PATTERN.duty)
+        return listened(exporters, {RIVAL: gauge("gpu_utilization_Percentage", "uuid")}, scrapes, PATTERN.duty)
 
 
 def row_of(name: str, told: Told, versions: str) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import urllib.request
 from collections import defaultdict
@@ -48,6 +49,8 @@ def listened(
     found = {}
     for name, read in pages.items():
         told = averaged(read, gauges[name]) if name in gauges else grown(read)
+        if not told:
+            sys.exit(f"{name}: its page tells the utilization of no GPU: is the metric called otherwise?")
         errors = [abs(value - 100 * truth) for value in told.values()]
         found[name] = Told(scrapes, fmean(errors), max(errors))
     return found

@@ -21,9 +21,10 @@ def test_of_counters_the_growth_from_first_to_last_counts() -> None:
 
 
 def test_of_gauges_the_mean_of_what_is_there_counts() -> None:
-    page = 'gpu_utilization{{hostname="n",uuid="GPU-a"}} {}\n'
+    page = 'gpu_utilization_Percentage{{hostname="n",uuid="GPU-a"}} {}\n'
     pages = [page.format(100), page.format(0), "", page.format(80)]
-    assert averaged(pages, gauge("gpu_utilization", "uuid")) == {"GPU-a": 60.0}
+    assert averaged(pages, gauge("gpu_utilization_Percentage", "uuid")) == {"GPU-a": 60.0}
+    assert averaged(pages, gauge("gpu_utilization", "uuid")) == {}
 
 
 SCRAPES, DEVICES = 20, 8
