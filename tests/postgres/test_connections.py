@@ -421,6 +421,7 @@ def test_errors_show_neither_password_nor_values(database: Database, postgres_ur
 
 
 _BACK_TO_0004 = (
+    "ALTER TABLE gpu_counter DROP COLUMN low",
     "DROP TABLE notice, delivery, thread, expectation, mute",
     "ALTER TABLE usage_hour DROP COLUMN idle, DROP COLUMN spread",
     "ALTER TABLE fleet_hour DROP COLUMN waited",
