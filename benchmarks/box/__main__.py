@@ -8,8 +8,8 @@ of parameters.toml are in benchmarks/evidence/box.
 
 Needs gcc, Prometheus and PostgreSQL (`make` installs the latter two), and for 256 GPUs at 50 times two cores of which
 nobody else wants anything; 40 times leave room for a little other work. A run for which passes, scrapes or readings
-came late says so, is kept as late, and counts only with `--late`; one in which the harness itself failed never does.
-The same command plays both again.
+came late says so, is kept as late, and counts only with `--late`; after two of these in a row it stops. One in which the
+harness itself failed never counts. The same command plays both again.
 
 Exits with 1 where an aim was missed, with 77 where it cannot run here, with 3 where there is nothing to score.
 
@@ -62,6 +62,8 @@ from .showing import Showing
 
 QUICK_NODES, QUICK_GPUS, QUICK_HOURS = 4, 4, 1.5
 NOTHING = 3
+LATE_IN_A_ROW = 2
+"""Seeds that came late one after the other, after which no more are played: this machine is too slow."""
 """There is nothing to score."""
 
 
@@ -119,8 +121,12 @@ def _all(options: argparse.Namespace, parameters: Parameters, directory: Path) -
         found[seed] = _kept(directory / file_name(seed), Seed(plan(parameters, seed)), like, late_counts=options.late)
         like = like or found[seed].played
     due = [] if options.score else [seed for seed, one in found.items() if one.why]
+    late = 0
     with Showing(Console(stderr=True), len(due), settings.time_scale) as showing:
         for seed in due:
+            if late == LATE_IN_A_ROW and not options.late:
+                print(f"stopped: {late} seeds in a row came late; take a lower --time-scale", file=sys.stderr)
+                break
             scenario = found[seed].scenario
             if like is not None and not like.same_code(_outline(0, "", "", settings)):
                 print("stopped: the code has changed since the first seed", file=sys.stderr)
@@ -128,6 +134,7 @@ def _all(options: argparse.Namespace, parameters: Parameters, directory: Path) -
             played = _play(scenario, settings, directory, showing)
             write(directory / file_name(seed), played)
             found[seed] = found[seed].with_outcome(played, late_counts=options.late)
+            late = late + 1 if played.pace.reasons() else 0
     return list(found.values())
 
 

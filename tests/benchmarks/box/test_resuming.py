@@ -131,6 +131,18 @@ def test_a_late_run_is_shown_and_counts_only_where_that_is_asked_for(
     assert playing.seeds == [1]
 
 
+def test_a_machine_that_is_too_slow_is_not_kept_busy_for_hours_in_vain(
+    tmp_path: Path, playing: Playing, capsys: pytest.CaptureFixture[str]
+) -> None:
+    playing.late = dict.fromkeys((1, 4, 6), 0.03)
+    arguments = ["--quick", "--seeds", "1,2,4,6-8"]
+    assert command.main([*arguments, "--resume", str(tmp_path / "counting")]) == 0
+    assert playing.seeds == [1, 2, 4, 6]
+    assert "2 seeds in a row came late; take a lower --time-scale" in capsys.readouterr().err
+    assert command.main([*arguments, "--resume", str(tmp_path / "late"), "--late"]) == 0
+    assert playing.seeds[4:] == [1, 2, 4, 6, 7, 8]
+
+
 def test_runs_of_other_settings_or_code_make_no_common_figure(
     tmp_path: Path, playing: Playing, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
