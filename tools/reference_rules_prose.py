@@ -193,16 +193,16 @@ def alone(judging: Judging) -> Mapping[Cause, str]:
             {_longest_short_gap()} s take {_pct(rules.stalled.gap_share)} of the time or more""",
         Cause.SMALL_WORK: f"""multiprocessors hardly work ({_pct(rules.hung.active_below)} of the busy time or less), or
             little on a single GPU or over quiet links; an underused job has idle gaps for under
-            {_pct(rules.stalled.clear_gap_share)} of the time and does as little all the time, or works in what reads as
-            one idle gap; GPU memory was full and its bandwidth not the limit""",
+            {_pct(rules.stalled.clear_gap_share)} of the time and is not seen to work at two levels, or works in what
+            reads as one idle gap; GPU memory was full and its bandwidth not the limit""",
         Cause.MEMORY_BOUND: f"""memory bandwidth is at {_pct(MEMORY_BOUND_DRAM)} of the busy time or more and tensor
             cores at {_pct(MEMORY_BOUND_TENSOR)} or less""",
         Cause.COMMUNICATION: """GPUs or nodes of an uneven job differ, and no clock was held down; so do those of a
             stalled job, of which the busiest hardly idles and draws as much for its work as the slowest, of the same
             model, both whole GPUs""",
         Cause.CHECKPOINT: f"""pauses of {_longest_short_gap()} s to 10 min take {_pct(PAUSE_SHARE)} of the time or more,
-            and without them the job would not be underused; where it does little work in place of pauses, and above
-            {_pct(LOW_SAMPLE)} is at {_pct(FED)} or more, small work is named beside it""",
+            and without them the job would not be underused; where each GPU is at 5 to {_pct(LOW_SAMPLE)} for as
+            long in place of pauses, and at {_pct(FED)} or more in the rest, small work is named beside it""",
         Cause.HANG: """counters confirm a hang on several GPUs, and multiprocessors are not at the floor as well; of an
             idle job never, as nothing measured tells it from a notebook, a server or a program that is done""",
         Cause.THROTTLING: """the GPUs whose clocks were held down are exactly those that lag, or all the others; and of

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs
 
 from benchmarks.cluster.fleet import IDLE_POWER, MEMORY, MODEL, POWER_LIMIT, Fleet, Gpu, Job
+from dutycycle_alerter.model import LOW_SAMPLE
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.prometheus import queries, selectors
 from dutycycle_alerter.sources.prometheus.selectors import Query
@@ -127,8 +128,8 @@ def _of_key(name: str, gpu: Gpu, job: Job) -> float:
     """A second's worth of it."""
     busy = gpu.utilization
     gaps = (1 - busy) * 0.8 if job.kind == "stalled" else 0.0
-    known = {"observed": 1.0, "busy": busy, "energy": gpu.power, "gap_lt2": gaps, "gap_2to30": gaps / 10}
-    known["low"] = gaps
+    low = 1.0 if busy <= LOW_SAMPLE else gaps
+    known = {"observed": 1.0, "busy": busy, "energy": gpu.power, "gap_lt2": gaps, "gap_2to30": gaps / 10, "low": low}
     return known.get(name, 0.4 * busy)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from benchmarks.cluster.fleet import IDLE_POWER, MEMORY, MODEL, POWER_LIMIT, Fleet
+from dutycycle_alerter.model import LOW_SAMPLE
 
 LONG, SHORT = 7500.0, 2100.0
 """Seconds back for which the series of the longest window are there, and all others."""
@@ -70,7 +71,8 @@ def _series(fleet: Fleet, at: float) -> Iterator[Series]:
         yield "workload_gpu_energy_joules_total", device, age * gpu.power, gpu.power, LONG
         for length, share in (("lt2", gaps), ("2to30", gaps / 10), ("30to600", 0.0), ("ge600", 0.0)):
             yield "workload_gpu_idle_gap_seconds_total", {**device, "length": length}, age * share, share, SHORT
-        for bound, share in (("0.15", gaps), ("+Inf", 1.0)):
+        # Two of its bounds: what is asked for, and the count.
+        for bound, share in (("0.15", 1.0 if busy <= LOW_SAMPLE else gaps), ("+Inf", 1.0)):
             yield "workload_gpu_utilization_samples_bucket", {**device, "le": bound}, age * share, share, SHORT
         for unit, share in (("sm", 0.7), ("tensor", 0.3), ("dram", 0.4)):
             active = share * busy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dutycycle_alerter.figures import percent
 from dutycycle_alerter.incidents.model import Cause
-from dutycycle_alerter.model import LOW_SAMPLE, WindowEvidence
+from dutycycle_alerter.model import LOW_SAMPLE, Usage, WindowEvidence
 from dutycycle_alerter.rules import sentences, straggling
 from dutycycle_alerter.rules.case import Case, gap_share, mean_utilization, pause_share, utilizations
 from dutycycle_alerter.rules.idle_causes import why_idle
@@ -16,8 +16,8 @@ from dutycycle_alerter.rules.verdict import Reasons, Verdict
 PAUSE_SHARE = 0.10
 # Samples that read as 5 % at most are idle gaps, and NVML counts whole percents: kernels in them are short or rare.
 IDLE_SAMPLE = 0.055
-# What samples of 5 to 15 % hold, about; and what the rest of the time holds where it is no small work.
-DIM_SAMPLE, FED = 0.10, 0.50
+# So does time at a low duty cycle that is no pause, where the rest of the time is at this on the mean at least.
+FED = 0.40
 # Who has to choose between more causes than this has been told none.
 MOST_CAUSES = 3
 
@@ -75,29 +75,38 @@ def _between_steps(case: Case, window: WindowEvidence, mean: float, gaps: float)
 
 
 def _two_levels(case: Case, window: WindowEvidence) -> str | None:
-    """That GPUs do little for a part of the time and much for the rest of it, none of it idle; None where they do not.
+    """That each GPU does little for a part of the time and much for the rest; None where that is not known of all.
 
-    Utilization of the rest: (mean - 10 % x the time at 5 to 15 %) / (1 - the time at 15 % at most).
+    A GPU that does as little all the time beside one that works all the time has no phases.
     """
-    dim = low = 0.0
-    for gpu, usage in zip(case.job.gpus, window.gpus, strict=True):
-        gaps = (usage.gap_lt2, usage.gap_2to30, usage.gap_30to600, usage.gap_ge600)
-        if usage.low is None or None in gaps or (usage.share < 1 and not gpu.mig):
-            # Of a shared GPU they are what all its holders do.
-            return None
-        low += usage.low
-        dim += max(0.0, usage.low - sum(filter(None, gaps)))
-    observed = sum(usage.observed for usage in window.gpus)
-    dim, low = dim / observed, min(1.0, low / observed)
-    if dim < PAUSE_SHARE or low == 1:
+    found = [_phases(usage, mig=bool(gpu.mig)) for gpu, usage in zip(case.job.gpus, window.gpus, strict=True)]
+    known = [phases for phases in found if phases is not None]
+    if len(known) < len(found):
         return None
-    rest = (mean_utilization(window) - DIM_SAMPLE * dim) / (1 - low)
-    if rest < FED:
-        return None
+    dim, rest = (min(values) for values in zip(*known, strict=True))
     return (
-        f"{percent(dim)} of the time at about {percent(DIM_SAMPLE)}, and about {percent(min(1.0, rest))} in the "
-        f"{percent(1 - low)} of it that are above {percent(LOW_SAMPLE)}: there are two kinds of work"
+        f"{percent(dim)} of the time or more at 5 to {percent(LOW_SAMPLE)}, and {percent(rest)} or more where it is "
+        "above: there are two kinds of work"
     )
+
+
+def _phases(usage: Usage, *, mig: bool) -> tuple[float, float] | None:
+    """The share of the time at a low duty cycle that is no idle gap, and the least that the mean of the time above can
+    be; None where these are no two levels. A gap that has not ended counts as low.
+
+    (mean - 15 % x the time at 15 % at most) / (1 - the time at 15 % at most)
+    """
+    gaps = (usage.gap_lt2, usage.gap_2to30, usage.gap_30to600, usage.gap_ge600)
+    if usage.low is None or None in gaps or (usage.share < 1 and not mig):
+        # Of a shared GPU they are what all its holders do.
+        return None
+    low = usage.low / usage.observed
+    dim = low - sum(filter(None, gaps)) / usage.observed
+    if dim < PAUSE_SHARE or low > 1 - PAUSE_SHARE:
+        # Of a small rest nothing can be said: each counter is known within a few percent.
+        return None
+    rest = min(1.0, (usage.busy / usage.observed - LOW_SAMPLE * low) / (1 - low))
+    return (dim, rest) if rest >= FED else None
 
 
 def _last_part(case: Case, window: WindowEvidence) -> WindowEvidence | None:

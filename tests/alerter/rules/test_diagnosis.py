@@ -106,11 +106,13 @@ CASES: list[tuple[str, JobEvidence, list[Cause]]] = [
     ("low_sm_activity", evidence([1.0] * 2, gpu_fields=counters(sm=0.02, link=1e9)), [Cause.SMALL_WORK]),
     ("underused", evidence([0.12], gpu_fields=NO_GAPS), [Cause.SMALL_WORK]),
     ("underused", evidence([0.12], gpu_fields=gaps(0.15)), [Cause.SMALL_WORK, Cause.DATA_LOADING]),
-    # 72 % of the time in low samples, hence about 7.2 % of work: 50 % in the rest.
-    ("underused", evidence([0.213], gpu_fields=NO_GAPS | {"low_share": 0.72}), [Cause.CHECKPOINT, Cause.SMALL_WORK]),
-    ("underused", evidence([0.211], gpu_fields=NO_GAPS | {"low_share": 0.72}), [Cause.SMALL_WORK]),
-    # All of it is low, or next to nothing, or what is low is idle: then it is in the lengths of gaps.
+    # 80 % of the time in low samples, hence at most 12 % of work: 40 % in the rest.
+    ("underused", evidence([0.201], gpu_fields=NO_GAPS | {"low_share": 0.8}), [Cause.CHECKPOINT, Cause.SMALL_WORK]),
+    ("underused", evidence([0.199], gpu_fields=NO_GAPS | {"low_share": 0.8}), [Cause.SMALL_WORK]),
+    # All of it is low, or nearly; or next to nothing, or what is low is idle: then it is in the lengths of gaps.
     ("underused", evidence([0.08], gpu_fields=NO_GAPS | {"low_share": 1.0}), [Cause.SMALL_WORK]),
+    ("underused", evidence([0.142], gpu_fields=NO_GAPS | {"low_share": 0.9}), [Cause.SMALL_WORK]),
+    ("underused", evidence([0.1519], gpu_fields=NO_GAPS | {"low_share": 0.999}), [Cause.SMALL_WORK]),
     ("underused", evidence([0.24], gpu_fields=NO_GAPS | {"low_share": 0.0}), [Cause.SMALL_WORK]),
     ("underused", evidence([0.24], gpu_fields=gaps(0.09) | {"low_share": 0.18}), [Cause.SMALL_WORK]),
     (
@@ -118,11 +120,12 @@ CASES: list[tuple[str, JobEvidence, list[Cause]]] = [
         evidence([0.24], gpu_fields=gaps(0.09) | dict.fromkeys(LONGER, 0.09) | {"low_share": 0.36}),
         [Cause.SMALL_WORK],
     ),
+    ("underused", evidence([0.24] * 2, gpu_fields=NO_GAPS | {"low_share": 0.8}), [Cause.CHECKPOINT, Cause.SMALL_WORK]),
     # Of a shared GPU low samples are what its holders do together; an instance has its own.
-    ("underused", evidence([0.24], gpu_fields=NO_GAPS | {"low_share": 0.72, "share": 0.5}), [Cause.SMALL_WORK]),
+    ("underused", evidence([0.24], gpu_fields=NO_GAPS | {"low_share": 0.8, "share": 0.5}), [Cause.SMALL_WORK]),
     (
         "underused",
-        evidence([0.24], mig="MIG-1", gpu_fields=NO_GAPS | {"low_share": 0.72, "share": 0.5}),
+        evidence([0.24], mig="MIG-1", gpu_fields=NO_GAPS | {"low_share": 0.8, "share": 0.5}),
         [Cause.CHECKPOINT, Cause.SMALL_WORK],
     ),
     # Pauses are the cause only where the job would not be underused without them.
@@ -206,6 +209,23 @@ def mixed(rule_item: JobEvidence, per_gpu: list[dict[str, object]]) -> JobEviden
         return replace(found, gpus=tuple(usages))
 
     return replace(rule_item, window=window)
+
+
+@pytest.mark.parametrize("low", [(1.0, 1.0, 1.0, 0.0), (0.8, 0.8, 0.8, 0.0)])
+def test_a_gpu_that_works_while_others_do_little_makes_no_phases(low: tuple[float, ...]) -> None:
+    item = mixed(
+        evidence([0.1, 0.1, 0.1, 0.6], gpu_fields=NO_GAPS, expect_uneven=True), [{"low_share": share} for share in low]
+    )
+    assert list(diagnosis("underused", item).causes) == [Cause.SMALL_WORK]
+
+
+def test_phases_are_told_by_what_is_certain_of_each_gpu() -> None:
+    item = mixed(
+        evidence([0.24, 0.22], gpu_fields=NO_GAPS),
+        [{"low_share": 0.8, "gap_lt2_share": 0.1}, {"low_share": 0.75, "gap_lt2_share": 0.0}],
+    )
+    said = "70 % of the time or more at 5 to 15 %, and 43 % or more where it is above: there are two kinds of work"
+    assert said in diagnosis("underused", item).evidence
 
 
 @pytest.mark.parametrize(

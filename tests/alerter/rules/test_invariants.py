@@ -32,9 +32,10 @@ GPUS: list[Member] = [
     {"busy": 0.6, "energy": 120.0, "sm": 0.05, "tensor": 0.0, "dram": 0.5, "memory_used": 1e9},
     {"busy": 0.3, "gap_lt2": 0.3, "gap_2to30": 0.2, "gap_30to600": 0.1, "gap_ge600": 0.0},
     {"busy": 0.1, "gap_lt2": 0.0, "gap_2to30": 0.0, "gap_30to600": 0.3, "gap_ge600": 0.3},
+    {"busy": 0.24, "gap_lt2": 0.0, "gap_2to30": 0.0, "gap_30to600": 0.0, "gap_ge600": 0.0, "low": 0.8},
     {"busy": 0.5},
 ]
-SHARES = ("busy", "gap_lt2", "gap_2to30", "gap_30to600", "sm", "tensor", "dram", "throttle_thermal", "coverage")
+SHARES = ("busy", "gap_lt2", "gap_2to30", "gap_30to600", "sm", "tensor", "dram", "throttle_thermal", "low", "coverage")
 
 
 @st.composite
