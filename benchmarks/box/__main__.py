@@ -62,9 +62,9 @@ from .showing import Showing
 
 QUICK_NODES, QUICK_GPUS, QUICK_HOURS = 4, 4, 1.5
 NOTHING = 3
+"""There is nothing to score."""
 LATE_IN_A_ROW = 2
 """Seeds that came late one after the other, after which no more are played: this machine is too slow."""
-"""There is nothing to score."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -125,7 +125,8 @@ def _all(options: argparse.Namespace, parameters: Parameters, directory: Path) -
     with Showing(Console(stderr=True), len(due), settings.time_scale) as showing:
         for seed in due:
             if late == LATE_IN_A_ROW and not options.late:
-                print(f"stopped: {late} seeds in a row came late; take a lower --time-scale", file=sys.stderr)
+                remedy = "take a lower --time-scale, or end what runs beside"
+                print(f"stopped: {late} seeds in a row came late; {remedy}", file=sys.stderr)
                 break
             scenario = found[seed].scenario
             if like is not None and not like.same_code(_outline(0, "", "", settings)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dutycycle_alerter.model import Job, JobEvidence, JobKind, Usage, WindowEvidence
+from dutycycle_alerter.model import Gpu, Job, JobEvidence, JobKind, Usage, WindowEvidence
 from dutycycle_alerter.rules.verdict import Outcome, Verdict
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.settings import Judging
@@ -166,6 +166,11 @@ def mean_utilization(window: WindowEvidence) -> float:
     """
     busy = sum(min(usage.busy, usage.observed) for usage in window.gpus)
     return busy / sum(usage.observed for usage in window.gpus)
+
+
+def of_all_holders(gpu: Gpu, usage: Usage) -> bool:
+    """Whether idle gaps and low samples are those of all who share the GPU; a MIG instance has its own."""
+    return usage.share < 1 and not gpu.mig
 
 
 def gap_share(window: WindowEvidence) -> float | None:

@@ -8,7 +8,7 @@ from dutycycle_alerter.figures import percent
 from dutycycle_alerter.incidents.model import Cause
 from dutycycle_alerter.model import Usage, WindowEvidence
 from dutycycle_alerter.rules import sentences
-from dutycycle_alerter.rules.case import Case, utilizations
+from dutycycle_alerter.rules.case import Case, of_all_holders, utilizations
 from dutycycle_alerter.rules.units import power_level, thermal_share
 
 # Ranks of a job run the same kernels: where those of one draw under this share of what another's do, it also spins.
@@ -73,8 +73,8 @@ def _paused(case: Case, window: WindowEvidence, place: int) -> bool | None:
     known = [gap for gap in gaps if gap is not None]
     if sum(known) >= case.settings.rules.stalled.clear_gap_share * usage.observed:
         return True
-    # Gaps of a shared GPU are the device's: while others work on it, it has none. A MIG instance has its own.
-    shared = usage.share < 1 and not case.job.gpus[place].mig
+    # While others work on a shared GPU, it has no gaps.
+    shared = of_all_holders(case.job.gpus[place], usage)
     return None if len(known) < len(gaps) or shared else False
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dutycycle_alerter.figures import percent
 from dutycycle_alerter.incidents.model import Cause
-from dutycycle_alerter.model import LOW_SAMPLE, Usage, WindowEvidence
+from dutycycle_alerter.model import LOW_SAMPLE, Gpu, Usage, WindowEvidence
 from dutycycle_alerter.rules import sentences, straggling
-from dutycycle_alerter.rules.case import Case, gap_share, mean_utilization, pause_share, utilizations
+from dutycycle_alerter.rules.case import Case, gap_share, mean_utilization, of_all_holders, pause_share, utilizations
 from dutycycle_alerter.rules.idle_causes import why_idle
 from dutycycle_alerter.rules.straggling import apart, why_apart
 from dutycycle_alerter.rules.units import memory_ratio
@@ -16,7 +16,7 @@ from dutycycle_alerter.rules.verdict import Reasons, Verdict
 PAUSE_SHARE = 0.10
 # Samples that read as 5 % at most are idle gaps, and NVML counts whole percents: kernels in them are short or rare.
 IDLE_SAMPLE = 0.055
-# So does time at a low duty cycle that is no pause, where the rest of the time is at this on the mean at least.
+# Beside time at a low duty cycle a mean of the rest of at least this is no small work.
 FED = 0.40
 # Who has to choose between more causes than this has been told none.
 MOST_CAUSES = 3
@@ -79,7 +79,7 @@ def _two_levels(case: Case, window: WindowEvidence) -> str | None:
 
     A GPU that does as little all the time beside one that works all the time has no phases.
     """
-    found = [_phases(usage, mig=bool(gpu.mig)) for gpu, usage in zip(case.job.gpus, window.gpus, strict=True)]
+    found = [_phases(gpu, usage) for gpu, usage in zip(case.job.gpus, window.gpus, strict=True)]
     known = [phases for phases in found if phases is not None]
     if len(known) < len(found):
         return None
@@ -90,22 +90,21 @@ def _two_levels(case: Case, window: WindowEvidence) -> str | None:
     )
 
 
-def _phases(usage: Usage, *, mig: bool) -> tuple[float, float] | None:
+def _phases(gpu: Gpu, usage: Usage) -> tuple[float, float] | None:
     """The share of the time at a low duty cycle that is no idle gap, and the least that the mean of the time above can
     be; None where these are no two levels. A gap that has not ended counts as low.
 
     (mean - 15 % x the time at 15 % at most) / (1 - the time at 15 % at most)
     """
     gaps = (usage.gap_lt2, usage.gap_2to30, usage.gap_30to600, usage.gap_ge600)
-    if usage.low is None or None in gaps or (usage.share < 1 and not mig):
-        # Of a shared GPU they are what all its holders do.
+    if usage.low is None or None in gaps or usage.utilization is None or of_all_holders(gpu, usage):
         return None
     low = usage.low / usage.observed
     dim = low - sum(filter(None, gaps)) / usage.observed
     if dim < PAUSE_SHARE or low > 1 - PAUSE_SHARE:
         # Of a small rest nothing can be said: each counter is known within a few percent.
         return None
-    rest = min(1.0, (usage.busy / usage.observed - LOW_SAMPLE * low) / (1 - low))
+    rest = min(1.0, (usage.utilization - LOW_SAMPLE * low) / (1 - low))
     return (dim, rest) if rest >= FED else None
 
 
