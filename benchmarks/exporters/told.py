@@ -45,12 +45,13 @@ def listened(
         time.sleep(max(0.0, began + number * EVERY - time.monotonic()))
         for name, one in exporters.items():
             with urllib.request.urlopen(f"http://127.0.0.1:{one.port}/metrics", timeout=30) as answer:
-                pages[name].append(answer.read().decode())
+                page = answer.read().decode()
+            if name in gauges and not gauges[name](page):
+                sys.exit(f"{name}: its page tells the utilization of no GPU: is the metric called otherwise?")
+            pages[name].append(page)
     found = {}
     for name, read in pages.items():
         told = averaged(read, gauges[name]) if name in gauges else grown(read)
-        if not told:
-            sys.exit(f"{name}: its page tells the utilization of no GPU: is the metric called otherwise?")
         errors = [abs(value - 100 * truth) for value in told.values()]
         found[name] = Told(scrapes, fmean(errors), max(errors))
     return found
