@@ -68,6 +68,7 @@ def _serves(port: int, process: subprocess.Popen[bytes]) -> bool:
     assert process.poll() is None, "nvitop-exporter ended"
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as response:
-            return b"gpu_utilization" in response.read()
+            # A sample: the lines that describe the metric are there before its first reading.
+            return b"\ngpu_utilization" in response.read()
     except (urllib.error.URLError, ConnectionError):
         return False
