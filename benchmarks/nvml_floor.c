@@ -26,6 +26,7 @@ enum { MAX_GPUS = 16, MAX_PLACES = 8, MAX_FIELDS = 64, MAX_METRICS = 32, MAX_SAM
     X(nvmlDeviceGetMemoryInfo_v2, (nvmlDevice_t, nvmlMemory_v2_t *))                                        \
     X(nvmlDeviceGetComputeRunningProcesses_v3, (nvmlDevice_t, unsigned int *, nvmlProcessInfo_t *))         \
     X(nvmlDeviceGetMPSComputeRunningProcesses_v3, (nvmlDevice_t, unsigned int *, nvmlProcessInfo_t *))      \
+    X(nvmlDeviceGetGraphicsRunningProcesses_v3, (nvmlDevice_t, unsigned int *, nvmlProcessInfo_t *))        \
     X(nvmlDeviceGetProcessUtilization,                                                                      \
       (nvmlDevice_t, nvmlProcessUtilizationSample_t *, unsigned int *, unsigned long long))                 \
     X(nvmlDeviceGetFieldValues, (nvmlDevice_t, int, nvmlFieldValue_t *))                                    \
@@ -133,6 +134,8 @@ static void read_gpu(unsigned int gpu) {
         if (ok(nvmlDeviceGetSamples(device, NVML_GPU_UTILIZATION_SAMPLES, last_sample[gpu], &type, &count, utilization)))
             last_sample[gpu] = utilization[count - 1].timeStamp;
         read_processes(device);
+        count = 0;
+        nvmlDeviceGetGraphicsRunningProcesses_v3(device, &count, NULL);
         read_work(gpu);
         ok(nvmlDeviceGetEncoderUtilization(device, &number, &count));
         ok(nvmlDeviceGetDecoderUtilization(device, &number, &count));

@@ -166,7 +166,7 @@ SECTIONS = (
             Family("gpu_fan_ratio", "gauge", DEVICE, "Intended fan speed; absent on GPUs without a fan."),
             Family("gpu_clock_hertz", "gauge", (*DEVICE, "domain"), "Clock by domain: graphics, sm, memory, video."),
             Family("gpu_performance_state", "gauge", DEVICE, "0 (highest) to 15 (lowest)."),
-            Family("gpu_processes", "gauge", DEVICE, "Compute contexts on the device."),
+            Family("gpu_processes", "gauge", DEVICE, "Compute contexts on the device, without what only draws."),
         ),
     ),
     Section(
@@ -260,7 +260,7 @@ SECTIONS = (
                 "gauge",
                 DEVICE,
                 "What the driver asks for: 0 nothing, 1 reset the GPU, 2 reboot the node, 3 drain peer-to-peer, "
-                "4 drain and reset.",
+                "4 drain and reset, 5 recover the IMEX domain, 6 reset the bus, 7 reboot the system.",
             ),
             Family(
                 "gpu_xid_errors_total",
@@ -387,7 +387,8 @@ SECTIONS = (
                 "workload_gpu_processes",
                 "gauge",
                 OWNERSHIP,
-                "The workload's processes on the GPU; absent while it is not known whose some process there is.",
+                "The workload's processes on the GPU, also those that only draw; absent while it is not known whose "
+                "some process there is.",
             ),
         ),
     ),

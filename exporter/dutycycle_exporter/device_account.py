@@ -104,7 +104,8 @@ class DeviceAccount:
         _credit_energy(self, now)
         _credit_throttle(self, now)
         holding = [workload for workload, owned in self.owned.items() if owned.ended is None]
-        parts_of = division(reading.processes, ownership, holding, self.owned)
+        everyone = None if reading.processes is None else reading.processes + reading.graphics
+        parts_of = division(everyone, ownership, holding, self.owned)
         for span in _after(reading.spans, self.measured_until):
             self.busy += span.utilization * (span.end - span.start)
             self.observed += span.end - span.start
@@ -116,7 +117,7 @@ class DeviceAccount:
         if reading.activity is not None:
             _credit_activity(self, reading.activity, parts_of, now)
         for workload, owned in self.owned.items():
-            mine = processes_of(workload, reading.processes, ownership)
+            mine = processes_of(workload, everyone, ownership)
             owned.processes = None if mine is None else len(mine)
             owned.memory = memory_of(mine)
 

@@ -21,9 +21,9 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A compute context on a GPU. `utilization` is its share of the device's time since the previous snapshot, and
-    `memory_activity` the share in which it read or wrote the device's memory. `mps_client`: it works through a server
-    of MPS, which is a process on the device, too.
+    """A process with a context on a GPU. `utilization` is its share of the device's time since the previous snapshot,
+    and `memory_activity` the share in which it read or wrote the device's memory. `mps_client`: it works through a
+    server of MPS, which is a process on the device, too.
     """
 
     pid: int
@@ -81,6 +81,7 @@ class GpuReading:
     `contract.CYCLES`. `carried` names those that are as an earlier turn read them, by field and label ("" without one),
     and `stopped` those that do not count on, as a recording says nothing of the time; what is missing without that was
     not read, and counts on. `counted_at` is when they were read, by the clock of `Snapshot.at`; None: at its instant.
+    `processes` are those with a compute context, `graphics` those that only draw (OpenGL, Vulkan, a display's server);
     `finished` are processes that ended, newest last.
     """
 
@@ -111,6 +112,7 @@ class GpuReading:
     clocks: tuple[tuple[str, float], ...] = ()
     performance_state: int | None = None
     processes: tuple[Process, ...] | None = None
+    graphics: tuple[Process, ...] = ()
     throttle: Counts = ()
     ecc_errors: Counts = ()
     remapped_rows: Counts = ()

@@ -93,6 +93,7 @@ class Service:
         hold: float,
         time_scale: float = 1.0,
         sysfs: Path = Path("/sys"),
+        procfs: Path = Path("/proc"),
         sources: Callable[[], Mapping[str, CollectorRun]] = dict,
         driven: Callable[[], bool] = lambda: False,
         apart: bool = False,
@@ -105,7 +106,7 @@ class Service:
         self._apart = apart
         self._stale_after = _stale_after(interval)
         self._time_scale = time_scale
-        self._sysfs = sysfs
+        self._sysfs, self._procfs = sysfs, procfs
         self._clock = clock
         # For ages and lengths of time: a clock that nobody sets.
         self._elapsed = elapsed or clock
@@ -256,7 +257,7 @@ class Service:
         if now - self._expected_at < _PCI_EVERY:
             return self._expected
         self._expected_at = now
-        return expected_gpus(self._sysfs)
+        return expected_gpus(self._sysfs, self._procfs)
 
     def state(self) -> State:
         """What a scrape shows now."""
@@ -317,7 +318,7 @@ def _as_before(ownership: Ownership, gpus: Iterable[GpuReading]) -> Ownership:
     """What holds on of an ownership as long as there is no newer one: nothing that counts or is measured. Whose the
     other processes are that these GPUs have is not known.
     """
-    pids = {process.pid for gpu in gpus for process in gpu.processes or ()}
+    pids = {process.pid for gpu in gpus for process in (*(gpu.processes or ()), *gpu.graphics)}
     return replace(ownership, unresolved=frozenset(pids - ownership.pids.keys()), hosts=(), failures={})
 
 

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+from importlib.util import find_spec
+
+_NEEDED = ("click", "h2", "pynvml", "yaml")
+"""The modules of the extra `exporter`: one installation of another extra has this command, too."""
 
 
 def main() -> None:
@@ -11,6 +16,8 @@ def main() -> None:
     if os.getpid() == 1:
         # Of a container. What a first process has no handler for the kernel drops, where it would end any other.
         signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
+    if missing := [name for name in _NEEDED if find_spec(name) is None]:
+        sys.exit(f"dutycycle-exporter: {missing[0]} is missing: it was installed without the extra `exporter`")
     from dutycycle_exporter.cli import main as command  # noqa: PLC0415
 
     command()

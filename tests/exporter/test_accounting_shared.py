@@ -23,6 +23,16 @@ def test_two_workloads_on_a_gpu_have_half_each_and_are_split_by_the_work_of_thei
     assert (a.memory, b.memory) == (1e9, 5e9)
 
 
+def test_what_only_draws_shares_the_gpu_with_what_computes():
+    """NVML does not list it among what computes: a notebook would be credited with its neighbour's work."""
+    both = held_by(A, B, pids={10: A.id, 20: B.id})
+    of = {"processes": (Process(20, 2e9, 0.1),), "graphics": (Process(10, 1e9, 0.3),)}
+    run = Run().at(T, both, **of).at(T + 8, both, spans_of(T, T + 8, 1.0), **of)
+    a, b = run.owned(A), run.owned(B)
+    assert (a.busy, b.busy) == pytest.approx((6, 2))
+    assert (a.processes, b.processes, a.memory, b.memory) == (1, 1, 1e9, 2e9)
+
+
 def test_three_workloads_have_a_third_each():
     run = Run().at(T, held_by(A, B, C)).at(T + 9, held_by(A, B, C), spans_of(T, T + 9, 1.0))
     for workload in (A, B, C):

@@ -345,6 +345,14 @@ def test_that_it_can_be_ended_holds_before_the_rest_is_loaded():
     assert ours == {"dutycycle_exporter", MODULE}
 
 
+@pytest.mark.parametrize("missing", ["pynvml", "h2"])
+def test_without_its_extra_it_says_what_is_missing(missing):
+    code = f"import sys; sys.modules[{missing!r}] = None; from {MODULE} import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    wanted = f"dutycycle-exporter: {missing} is missing: it was installed without the extra `exporter`\n"
+    assert (done.returncode, done.stderr) == (1, wanted)
+
+
 def test_text_from_outside_cannot_forge_a_line_of_the_log(nvml_driver, tmp_path):
     """Here it is a file name, which a message repeats."""
     recording = tmp_path / 'a"\nlevel=ERROR msg="forged.csv'

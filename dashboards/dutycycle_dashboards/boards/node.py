@@ -14,6 +14,18 @@ from dutycycle_dashboards.building.units import BYTES, CELSIUS, GPUS, HERTZ, PER
 
 _GPU = "GPU {{gpu}} {{mig}}"
 
+_ACTIONS = {
+    "0": "none",
+    "1": "reset GPU",
+    "2": "reboot node",
+    "3": "drain P2P",
+    "4": "drain and reset",
+    "5": "recover IMEX",
+    "6": "reset bus",
+    "7": "reboot system",
+}
+"""What the driver may ask for, as gpu_recovery_action has it."""
+
 
 def node() -> Board:
     """One node."""
@@ -90,7 +102,7 @@ def _numbers() -> tuple[Panel, ...]:
             "What the driver asks for, of any GPU. Anything but none is a fault: keep new jobs off the node.",
             Target(f"max({here('gpu_recovery_action')})", may_be_empty="the driver does not tell it"),
             thresholds=ANY_IS_BAD,
-            texts={"0": "none", "1": "reset GPU", "2": "reboot node", "3": "drain P2P", "4": "drain and reset"},
+            texts=_ACTIONS,
             no_data="The driver does not report it",
         ),
         stat(

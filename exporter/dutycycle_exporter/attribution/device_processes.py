@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from dutycycle_exporter.model import GpuReading
 
@@ -24,6 +25,7 @@ class DeviceProcesses:
         last seen with as long as they live.
         """
         reported = {gpu.key: gpu.processes for gpu in gpus}
+        drawing = {gpu.key: [process.pid for process in gpu.graphics] for gpu in gpus}
         found: dict[str, tuple[HostProcess, ...]] = {}
         unusable: dict[int, str] = {}
         for gpu in {**self._last_seen, **reported}:
@@ -32,11 +34,13 @@ class DeviceProcesses:
                 found[gpu] = self._living(self._last_seen.get(gpu, ()))
                 continue
             live: dict[int, HostProcess] = {}
-            for pid in (process.pid for process in answer):
+            for pid, draws in (*((process.pid, False) for process in answer), *((pid, True) for pid in drawing[gpu])):
                 try:
-                    live[pid] = self._reader.read(pid)
+                    process = self._reader.read(pid)
                 except UnusableError as error:
                     unusable[pid] = error.reason
+                else:
+                    live[pid] = replace(process, draws=True) if draws else process
             found[gpu] = tuple(live.values())
         self._last_seen = {gpu: live for gpu, live in found.items() if live}
         return found, unusable
@@ -49,5 +53,5 @@ class DeviceProcesses:
             except UnusableError:
                 continue
             if current.ticks == process.ticks:
-                living.append(current)
+                living.append(replace(current, draws=process.draws))
         return tuple(living)

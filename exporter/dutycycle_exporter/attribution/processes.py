@@ -23,7 +23,8 @@ class HostProcess:
     """One process. `ticks` (since boot) tells it from an earlier one of the same number.
 
     `start` is in Unix seconds, None where the time of boot is not known. `uid` is the real user's. `command` is the
-    kernel's short name of it, which the process may choose: empty where it cannot be shown.
+    kernel's short name of it, which the process may choose: empty where it cannot be shown. `draws`: on the GPU that it
+    is read of, it has a graphics context alone.
     """
 
     pid: int
@@ -33,6 +34,7 @@ class HostProcess:
     pgid: int
     group: Group | None
     command: str = ""
+    draws: bool = False
 
 
 class ProcessReader:

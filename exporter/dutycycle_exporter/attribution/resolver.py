@@ -280,7 +280,8 @@ class Attribution:
     ) -> list[tuple[str, HostProcess, Workload | None]]:
         """Each GPU's processes that have an owner, the oldest first; None for one whose pod has no name yet.
 
-        A process of no scheduler on a GPU that is allocated to somebody has none.
+        A process of no scheduler on a GPU that is allocated to somebody has none, nor has one that only draws: a
+        desktop is no job.
         """
         local: Mapping[int, Workload] = {}
         if self._local is not None:
@@ -289,7 +290,7 @@ class Attribution:
                 for gpu, found in processes.items()
                 if gpu not in allocated
                 for process in found
-                if process.group is None
+                if process.group is None and not process.draws
             )
         owned: list[tuple[str, HostProcess, Workload | None]] = []
         for gpu, found in processes.items():
@@ -297,7 +298,7 @@ class Attribution:
                 if process.group is not None:
                     owner = self._owner(process, process.group)
                     owned.append((gpu, process, self._nested.owner(gpu, process, owner)))
-                elif gpu not in allocated and process.pid in local:
+                elif gpu not in allocated and process.pid in local and not process.draws:
                     owned.append((gpu, process, local[process.pid]))
         return owned
 

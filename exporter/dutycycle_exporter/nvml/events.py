@@ -124,7 +124,10 @@ class XidWatch:
             self._call(pynvml.nvmlEventSetFree, events)
 
     def _register(self, events: Any, registered: dict[int, str]) -> None:
-        """Register GPUs that are new, and forget those that are gone: they are registered again when they return."""
+        """Register GPUs that are new, and forget those that are gone: they are registered again when they return.
+
+        Raises NVMLError where the set is not to be used any more.
+        """
         wanted, refused = self._wanted, self._refused
         for address in registered.keys() - wanted.keys():
             del registered[address]
@@ -141,6 +144,9 @@ class XidWatch:
                 else:
                     refused[address, uuid] = time.monotonic() + _RETRY
                     self._failures.append(("nvmlDeviceRegisterEvents", error_name(error.value)))
+                if error.value == pynvml.NVML_ERROR_UNKNOWN:
+                    # By nvml.h it is in an undefined state then: the others may not be heard of.
+                    raise
             else:
                 registered[address] = self._known[address] = uuid
 

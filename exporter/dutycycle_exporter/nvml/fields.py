@@ -172,8 +172,10 @@ class Batch:
 
     def retry(self) -> None:
         """Ask once more for what the GPU did not have. Where its links are read one by one they go on being."""
-        self._asked = [field for field in self._wanted if not (self._links_asked and field.name[0] == "nvlink_bytes")]
-        if self._links_asked:
+        one_by_one = self._links_asked and any(field.part for field in self._asked)
+        self._links_asked = one_by_one
+        self._asked = [field for field in self._wanted if not (one_by_one and field.name[0] == "nvlink_bytes")]
+        if one_by_one:
             self._asked += self._links
 
     def lacks(self, name: str) -> bool:

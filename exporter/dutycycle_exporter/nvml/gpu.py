@@ -123,7 +123,7 @@ class Gpu:
         rate = None if rates is None else int(rates.gpu)
         spans = () if device.partitioned else self._samples.read(device, calls, rate, now, ahead)
         stamp = self._buffer.stamp(now, ahead)
-        processes = None if device.partitioned else self._processes.of_gpu(device, calls, stamp)
+        processes, graphics = (None, ()) if device.partitioned else self._processes.of_gpu(device, calls, stamp)
         memory = gauges.read_memory(device.unsupported, calls, device.handle) if "memory" in collect else None
         values = self._fields.read(device, calls)
         counted_at = clock()
@@ -153,6 +153,7 @@ class Gpu:
             clocks=gauges.read_clocks(device, calls) if "clocks" in collect else (),
             performance_state=gauges.read_performance_state(device, calls) if "clocks" in collect else None,
             processes=processes,
+            graphics=graphics,
             throttle=values.each("throttle"),
             ecc_errors=values.each("ecc_errors"),
             remapped_rows=values.each("remapped_rows"),

@@ -30,10 +30,15 @@ _PROFILE = re.compile(r"\bMIG ((?:(\d+)c\.)?(\d+)g\.\S+)$")
 
 @dataclass(slots=True, eq=False)
 class _Instance:
-    """A MIG device: a compute instance in a GPU instance. What never changes about it, as far as it is known."""
+    """A MIG device: a compute instance in a GPU instance. What never changes about it, as far as it is known.
+
+    `name` is what NVML calls it. Its UUID is made of the places of its GPU's and of its own: another profile at the
+    same place has the same UUID.
+    """
 
     handle: Any
     uuid: str
+    name: str
     gpu_instance: int | None = None
     compute_instance: int | None = None
     profile: str = ""
@@ -41,16 +46,14 @@ class _Instance:
     unsupported: set[object] = field(default_factory=set)
 
     def identify(self, calls: Calls) -> None:
-        """Ask for what is not known yet. The name is asked first: attributes tell the memory in other units."""
+        """Ask for what is not known yet. The name goes before: attributes tell the memory in other units."""
         if self.gpu_instance is None:
             self.gpu_instance = calls.ask(self.unsupported, pynvml.nvmlDeviceGetGpuInstanceId, self.handle)
         if self.compute_instance is None:
             call = pynvml.nvmlDeviceGetComputeInstanceId
             self.compute_instance = calls.ask(self.unsupported, call, self.handle)
-        if not self.profile:
-            found = _PROFILE.search(calls.ask(self.unsupported, pynvml.nvmlDeviceGetName, self.handle) or "")
-            if found:
-                self.profile, self.slices = found[1], int(found[2] or found[3])
+        if not self.profile and (found := _PROFILE.search(self.name)):
+            self.profile, self.slices = found[1], int(found[2] or found[3])
         if self.slices is None:
             attributes = calls.ask(self.unsupported, pynvml.nvmlDeviceGetAttributes_v2, self.handle)
             if attributes is not None:
@@ -123,10 +126,21 @@ class MigInstances:
             uuid = None if handle is None else calls.ask(set(), pynvml.nvmlDeviceGetUUID, handle)
             if not uuid:
                 continue
-            instance = known.get(uuid) or _Instance(handle, uuid)
-            instance.handle = handle
+            name = calls.ask(set(), pynvml.nvmlDeviceGetName, handle) or ""
+            instance = known.get(uuid)
+            if instance is not None and instance.name != name and instance.name and name:
+                self._forget(instance)
+                instance = None
+            if instance is None:
+                instance = _Instance(handle, uuid, name)
+            instance.handle, instance.name = handle, instance.name or name
             instance.identify(calls)
             self._known[uuid] = instance
+
+    def _forget(self, instance: _Instance) -> None:
+        """Another is in its place: what was counted of the old one is not compared with the new one's."""
+        for group in [group for group in self._samplers if instance.uuid in group[1]]:
+            self._samplers.pop(group).close()
 
     def _group(self, instance: _Instance) -> tuple[int, tuple[str, ...]] | None:
         """The GPU instance, and which share it: when that changes, GPM begins anew."""

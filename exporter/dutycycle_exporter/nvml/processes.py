@@ -1,4 +1,4 @@
-"""The processes that have a compute context on a GPU or a MIG instance, and what each does."""
+"""The processes that have a context on a GPU or a MIG instance, and what each does."""
 
 from __future__ import annotations
 
@@ -33,18 +33,27 @@ class ProcessReader:
         self._answers = Answers("nvmlDeviceGetProcessUtilization", pynvml.c_nvmlProcessUtilizationSample_t, 128)
         self._stamp = 0  # microseconds: of the newest utilization that was seen
 
-    def of_gpu(self, device: Device, calls: Calls, stamp: float) -> tuple[Process, ...] | None:
-        """Of a whole GPU; None where not known. `stamp` is what NVML would write for now. Raises LostError.
+    def of_gpu(
+        self, device: Device, calls: Calls, stamp: float
+    ) -> tuple[tuple[Process, ...] | None, tuple[Process, ...]]:
+        """Those of a whole GPU with a compute context, and those that only draw; the first are None where not all of
+        both are known. `stamp` is what NVML would write for now. Raises LostError.
 
         Of a single process it is known what it does: all that the GPU does.
         """
         found = running(device.unsupported, calls, device.handle)
-        if found is None:
-            return None
-        work = self._work(device, calls, stamp) if found and (self._detail or len(found) > 1) else None
-        return tuple(
-            _process(process, work.get(process.pid, (0.0, 0.0)) if work is not None else (None, None))
-            for process in found
+        drawing = None if found is None else _drawing(device.unsupported, calls, device.handle)
+        if found is None or drawing is None:
+            return None, ()
+        computing = {process.pid for process in found}
+        drawing = tuple(process for process in drawing if process.pid not in computing)
+        many = len(found) + len(drawing)
+        work = self._work(device, calls, stamp) if many > 1 or (many and self._detail) else None
+        unknown = (0.0, 0.0) if work is not None else (None, None)
+        done = {} if work is None else work
+        return (
+            tuple(_process(process, done.get(process.pid, unknown)) for process in found),
+            tuple(_process(process, done.get(process.pid, unknown)) for process in drawing),
         )
 
     def _work(self, device: Device, calls: Calls, stamp: float) -> _Work | None:
@@ -52,8 +61,9 @@ class ProcessReader:
         name = self._answers.function
         if name in device.unsupported or calls.too_late(name):
             return None
-        # From 0 NVML would answer with a long stale mean, and from a time ahead with nothing.
-        since = self._stamp if 0 < self._stamp <= stamp else max(1, round(stamp - self._interval * 1e6))
+        # From 0, and from long ago, NVML would answer with a long stale mean, and from a time ahead with nothing.
+        newest, turn = self._stamp, self._interval * 1e6
+        since = max(newest, round(stamp - 2 * turn)) if 0 < newest <= stamp else max(1, round(stamp - turn))
         try:
             samples = self._samples(device, since)
         except pynvml.NVMLError as error:
@@ -109,6 +119,22 @@ def running(unsupported: set[object], calls: Calls, handle: Any) -> tuple[Proces
         Process(int(pid), None if used is None else float(used), mps_client=pid in served)
         for pid, used in memory.items()
     )
+
+
+def _drawing(unsupported: set[object], calls: Calls, handle: Any) -> tuple[Process, ...] | None:
+    """Those of a GPU with a graphics context, which are not in the list of those that compute, but share its time with
+    them; None where that is not known. Raises LostError.
+    """
+    found = calls.ask(unsupported, pynvml.nvmlDeviceGetGraphicsRunningProcesses, handle)
+    if pynvml.nvmlDeviceGetGraphicsRunningProcesses in unsupported:
+        # Before driver 510.
+        found = calls.ask(unsupported, pynvml.nvmlDeviceGetGraphicsRunningProcesses_v2, handle)
+        if pynvml.nvmlDeviceGetGraphicsRunningProcesses_v2 in unsupported:
+            return ()
+    if found is None:
+        return None
+    memory = {int(process.pid): process.usedGpuMemory for process in found}
+    return tuple(Process(pid, None if used is None else float(used)) for pid, used in memory.items())
 
 
 def _process(process: Process, work: tuple[float | None, float | None]) -> Process:

@@ -44,12 +44,20 @@ class Box:
     def run(self, pid, cgroup="/", *, uid=1000, start=NOW - 100, pgid=None):
         self.proc.add(FakeProcess(pid, start, cgroup, uid=uid, pgid=pgid))
 
-    def resolve(self, a=(), b=()):
-        """`a` and `b` are the pids that NVML reports on the GPUs; None where it cannot tell, "lost" for no GPU."""
+    def resolve(self, a=(), b=(), *, drawing=()):
+        """`a` and `b` are the pids that NVML reports on the GPUs; None where it cannot tell, "lost" for no GPU. Those
+        of `drawing` only draw, on the first.
+        """
         self.now += 5
         return self.attribution.resolve(
             [
-                GpuReading(uuid, index, "H100", processes=None if pids is None else tuple(map(Process, pids)))
+                GpuReading(
+                    uuid,
+                    index,
+                    "H100",
+                    processes=None if pids is None else tuple(map(Process, pids)),
+                    graphics=tuple(map(Process, drawing)) if uuid == A else (),
+                )
                 for index, (uuid, pids) in enumerate(((A, a), (B, b)))
                 if pids != "lost"
             ],
@@ -313,6 +321,20 @@ def test_a_shell_job_is_a_workload_where_no_scheduler_is(workstation):
     workload = ownership.allocations[0].workload
     assert (workload.scheduler, workload.user, workload.job_id) == ("local", "ada", "")
     assert ownership.hosts == ()
+
+
+def test_a_desktop_is_no_job_and_what_draws_in_a_job_is_its(workstation):
+    workstation.run(50, user_session(1000), pgid=50)
+    workstation.run(51, user_session(1000), pgid=51)
+    drawn = workstation.resolve(a=[50], b=[51], drawing=[51])
+    assert held(drawn) == [(A, f"local/50-{int(NOW) - 100}"), (B, f"local/51-{int(NOW) - 100}")]
+    for _ in range(2):
+        alone = workstation.resolve(a=[50], drawing=[51])
+    assert held(alone) == held(drawn)[:1]
+    workstation.run(60, slurm_task(7))
+    for _ in range(2):
+        in_job = workstation.resolve(drawing=[60])
+    assert held(in_job) == [(A, "slurm/7")]
 
 
 def test_without_leave_processes_of_no_scheduler_belong_to_nobody(box):

@@ -25,7 +25,11 @@ WHOLE = {
     "nvmlDeviceGetClockInfo": 4,
     "nvmlDeviceGetPerformanceState": 1,
 }
-RUNNING = {"nvmlDeviceGetComputeRunningProcesses": 2, "nvmlDeviceGetMPSComputeRunningProcesses": 1}
+RUNNING = {
+    "nvmlDeviceGetComputeRunningProcesses": 2,
+    "nvmlDeviceGetMPSComputeRunningProcesses": 1,
+    "nvmlDeviceGetGraphicsRunningProcesses": 1,
+}
 """pynvml asks for the size first: these take microseconds."""
 GPM = {"nvmlGpmSampleGet": 1, "nvmlGpmMetricsGet": 1}
 WORK = {"nvmlDeviceGetProcessUtilization": 1}
@@ -93,7 +97,7 @@ def test_each_turn_of_a_gpu_without_gpm(settled):
 
 
 def test_each_turn_of_an_idle_gpu(settled):
-    idle = {"nvmlDeviceGetComputeRunningProcesses": 1}
+    idle = {"nvmlDeviceGetComputeRunningProcesses": 1, "nvmlDeviceGetGraphicsRunningProcesses": 1}
     rack = settled(pids=())
     assert called(rack.turn()) == calls_of(WHOLE, idle, GPM)
 

@@ -212,6 +212,21 @@ def test_a_wait_that_fails_now_and_then_costs_the_others_no_time(make_rack, monk
     assert xids(rack, 1) == [(rack.driver.gpus[0].uuid, 31)]
 
 
+def test_the_others_get_another_set_when_one_gpu_leaves_theirs_undefined(make_rack, monkeypatch):
+    monkeypatch.setattr(events, "_RETRY", 999)
+
+    def sick(driver):
+        driver.fail("nvmlDeviceRegisterEvents", pynvml.NVML_ERROR_UNKNOWN, gpu=1)
+
+    rack = registered(make_rack(gpus=3, before=sick).turn(), 4)
+    state = rack.driver.state
+    assert (state.calls("nvmlEventSetCreate"), state.calls("nvmlEventSetFree")) == (2, 1)
+    assert state.calls("nvmlDeviceRegisterEvents", 1) == 1
+    for gpu in (0, 2):
+        rack.driver.xid(gpu, 79)
+        assert xids(rack, 1) == [(rack.driver.gpus[gpu].uuid, 79)]
+
+
 def test_gpus_that_have_no_events_are_asked_once_and_are_no_failure(make_rack, monkeypatch):
     register, turns = events.XidWatch._register, []
 

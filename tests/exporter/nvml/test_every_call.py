@@ -41,6 +41,7 @@ WHOLE = (
     "nvmlDeviceGetPerformanceState",
     "nvmlDeviceGetComputeRunningProcesses",
     "nvmlDeviceGetMPSComputeRunningProcesses",
+    "nvmlDeviceGetGraphicsRunningProcesses",
     "nvmlDeviceGetProcessUtilization",
     "nvmlDeviceGetAccountingMode",
     "nvmlDeviceGetAccountingPids",

@@ -119,6 +119,25 @@ def test_instances_appear_and_vanish_and_a_place_that_is_used_again_is_another_i
     assert rack.gpu.spans
 
 
+def test_another_profile_in_the_same_place_is_another_instance_though_its_uuid_is_the_same(make_rack, monkeypatch):
+    """A UUID is made of the places, and 3g and 4g may have the same."""
+    rack = partitioned(make_rack, "3g.40gb").turn(3)
+    [before] = rack.instances
+    assert (before.mig_profile, bool(before.spans)) == ("3g.40gb", True)
+    real = pynvml.nvmlDeviceGetName
+
+    def renamed(handle):
+        return real(handle).replace("3g.40gb", "4g.40gb")
+
+    renamed.__name__ = "nvmlDeviceGetName"
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetName", renamed)
+    [after] = rack.turn().instances
+    assert (after.mig, after.mig_profile, after.slices) == (before.mig, "4g.40gb", pytest.approx(4 / 7))
+    assert after.spans == (), "its counters are not compared with the other's"
+    assert rack.turn().instances[0].spans
+    assert rack.snapshot.failures == {}
+
+
 def test_a_mode_that_was_changed_is_seen_at_the_second_turn_though_it_is_not_asked_for_at_each(make_rack):
     rack = make_rack().turn(5)
     asked = rack.driver.state.calls("nvmlDeviceGetMigMode")

@@ -91,6 +91,31 @@ def test_links_are_asked_one_by_one_only_once_where_there_are_none(make_rack, mo
     assert asked == [0, 36, 0, 0]
 
 
+@pytest.mark.parametrize("version", ["550.54.15", "580.95.05"])
+def test_links_that_no_field_told_at_first_are_told_an_hour_later(make_rack, monkeypatch, version):
+    """The exporter was there before their fabric manager. Whether the driver has the links' own fields or not."""
+    trained = []
+    real = pynvml.nvmlDeviceGetFieldValues
+
+    def untrained(handle, fields):
+        values = real(handle, fields)
+        for value in values:
+            if not trained and value.fieldId in {138, 139, 202, 204}:
+                value.nvmlReturn = pynvml.NVML_ERROR_NOT_SUPPORTED
+        return values
+
+    untrained.__name__ = "nvmlDeviceGetFieldValues"
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", untrained)
+    rack = make_rack(model=H100, driver_version=version).turn(3)
+    assert rack.gpu.nvlink_bytes == ()
+    rack.turn(seconds=3600).turn(3)
+    assert rack.gpu.nvlink_bytes == ()
+    trained.append(True)
+    assert rack.turn().gpu.nvlink_bytes == ()
+    rack.turn(seconds=3600).turn(3)
+    assert dict(rack.gpu.nvlink_bytes).keys() == {"rx", "tx"}
+
+
 def test_a_gpu_that_has_both_generations_counters_shows_the_newer_and_not_their_sum(make_rack, monkeypatch):
     real = pynvml.nvmlDeviceGetFieldValues
 

@@ -10,7 +10,7 @@ import pytest
 from dutycycle_exporter.collected import DEFAULT
 from dutycycle_exporter.pipe import MAX_BYTES
 from tests.fakes.nvml import GpuProcess, Level, Load, Paused
-from tests.fakes.nvml.layout import MPS
+from tests.fakes.nvml.layout import GRAPHICS, MPS
 
 GIB = 2**30
 DETAIL = DEFAULT | {"processes"}
@@ -88,6 +88,59 @@ def test_where_the_clients_of_mps_could_not_be_listed_nobody_knows_the_processes
     assert rack.turn().gpu.processes is None
     assert rack.snapshot.failures == {("nvmlDeviceGetMPSComputeRunningProcesses", "unknown"): 1}
     assert len(rack.turn().gpu.processes) == 2
+
+
+def test_what_only_draws_is_told_apart_with_what_it_does(make_rack):
+    rack = make_rack()
+    rack.driver.run("notebook", {0: Load(Level(0.1), [GpuProcess(10, GIB)])})
+    assert (rack.turn().gpu.graphics, rack.gpu.processes[0].utilization) == ((), None)
+    rack.driver.run("game", {0: Load(Level(0.5), [GpuProcess(20, 2 * GIB, GRAPHICS)])})
+    rack.turn(2)
+    assert [(one.pid, one.memory, one.utilization) for one in rack.gpu.processes] == [(10, GIB, 0.1)]
+    assert [(one.pid, one.memory, one.utilization) for one in rack.gpu.graphics] == [(20, 2 * GIB, 0.5)]
+
+
+def test_what_draws_and_computes_counts_among_those_that_compute(make_rack, monkeypatch):
+    rack = make_rack()
+    rack.driver.run("one", {0: Load(Level(0.5), [GpuProcess(10, GIB)])})
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetGraphicsRunningProcesses", pynvml.nvmlDeviceGetComputeRunningProcesses)
+    assert ([one.pid for one in rack.turn().gpu.processes], rack.gpu.graphics) == ([10], ())
+
+
+def test_where_what_draws_could_not_be_listed_nobody_knows_the_processes(make_rack):
+    rack = make_rack()
+    rack.driver.run("one", {0: Load(Level(0.0), [GpuProcess(19)])})
+    rack.driver.fail("nvmlDeviceGetGraphicsRunningProcesses", pynvml.NVML_ERROR_UNKNOWN, times=1)
+    assert rack.turn().gpu.processes is None
+    assert len(rack.turn().gpu.processes) == 1
+    rack.driver.fail("nvmlDeviceGetGraphicsRunningProcesses", pynvml.NVML_ERROR_NOT_SUPPORTED)
+    assert len(rack.turn(2).gpu.processes) == 1
+
+
+def test_what_two_do_is_asked_since_a_moment_ago_however_long_one_was_alone(make_rack, monkeypatch):
+    real, asked = pynvml._nvmlGetFunctionPointer, []
+
+    def spying(name):
+        function = real(name)
+
+        def answer(handle, samples, count, since):
+            asked.append(since.value)
+            return function(handle, samples, count, since)
+
+        return answer if name == "nvmlDeviceGetProcessUtilization" else function
+
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer", spying)
+    rack = make_rack()
+    rack.driver.run("one", {0: Load(Level(0.1), [GpuProcess(10)])})
+    second = rack.driver.run("two", {0: Load(Level(0.5), [GpuProcess(20)])})
+    rack.turn(3)
+    second.stop()
+    rack.turn(100)
+    before = asked[-1]
+    rack.driver.run("three", {0: Load(Level(0.7), [GpuProcess(30)])})
+    rack.turn()
+    assert asked[-1] - before >= 98 * rack.interval * 1e6
+    assert [one.utilization for one in rack.turn().gpu.processes] == [0.1, 0.7]
 
 
 def test_a_driver_that_knows_of_no_mps_has_processes_all_the_same(make_rack):

@@ -40,6 +40,7 @@ SILENCED = {
     "nvmlDeviceGetClockInfo": ("gpu_clock_hertz",),
     "nvmlDeviceGetComputeRunningProcesses": ("gpu_processes",),
     "nvmlDeviceGetMPSComputeRunningProcesses": ("gpu_processes",),
+    "nvmlDeviceGetGraphicsRunningProcesses": ("gpu_processes",),
     "nvmlDeviceGetProcessUtilization": (),
     "nvmlGpmQueryDeviceSupport": (),
 }
@@ -118,8 +119,9 @@ def test_what_a_gpu_does_not_support_is_asked_once_and_never_counted_as_a_failur
     rig.turn(3)
     if call != "nvmlDeviceGetUUID":
         assert rig.node.driver.state.calls(call) == asked
-    # A driver that knows nothing of MPS has all processes in one list.
-    shown = {"gpu_processes"} if call == "nvmlDeviceGetMPSComputeRunningProcesses" else set()
+    # A driver that knows nothing of MPS, or of graphics, has all processes in one list.
+    others = ("nvmlDeviceGetMPSComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses")
+    shown = {"gpu_processes"} if call in others else set()
     for metric in set(SILENCED[call]) - {"gpu_power_watts", "gpu_power_limit_watts"} - shown:
         assert rig.values(metric) == [], metric
     assert rig.values("dutycycle_exporter_read_failures_total") == []

@@ -20,7 +20,8 @@ from .records import is_pod_name
 
 _DRIVERS = ("gpu.nvidia.com",)
 
-_UUID = r"[0-9A-Za-z]{4,16}(?:-[0-9A-Za-z]{2,16}){1,6}"
+# Nothing behind it: HAMi's <UUID>-<n> are places for pods, and say not which GPU one was given.
+_UUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 _DEVICE = re.compile(rf"(?:GPU|MIG)-{_UUID}", re.ASCII)
 _OLD_MIG = re.compile(rf"MIG-(GPU-{_UUID})/([0-9]{{1,4}})/([0-9]{{1,4}})", re.ASCII)
 _GKE = re.compile(r"nvidia([0-9]{1,4})(?:/gi([0-9]{1,4}))?(?:/vgpu[0-9]{1,4})?", re.ASCII)

@@ -73,6 +73,10 @@ TABLE = DeviceTable.of(NODE)
         ("::1", set()),
         ("0", set()),
         ("GPU-", set()),
+        # HAMi's, one for each pod that may be on the node.
+        (f"{A}-0", set()),
+        (f"{A}-10", set()),
+        ("GPU-ffffffff-aaaa-4000-8000-00000000000f-12", set()),
         ("nvidia", set()),
         ("nvidia0/gi", set()),
         ("nvidia0/gi1/vgpu", set()),
