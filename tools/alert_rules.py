@@ -272,13 +272,21 @@ GROUPS = (
                 severity="warning",
                 # So long a Prometheus that was away for some minutes needs to have enough of them again.
                 wait="30m",
-                # A ruler that is there for several fleets records them together, without the label.
+                # A ruler that is there for several fleets records them together, without the label. A rule that fails
+                # does not stop the others: what is counted by user is looked for by itself (its series have labels
+                # `cluster` of their own, so of all fleets together), and so is the hourly group.
                 expr="max by (cluster) (gpu_visible offset 30m) and max by (cluster) (gpu_visible) "
                 "unless on (cluster) count_over_time(fleet:gpu_visible_seconds:increase5m[30m]) >= 5 "
-                'unless on () count_over_time(fleet:gpu_visible_seconds:increase5m{cluster=""}[30m]) >= 5',
-                summary="The recording rules are missing or too slow.",
-                description="Prometheus does not record every 5 minutes what it should. Dashboards lack what is "
-                "counted by user, and with prometheus.recorded the alerter lacks windows of two hours and more.",
+                'unless on () count_over_time(fleet:gpu_visible_seconds:increase5m{cluster=""}[30m]) >= 5 '
+                "or max(gpu_allocation offset 30m) and max(gpu_allocation) "
+                "unless max(count_over_time(user:workload_gpu_allocated_seconds:increase5m[30m])) "
+                "or max by (cluster) (count_over_time(fleet:gpu_visible_seconds:increase5m[15m] offset 130m)) "
+                "and max by (cluster) (count_over_time(fleet:gpu_visible_seconds:increase5m[15m])) "
+                "unless on (cluster) max by (cluster) "
+                "(count_over_time(fleet:gpu_visible_seconds:increase1h[130m]))",
+                summary="The recording rules are missing, fail or are too slow.",
+                description="Prometheus does not record every 5 minutes, or every hour, what it should. Dashboards "
+                "lack what is counted by user, and with prometheus.recorded the alerter lacks its long windows.",
             ),
             Alert(
                 name="DutycyclePodNotStarted",

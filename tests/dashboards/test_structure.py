@@ -308,3 +308,25 @@ def test_low_is_red_in_heatmaps_of_utilization(uid: str) -> None:
         if panel["type"] == "heatmap":
             color = panel["options"]["color"]
             assert color["reverse"] == (color["scheme"] == "RdYlGn"), panel["title"]
+
+
+@BOARDS
+def test_what_links_read_says_nothing_where_there_is_nothing(uid: str) -> None:
+    """Grafana hands over what the cell shows: a stand-in would be taken for a name."""
+    for panel in shown(MODELS[uid]):
+        for override in panel["fieldConfig"]["overrides"]:
+            properties = {item["id"]: item["value"] for item in override["properties"]}
+            read = re.findall(r'__data\.fields\["(.+?)"\]', str(properties.get("links", "")))
+            says = {
+                other["matcher"]["options"]: item["value"]
+                for other in panel["fieldConfig"]["overrides"]
+                for item in other["properties"]
+                if item["id"] == "noValue"
+            }
+            assert not [title for title in read if says.get(title) == "-"], panel["title"]
+
+
+@BOARDS
+def test_steps_are_the_queries_own(uid: str) -> None:
+    """Grafana 11.0 and 11.1 fill in no variable in a panel's."""
+    assert not [panel["title"] for panel in every_panel(MODELS[uid]) if "interval" in panel]

@@ -21,6 +21,9 @@ from tests.prometheus.saying import (
 RECORDED = "fleet:gpu_visible_seconds:increase5m"
 RECORDS = "4800 _x4 " * 40
 """Its values where the recording rules are there: every five minutes."""
+HOURLY = "fleet:gpu_visible_seconds:increase1h"
+HOURS = "_x29 57600 _x59 57600 _x59 57600 _x30"
+RECORDINGS = {RECORDED: RECORDS, HOURLY: HOURS}
 
 Fired = Mapping[int, set[str]]
 """At minutes of the scenario: the alerts that fire then, without `Dutycycle` before their names."""

@@ -8,7 +8,18 @@ import pytest
 import yaml
 
 from tests.prometheus.alert_checks import RULES, check, expected, inputs, run, written
-from tests.prometheus.alert_scenarios import ALL_DAY, CASES, NOTHING, RECORDED, RECORDS, Fired, silent
+from tests.prometheus.alert_scenarios import (
+    ALL_DAY,
+    CASES,
+    HOURLY,
+    HOURS,
+    NOTHING,
+    RECORDED,
+    RECORDINGS,
+    RECORDS,
+    Fired,
+    silent,
+)
 from tests.prometheus.saying import ALERTER, EXPORTER, otherwise, since, until, well
 from tests.prometheus.scraped import WAYS, scraped
 from tests.prometheus.test_recording_rules import RULES as RECORDING
@@ -24,7 +35,7 @@ def test_what_fires_however_targets_are_scraped(case: str, tmp_path: Path) -> No
         {
             "name": way,
             "interval": "1m",
-            "input_series": inputs(scraped(way, series) | {RECORDED: RECORDS}),
+            "input_series": inputs(scraped(way, series) | RECORDINGS),
             "promql_expr_test": asked,
         }
         for way in WAYS
@@ -58,7 +69,31 @@ def test_each_way_to_scrape_is_told_from_the_others(way: str) -> None:
     ],
 )
 def test_recording_rules_that_are_missing_or_too_slow(recorded: str, fired: Fired, tmp_path: Path) -> None:
-    check(tmp_path, well() | {RECORDED: recorded}, fired, RULES)
+    check(tmp_path, well() | {RECORDED: recorded, HOURLY: HOURS}, fired, RULES)
+
+
+@pytest.mark.parametrize(
+    ("users", "held", "fired"),
+    [
+        pytest.param("_x1", "0.5x180", {59: NOTHING, 61: {"RecordingRulesMissing"}}, id="the users' rules fail"),
+        pytest.param("300 _x4 " * 40, "0.5x180", dict.fromkeys(ALL_DAY, NOTHING), id="they do not"),
+        pytest.param("_x1", "0.5x20 stale", dict.fromkeys(ALL_DAY, NOTHING), id="nobody holds a GPU any more"),
+        pytest.param("_x1", "_x170 0.5x10", {179: NOTHING}, id="somebody does since a moment"),
+    ],
+)
+def test_what_is_counted_by_user_is_missed_where_anybody_holds_a_gpu(
+    users: str, held: str, fired: Fired, tmp_path: Path
+) -> None:
+    """Whatever the other rules of its group record."""
+    series = {
+        'user:workload_gpu_allocated_seconds:increase5m{user="alice",cluster="north"}': users,
+        'gpu_allocation{node="n1",gpu="0",user="alice",workload="slurm/7",cluster="north"}': held,
+    }
+    check(tmp_path, well() | RECORDINGS | series, fired, RULES)
+
+
+def test_what_is_recorded_every_hour_is_missed_after_two_of_them(tmp_path: Path) -> None:
+    check(tmp_path, well() | {RECORDED: RECORDS}, {158: NOTHING, 162: {"RecordingRulesMissing"}}, RULES)
 
 
 def test_a_prometheus_that_was_away_for_half_an_hour_raises_no_alarm_when_it_is_back(tmp_path: Path) -> None:
@@ -66,6 +101,7 @@ def test_a_prometheus_that_was_away_for_half_an_hour_raises_no_alarm_when_it_is_
     before, after = until(well(), 60), since(well(), 90)
     series = {name: f"{values} _x29 {after[name].removeprefix('_x90 ')}" for name, values in before.items()}
     series[RECORDED] = "4800 _x4 " * 12 + "_x30 " + "4800 _x4 " * 20
+    series[HOURLY] = "_x29 57600 _x89 57600 _x60"
     check(tmp_path, series, dict.fromkeys((92, 95, 105, 115, 150), NOTHING), RULES)
 
 

@@ -7,7 +7,17 @@ from pathlib import Path
 import pytest
 
 from tests.prometheus.alert_checks import RULES, expected, run
-from tests.prometheus.alert_scenarios import ALL_DAY, NOTHING, RECORDED, RECORDS, Fired, silent, without
+from tests.prometheus.alert_scenarios import (
+    ALL_DAY,
+    HOURLY,
+    NOTHING,
+    RECORDED,
+    RECORDINGS,
+    RECORDS,
+    Fired,
+    silent,
+    without,
+)
 from tests.prometheus.saying import Series, alerter, exporter, otherwise, until, well
 from tests.prometheus.scraped import of_cluster
 from tools import alert_rules
@@ -56,8 +66,13 @@ TWO_FLEETS: dict[str, tuple[Series, Series, Fired]] = {
     ),
     "one records nothing": (
         well() | {RECORDED: "_x1"},
-        well() | {RECORDED: RECORDS},
+        well() | RECORDINGS,
         {59: NOTHING, 61: {"RecordingRulesMissing"}},
+    ),
+    "one records nothing by the hour": (
+        well() | {RECORDED: RECORDS, HOURLY: "_x1"},
+        well() | RECORDINGS,
+        {158: NOTHING, 162: {"RecordingRulesMissing"}},
     ),
 }
 
@@ -68,7 +83,7 @@ def test_one_fleet_does_not_hide_another(case: str, tmp_path: Path) -> None:
     series = of_cluster("ill", ill) | of_cluster("sound", sound)
     if not any(name.startswith(RECORDED) for name in series):
         # One ruler records for both, without the label.
-        series[RECORDED] = RECORDS
+        series |= RECORDINGS
     run(tmp_path, series, expected(fired, cluster="ill"), RULES)
 
 
@@ -77,5 +92,4 @@ def test_fleets_may_be_told_apart_by_another_label(tmp_path: Path) -> None:
     rules = tmp_path / "site.rules.yaml"
     rules.write_bytes(alert_rules.plain(cluster="site"))
     series = of_cluster("ill", ill, "site") | of_cluster("sound", sound, "site")
-    series[RECORDED] = RECORDS
-    run(tmp_path, series, expected(fired, site="ill"), rules)
+    run(tmp_path, series | RECORDINGS, expected(fired, site="ill"), rules)

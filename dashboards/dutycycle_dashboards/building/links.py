@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,12 @@ class Link:
     variables: Mapping[str, str] = field(default_factory=dict)
     keep: tuple[str, ...] = ("datasource",)
     path: str = ""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of the row that it reads, by their titles."""
+        sources = (source for source in self.variables.values() if not source.startswith("{{"))
+        return (*sources, *re.findall(r"{(.+?)}", self.path))
 
     def model(self) -> dict[str, Any]:
         """As a data link of Grafana's."""

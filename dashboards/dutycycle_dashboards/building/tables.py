@@ -37,8 +37,8 @@ class Column:
     """A second way to go on."""
     colors: Mapping[str, str] = field(default_factory=dict)
     """The colours of these values."""
-    missing: str = "-"
-    """What an empty cell says."""
+    missing: str | None = None
+    """What an empty cell says: by default `-`, or nothing where a link reads it, which would be handed that."""
 
 
 def table(
@@ -95,7 +95,7 @@ def table(
             "noValue": no_data,
             "unit": COUNT,
         },
-        overrides=tuple(_column(column) for column in columns),
+        overrides=tuple(_column(column, _handed_over(columns)) for column in columns),
         transformations=(*([{"id": "merge", "options": {}}] if len(targets) > 1 else []), shown, order),
     )
 
@@ -106,9 +106,18 @@ def _field(column: Column, targets: int) -> str:
     return f"Value #{ref(column.value)}" if targets > 1 else "Value"
 
 
-def _column(column: Column) -> Model:
+def _handed_over(columns: Sequence[Column]) -> frozenset[str]:
+    """The titles of the columns whose cells links read."""
+    links = (link for column in columns for link in (column.link, column.or_link) if link is not None)
+    return frozenset(title for link in links for title in link.fields)
+
+
+def _column(column: Column, handed_over: frozenset[str]) -> Model:
+    missing = column.missing
+    if missing is None:
+        missing = "" if column.title in handed_over else "-"
     # Without it a cell that is empty shows the text of an empty table.
-    properties: list[Model] = [{"id": "noValue", "value": column.missing}]
+    properties: list[Model] = [{"id": "noValue", "value": missing}]
     properties.append({"id": "unit", "value": AS_IT_IS if column.value is None else column.unit})
     for key, value in (
         ("decimals", column.decimals),

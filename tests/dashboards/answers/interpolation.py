@@ -90,7 +90,7 @@ class Dashboard:
 
     def query(self, panel: Model, target: Model) -> str:
         """A target's PromQL with everything filled in."""
-        step = self._step(panel)
+        step = self._step(panel, target)
         return self._filled(target["expr"], step)
 
     def ask(self, panel: Model, target: Model) -> list[Row]:
@@ -98,7 +98,7 @@ class Dashboard:
         query = self.query(panel, target)
         if target.get("instant"):
             return instant(self._url, query, self._end)
-        step = self._step(panel) / 1000
+        step = self._step(panel, target) / 1000
         # Grafana's backend aligns a range to its step.
         return ranged(self._url, query, self._start // step * step, self._end // step * step, step)
 
@@ -106,9 +106,9 @@ class Dashboard:
         """Any text of the dashboard's, such as a PromQL expression of no panel."""
         return self._filled(text, self._interval(1000, SCRAPE_MS))
 
-    def _step(self, panel: Model) -> int:
+    def _step(self, panel: Model, target: Model) -> int:
         points = panel.get("maxDataPoints") or COLUMN * panel["gridPos"]["w"]
-        least = self._filled(panel.get("interval", ""), None)
+        least = self._filled(target.get("interval", ""), None)
         return self._interval(points, _milliseconds(least) if least else SCRAPE_MS)
 
     def _interval(self, points: int, least: int) -> int:

@@ -31,6 +31,12 @@ def users_board(request: pytest.FixtureRequest, fleet_server: PrometheusServer) 
     return board
 
 
+def test_until_the_first_hour_is_recorded_long_ranges_are_of_five_minutes(fleet_server: PrometheusServer) -> None:
+    for end, resolution in ((MIDNIGHT + 30 * 60, "5m"), (LATER, "1h"), (LATER + 20 * DAY, "5m")):
+        board = Dashboard(fleet_server.url, BOARD, end - 7 * DAY, end)
+        assert board.variables["res"].values == (resolution,)
+
+
 @pytest.fixture(scope="module")
 def jobs(fleet: Fleet) -> pd.DataFrame:
     return truth.jobs(fleet)
