@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from dutycycle_alerter.incidents.audience import critical_for_owner
 from dutycycle_alerter.incidents.model import Incident
-from dutycycle_alerter.notify.owners import Waste, critical, due
+from dutycycle_alerter.notify.owners import Waste, due
 from dutycycle_alerter.settings.notify import Owners
 
 
@@ -61,11 +62,14 @@ class Mailbox:
                 self.mails.append(Mail(at, user, incident.subject, incident.opened_at, found.rule, found.cost))
 
     def _again(self, incident: Incident, mailed: Incident, at: float) -> None:
-        rules = critical(incident.rules)
-        if not rules or incident.severity.rank <= mailed.severity.rank:
+        before = critical_for_owner(mailed.rules)
+        joined = critical_for_owner(incident.rules) - before
+        # Where one was critical already, one more is told if it is one that is told at once.
+        worse = joined & frozenset(self._owners.at_once) if before else joined
+        if not worse:
             return
         self._mailed[incident.subject, incident.opened_at] = incident
-        rule = next(one.rule for one in incident.rules if one.rule in rules)
+        rule = next(one.rule for one in incident.rules if one.rule in worse)
         self.mails.append(Mail(at, incident.user, incident.subject, incident.opened_at, rule, cost=False))
 
     def _wasted(self, user: str, since: float) -> float:

@@ -36,7 +36,15 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"dutycycle_alerter.cli.{cmd_name}"), cmd_name)
+        try:
+            module = import_module(f"dutycycle_alerter.cli.{cmd_name}")
+        except ModuleNotFoundError as error:
+            missing, _, _ = str(error.name).partition(".")
+            if missing.startswith("dutycycle"):
+                raise
+            text = f"{missing} is missing: dutycycle was installed without the extra `alerter`"
+            raise click.ClickException(text) from error
+        command: click.Command = getattr(module, cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import getpass
-
 import click
 from rich.text import Text
 
 from dutycycle_alerter import answers, figures
+from dutycycle_alerter.cli.options import whoever_runs
 from dutycycle_alerter.cli.reading import json_option, json_text, opened, store_options
 from dutycycle_alerter.cli.tables import QUIET, lines, outside, show, status_lines, table
 from dutycycle_alerter.headline import rule_name
@@ -50,7 +49,7 @@ def expectations(context: click.Context, every: bool, as_json: bool) -> None:
 
 @expectations.command()
 @click.argument("expectation_id", metavar="ID", type=click.IntRange(1, 2**53))
-@click.option("--as", "actor", metavar="NAME", default=getpass.getuser, show_default="you", help="Who does it.")
+@click.option("--as", "actor", metavar="NAME", default=whoever_runs, show_default="you", help="Who does it.")
 @store_options
 @click.pass_context
 def withdraw(context: click.Context, expectation_id: int, actor: str) -> None:

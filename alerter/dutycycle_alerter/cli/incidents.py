@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from datetime import datetime
 
 import click
@@ -11,6 +10,7 @@ from rich.text import Text
 from dutycycle_alerter import answers, figures
 from dutycycle_alerter.choices import StateChoice
 from dutycycle_alerter.cli.incident_text import incident_text
+from dutycycle_alerter.cli.options import whoever_runs
 from dutycycle_alerter.cli.reading import in_seconds, json_option, json_text, opened, store_options
 from dutycycle_alerter.cli.tables import (
     QUIET,
@@ -31,7 +31,7 @@ from dutycycle_alerter.settings import Rules
 from dutycycle_alerter.views import IncidentFilter, Reader, Status
 
 _number = click.argument("incident_id", metavar="ID", type=click.IntRange(1, 2**53))
-_actor = click.option("--as", "actor", metavar="NAME", default=getpass.getuser, show_default="you", help="Who does it.")
+_actor = click.option("--as", "actor", metavar="NAME", default=whoever_runs, show_default="you", help="Who does it.")
 _until = click.option(
     "--until", type=click.DateTime(["%Y-%m-%dT%H:%M", "%Y-%m-%d"]), help="Until this local time instead."
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -27,6 +29,14 @@ log_level_option = click.option(
     show_default=True,
     help="How much is logged to stderr.",
 )
+
+
+def whoever_runs() -> str:
+    """The name of who runs the command; by number where the system has no name for it, as in containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # OSError from Python 3.13 on
+        return f"uid {os.getuid()}"
 
 
 def settings_from(config_file: Path | None) -> Settings:

@@ -25,6 +25,11 @@ def snooze(incident: Incident, *, until: float, actor: str, now: float, note: st
     return Step(changed, (_by(actor, now, EventKind.SNOOZED, note, until=until),))
 
 
+def snooze_ended(*, holds: bool) -> str:
+    """What is said of a snooze that is over, by itself; `holds`: the condition is known to hold."""
+    return "the snooze has ended and the condition still holds" if holds else "the snooze has ended"
+
+
 def resolve(incident: Incident, *, actor: str, now: float, note: str = "") -> Step:
     """Closed by a person; its open rules stay noted, so that it does not open again before they clear once."""
     _require_active(incident, "resolved")

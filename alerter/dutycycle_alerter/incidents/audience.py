@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from dutycycle_alerter.incidents.model import Incident, OpenRule, Severity
@@ -40,3 +41,8 @@ def owner_hears(rule: OpenRule) -> Attention:
     if rule.rule == "hung" and rule.severity is not Severity.CRITICAL:
         return Attention.NONE
     return Attention(rule.severity.value)
+
+
+def critical_for_owner(rules: Iterable[OpenRule]) -> frozenset[str]:
+    """Those of some open rules that are critical for the owner of the job."""
+    return frozenset(rule.rule for rule in rules if owner_hears(rule) is Attention.CRITICAL)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from dutycycle_alerter.incidents.actions import snooze_ended
 from dutycycle_alerter.incidents.model import (
     Diagnosis,
     Event,
@@ -146,7 +147,7 @@ def _continue(
     events: list[Event] = []
     if incident.snoozed_until is not None and now >= incident.snoozed_until:
         incident = replace(incident, state=State.OPEN, snoozed_until=None, updated_at=now)
-        text = "the snooze has ended and the condition still holds"
+        text = snooze_ended(holds=verdict.outcome is Outcome.FIRING)
         events.append(_event(now, EventKind.SNOOZE_EXPIRED, text))
     unknown = unknown_for(incident.known_at, now, pauses)
     if verdict.outcome.informed:

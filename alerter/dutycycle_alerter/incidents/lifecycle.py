@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dutycycle_alerter.headline import rule_name
+from dutycycle_alerter.incidents.actions import snooze_ended
+from dutycycle_alerter.incidents.audience import Audience, critical_for_owner
 from dutycycle_alerter.incidents.belated import with_belated
 from dutycycle_alerter.incidents.expectations import in_history
 from dutycycle_alerter.incidents.following import followed
@@ -168,7 +170,7 @@ class _Folding:
             known_at=self.now,
         )
         self._note(EventKind.REOPENED, f"{rule_name(primary.rule)} fires again", rule=primary.rule)
-        self._raise_severity(rules, [one for one in newly_critical(rules, ()) if goes_before(one, resolved.rule)])
+        self._raise_severity(rules, resolved)
 
     # A job with an active incident
 
@@ -181,6 +183,7 @@ class _Folding:
         self._wake()
         if self.judgement.informed:
             self._change(known_at=self.now, workloads=latest_workloads(incident.workloads, evidence.job))
+            self._own()
         elif (unknown := unknown_for(incident.known_at, self.now, self.pauses)) >= self.settings.lost_after:
             self._resolve(Resolution.LOST, f"nothing known for {self._span(unknown)}")
             return
@@ -196,14 +199,7 @@ class _Folding:
             return
         self._choose_primary(rules)
         self._follow()
-        # What was critical, went and came back is no news; what goes before it is, and all that is critical for the
-        # first time.
-        fresh = [
-            one
-            for one in newly_critical(rules, incident.rules)
-            if not incident.reopened or goes_before(one, incident.rule)
-        ]
-        self._raise_severity(rules, fresh)
+        self._raise_severity(rules, incident)
         self._settle_cause()
 
     def _wake(self) -> None:
@@ -214,7 +210,21 @@ class _Folding:
             and self.now >= incident.snoozed_until
         ):
             self._change(state=State.OPEN, snoozed_until=None)
-            self._note(EventKind.SNOOZE_EXPIRED, "the snooze has ended and the condition still holds")
+            open_for = {rule.rule for rule in incident.rules}
+            holds = any(one.rule in open_for and one.outcome is Outcome.FIRING for one in self.judgement.verdicts)
+            self._note(EventKind.SNOOZE_EXPIRED, snooze_ended(holds=holds))
+
+    def _own(self) -> None:
+        """The job's owner as it is known by now. A namespace that stands in for a user takes no user's place: so it is
+        where the API server does not answer.
+        """
+        incident, job = self._present, self.judgement.evidence.job
+        if job.user in ("", incident.user) or (incident.user and job.user == job.namespace):
+            return
+        account, partition = job.account or incident.account, job.partition or incident.partition
+        self._change(user=job.user, account=account, partition=partition)
+        instead = f", not {incident.user}" if incident.user else ""
+        self._note(EventKind.OWNER_CHANGED, f"the job's user is {job.user}{instead}", before=incident.user)
 
     def _choose_primary(self, rules: tuple[OpenRule, ...]) -> None:
         """The first open rule becomes primary once it has held for half of its own window, and fires right now.
@@ -254,18 +264,36 @@ class _Folding:
         if diagnosis.causes == incident.diagnosis.causes:
             self._change(diagnosis=replace(diagnosis, known=incident.diagnosis.known))
 
-    def _raise_severity(self, rules: tuple[OpenRule, ...], fresh: list[str]) -> None:
+    def _raise_severity(self, rules: tuple[OpenRule, ...], was: Incident) -> None:
         """Severity rises within an incident and does not fall: what was critical once is worth the attention.
 
-        Where it is critical already, it is told which of the `fresh` rules makes it worse than it was.
+        Where it does not rise, it is told which rule makes it worse than it `was` at the last pass; and where a policy
+        gives operators a severity of their own, what became critical for the job's user is told to the user.
         """
         incident, now = self._present, highest(rules)
         if now.rank > incident.severity.rank:
             self._change(severity=now)
             self._note(EventKind.SEVERITY_CHANGED, f"{incident.severity} became {now}", severity=now.value)
-        elif fresh:
+            return
+        fresh = self._worse(newly_critical(rules, was.rules), was)
+        if fresh:
             text = f"{rule_name(fresh[0])} is critical as well"
             self._note(EventKind.SEVERITY_CHANGED, text, severity=now.value, rule=fresh[0])
+        before = critical_for_owner(was.rules)
+        joined = critical_for_owner(rules) - before
+        theirs = self._worse([one.rule for one in rules if one.rule in joined], was)
+        if theirs and fresh[:1] != theirs[:1]:
+            text = f"{rule_name(theirs[0])} became critical for the user of the job"
+            # Where nothing was, it became so: that is told whatever the rule.
+            named = {"rule": theirs[0]} if before or incident.reopened else {}
+            audience = Audience.OWNER.value
+            self._note(EventKind.SEVERITY_CHANGED, text, severity=now.value, audience=audience, **named)
+
+    def _worse(self, newly: list[str], was: Incident) -> list[str]:
+        """Which of the rules that are newly critical are news. What was critical, went and came back is none; what goes
+        before the primary rule is, and all that is critical for the first time.
+        """
+        return [one for one in newly if not self._present.reopened or goes_before(one, was.rule)]
 
     def _settle_cause(self) -> None:
         incident = self._present

@@ -107,13 +107,15 @@ class Diagnosis:
 class OpenRule:
     """A rule that is open within an incident: since when it fires, and how severely.
 
-    `told` is what the job's user is to hear of it by a policy of the site; None where none says so.
+    `told` is what the job's user is to hear of it by a policy of the site; None where none says so. `silent`: by a
+    policy operators are not to hear of it.
     """
 
     rule: str
     since: float
     severity: Severity
     told: Attention | None = None
+    silent: bool = False
 
 
 DEVICE_CLASSES = ("gpu_fault", "leaked_memory", "throttled")
@@ -162,6 +164,11 @@ class Incident:
     figures: dict[str, float] = field(default_factory=dict)
 
     @property
+    def silent(self) -> bool:
+        """Whether operators are to hear of none of the rules that are open."""
+        return bool(self.rules) and all(rule.silent for rule in self.rules)
+
+    @property
     def about(self) -> str:
         """What its subject is: `job`, `gpu` or `node`."""
         if self.kind not in DEVICE_CLASSES:
@@ -178,6 +185,7 @@ class EventKind(StrEnum):
     PRIMARY_CHANGED = "primary changed"
     SEVERITY_CHANGED = "severity changed"
     CAUSE_FOUND = "cause found"
+    OWNER_CHANGED = "owner changed"
     ACKNOWLEDGED = "acknowledged"
     SNOOZED = "snoozed"
     SNOOZE_EXPIRED = "snooze expired"

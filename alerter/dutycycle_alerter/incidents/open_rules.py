@@ -42,12 +42,12 @@ def open_rules(
                 past = leaving or now - verdict.window < after <= now
                 if past or (before and verdict.rule == Rules.RESIDUAL):
                     continue
-                rules[verdict.rule] = OpenRule(verdict.rule, now, verdict.severity, verdict.told)
+                rules[verdict.rule] = OpenRule(verdict.rule, now, verdict.severity, verdict.told, verdict.silent)
                 text = f"{rule_name(verdict.rule)} fires as well"
                 changes.append(Change(EventKind.RULE_OPENED, text, verdict.rule))
-            elif verdict.severity.rank > known.severity.rank or verdict.told is not known.told:
+            else:
                 higher = max(verdict.severity, known.severity, key=lambda severity: severity.rank)
-                rules[verdict.rule] = replace(known, severity=higher, told=verdict.told)
+                rules[verdict.rule] = replace(known, severity=higher, told=verdict.told, silent=verdict.silent)
         elif known is not None and verdict.outcome.closes:
             del rules[verdict.rule]
             changes.append(Change(EventKind.RULE_CLEARED, _left(verdict), verdict.rule))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from dutycycle_alerter.incidents.audience import owner_hears
+from dutycycle_alerter.incidents.audience import critical_for_owner, owner_hears
 from dutycycle_alerter.incidents.model import OpenRule, Severity
 from dutycycle_alerter.settings.notify import Owners
 from dutycycle_alerter.settings.policies import Attention
@@ -39,16 +39,11 @@ def due(rules: Iterable[OpenRule], wasted: float, owners: Owners, *, time_scale:
     return Due(worth, cost=True) if worth and dear else None
 
 
-def critical(rules: Iterable[OpenRule]) -> frozenset[str]:
-    """Those of some open rules that are critical for the user of the job."""
-    return frozenset(rule.rule for rule in rules if owner_hears(rule) is Attention.CRITICAL)
-
-
 def is_critical(rules: Collection[OpenRule], severity: Severity) -> bool:
     """Whether an incident is critical for the user of the job: by its open rules, or by its severity where it is over,
     when what the user was to hear of each is gone with them.
     """
-    return bool(critical(rules)) if rules else severity is Severity.CRITICAL
+    return bool(critical_for_owner(rules)) if rules else severity is Severity.CRITICAL
 
 
 def heard(rules: Iterable[OpenRule]) -> Attention:

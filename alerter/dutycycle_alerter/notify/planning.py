@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from dutycycle_alerter.incidents.audience import Audience, critical_for_owner
 from dutycycle_alerter.incidents.model import Event, EventKind, Incident, Severity, State
 from dutycycle_alerter.notify.model import OPERATORS, Recipient
-from dutycycle_alerter.notify.owners import critical
 from dutycycle_alerter.notify.routing import LOUD, Address, Destination, Routing, rules_of
 from dutycycle_alerter.settings.notify import News
 
@@ -79,6 +79,8 @@ def plan(
     where = {destination.address: destination for destination in routing.operators(incident)}
     for address in told - where.keys():
         name, to = address
+        if to.user and to.user != incident.user:
+            continue  # it was taken for theirs
         destination = (routing.owner(incident, name) if to.user else None) or routing.former(address)
         if destination is not None:
             where[address] = destination
@@ -127,8 +129,8 @@ def _heard(
     they hear when that is over, unless they ended it themselves.
     """
     if to == OPERATORS:
-        return list(news)
-    worse = critical(rules_of(incident))
+        return [(kind, event) for kind, event in news if event.data.get("audience") != Audience.OWNER.value]
+    worse = critical_for_owner(rules_of(incident))
     heard: list[tuple[News, Event]] = []
     for kind, event in news:
         is_worse = kind is not News.ESCALATED or worse & _named(event, worse, routing)
@@ -153,7 +155,8 @@ def _told(
         wanted -= {News.RESOLVED}  # it is filed as it is
     for kind, event in news:
         told = _as_wanted(kind, event, incident, wanted, known=known)
-        if told is None and known and event.kind is EventKind.SNOOZE_EXPIRED and destination.to == OPERATORS:
+        woken = event.kind is EventKind.SNOOZE_EXPIRED and incident.state.active
+        if told is None and known and woken and destination.to == OPERATORS:
             told = News.OPENED if News.OPENED in wanted else None  # until now nobody wanted to hear of it
         unbroken = _UNBROKEN.get(incident.state)
         if told is None or (unbroken is not None and not event.actor and kind not in unbroken):

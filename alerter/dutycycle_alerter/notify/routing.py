@@ -86,7 +86,11 @@ class Routing:
         return tuple(dict.fromkeys(route.receiver for route in self.routes if route.audience == "owner"))
 
     def operators(self, incident: Incident) -> list[Destination]:
-        """Every receiver that tells operators of the incident: of its routes the first that matches counts."""
+        """Every receiver that tells operators of the incident: of its routes the first that matches counts; none where
+        a policy says that they are not to hear of it.
+        """
+        if incident.silent:
+            return []
         found: dict[str, Destination] = {}
         for route in self.routes:
             if route.audience == "operators" and route.receiver not in found and _matches(route, incident):

@@ -226,6 +226,7 @@ def _told(verdict: Verdict, found: Effects) -> Verdict:
     operators, user = found.for_operators(verdict.rule), found.for_user(verdict.rule)
     if operators is None:
         return verdict if user is None else replace(verdict, told=user)
-    # An incident has a severity; nobody is told of information.
-    severity = Severity.INFO if operators is Attention.NONE else Severity(operators.value)
-    return replace(verdict, severity=severity, told=user or owner_hears(OpenRule(verdict.rule, 0.0, verdict.severity)))
+    silent = operators is Attention.NONE
+    severity = Severity.INFO if silent else Severity(operators.value)
+    told = user or owner_hears(OpenRule(verdict.rule, 0.0, verdict.severity))
+    return replace(verdict, severity=severity, told=told, silent=silent)

@@ -32,8 +32,13 @@ ACTIONS: dict[int, str] = {
     2: "to reboot the node",
     3: "to drain peer-to-peer traffic",
     4: "to drain the GPU and to reset it",
+    5: "to recover the IMEX domain",
+    6: "to reset the GPU's bus",
+    7: "to reboot the system",
 }
-"""NVML's recovery actions."""
+"""NVML's recovery actions (nvmlDeviceGpuRecoveryAction_t)."""
+
+_REBOOTS = frozenset({2, 7})
 
 _SHOWN_JOBS = 8
 
@@ -116,7 +121,7 @@ def _fault(verdict: Verdict, gpu: Gpu, jobs: Sequence[str], schedulers: Collecti
 
 def _fault_advice(verdict: Verdict, xid: int) -> list[str]:
     advice = ["Keep new work off the node until the GPU has been inspected."]
-    if verdict.figures.get("recovery_action") == 2 or xid == 79:
+    if verdict.figures.get("recovery_action") in _REBOOTS or xid == 79:
         advice.append("Reboot the node; if the GPU does not come back, power-cycle the node.")
     else:
         advice.append("Reset the GPU once no process is on it; if that fails, reboot the node.")

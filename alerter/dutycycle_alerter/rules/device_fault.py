@@ -46,11 +46,13 @@ def judge_gpu_fault(evidence: GpuEvidence, settings: Judging, opened_on: Mapping
 
 
 def _fresh_xid(evidence: GpuEvidence, rules: GpuFault, opened_on: Mapping[str, float]) -> dict[str, float]:
-    """The newest XID that counts; a time that the alerter's clock has not reached yet is now."""
-    found = [(min(t, evidence.at), xid) for xid, t in evidence.xids.items() if xid in rules.xids]
+    """The newest XID that counts, with the time that its exporter gives, be it one that the alerter's clock has not
+    reached yet: the same report has the same time in every pass.
+    """
+    found = {xid: t for xid, t in evidence.xids.items() if xid in rules.xids}
     if "xid_at" in opened_on and "xid" in opened_on:
-        found.append((opened_on["xid_at"], int(opened_on["xid"])))
-    at, xid = max(found, default=(-math.inf, 0))
+        found.setdefault(int(opened_on["xid"]), opened_on["xid_at"])
+    at, xid = max(((t, xid) for xid, t in found.items()), default=(-math.inf, 0))
     return {"xid": float(xid), "xid_at": at} if evidence.at - at < rules.quiet else {}
 
 
@@ -83,8 +85,10 @@ def judge_node_fault(
 
 
 def is_news(figures: Mapping[str, float], closed_on: Mapping[str, float], closed_at: float) -> bool:
-    """Whether figures of a firing verdict tell of more than those on which a person closed an incident."""
-    if figures.get("xid_at", 0.0) > closed_at:
+    """Whether figures of a firing verdict tell of more than those on which a person closed an incident. A report whose
+    time lay ahead of the clock then is no news when the clock has reached it.
+    """
+    if figures.get("xid_at", 0.0) > max(closed_at, closed_on.get("xid_at", 0.0)):
         return True
     lost, before = (one.get("expected", 0.0) - one.get("visible", 0.0) for one in (figures, closed_on))
     return lost > before or any(name in figures and name not in closed_on for name in _STATES)

@@ -51,8 +51,8 @@ class Verdict:
 
     `until` is the instant of the first possible verdict while waiting; `reason` says why it is unknown, not evaluable
     or excluded, and what else is to be known of a firing one. `told` is what a policy of the site says that the job's
-    user is to hear of it; None where none says so. `intended` is what somebody said of the job or its user where
-    it is excluded because of that.
+    user is to hear of it; None where none says so. `silent`: by a policy operators are not to hear of it. `intended` is
+    what somebody said of the job or its user where it is excluded because of that.
     """
 
     rule: str
@@ -64,6 +64,7 @@ class Verdict:
     reason: str = ""
     until: float | None = None
     told: Attention | None = None
+    silent: bool = False
     intended: Expectation | None = None
     nearly: tuple[Gpu, ...] = ()
 

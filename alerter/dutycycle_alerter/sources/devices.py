@@ -123,8 +123,8 @@ class Devices:
         for key, xids in exposition.xids.items():
             # Also of a GPU that fell off the bus before it was ever shown.
             track = self._tracks.setdefault(key, _Track(Gpu(key[0], "", key[1], key[2]), seen=t))
-            for xid, reported in xids.items():
-                track.xids[xid] = max(reported, track.xids.get(xid, 0.0))
+            # An exporter whose clock was set right says when it was by that clock.
+            track.xids |= xids
 
     def rewind(self, until: float) -> None:
         """The clock was set back: what was seen later is watched anew."""

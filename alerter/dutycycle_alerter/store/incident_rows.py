@@ -72,12 +72,15 @@ def to_rule(stored: dict[str, Any]) -> OpenRule:
     """An open rule as an incident's row has it."""
     told = stored.get("told")
     severity = Severity(stored["severity"])
-    return OpenRule(stored["rule"], stored["since"], severity, None if told is None else Attention(told))
+    attention = None if told is None else Attention(told)
+    return OpenRule(stored["rule"], stored["since"], severity, attention, stored.get("silent", False))
 
 
 def _from_rule(rule: OpenRule) -> dict[str, Any]:
-    stored = {"rule": rule.rule, "since": rule.since, "severity": rule.severity.value}
-    return stored if rule.told is None else stored | {"told": rule.told.value}
+    stored: dict[str, Any] = {"rule": rule.rule, "since": rule.since, "severity": rule.severity.value}
+    if rule.told is not None:
+        stored["told"] = rule.told.value
+    return stored | {"silent": True} if rule.silent else stored
 
 
 def to_row(item: Incident) -> dict[str, Any]:

@@ -148,6 +148,7 @@ def unaware(connection: sa.Connection, receiver: str) -> list[Unaware]:
             notice.c.incident_id == incident.c.id,
             notice.c.receiver == receiver,
             notice.c.audience == To.OWNER.value,
+            notice.c.user == incident.c.user,
             notice.c.news.in_(_LOUD),
             notice.c.dropped.is_(None),
             sa.or_(delivery.c.failed_at.is_(None), ~worse.exists()),

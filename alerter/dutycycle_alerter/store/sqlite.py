@@ -12,12 +12,18 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from dutycycle_alerter.store.types import to_json
 
+_LOCK_WAIT = 10.0
+"""Seconds for which a writer waits for another."""
+
 Place = tuple[int | None, int | None]
 
 
 def create_engine(url: sa.URL) -> sa.Engine:
     """An engine whose connections are as they should be."""
-    engine = sa.create_engine(url, json_serializer=to_json, hide_parameters=True)
+    # As many connections as with PostgreSQL; nobody waits longer for one than for the writer's lock.
+    engine = sa.create_engine(
+        url, json_serializer=to_json, hide_parameters=True, pool_size=5, max_overflow=15, pool_timeout=_LOCK_WAIT
+    )
     sa.event.listen(engine, "connect", _configure)
     sa.event.listen(engine, "begin", _begin)
     return engine
@@ -37,7 +43,7 @@ def _configure(connection: Any, _record: ConnectionPoolEntry) -> None:
     connection.isolation_level = None
     cursor = connection.cursor()
     for pragma in (
-        "busy_timeout=10000",
+        f"busy_timeout={_LOCK_WAIT * 1000:.0f}",
         "synchronous=NORMAL",  # a killed process loses nothing; a power cut may lose the last transactions
         "foreign_keys=ON",
     ):

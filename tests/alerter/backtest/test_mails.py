@@ -87,6 +87,19 @@ def test_of_what_became_critical_since_there_is_one_mail_more() -> None:
     assert [(mail.rule, mail.cost) for mail in box.mails] == [("underused", True), ("hung", False)]
 
 
+def test_what_became_critical_for_the_user_alone_counts_and_what_did_for_operators_alone_does_not() -> None:
+    box, item = Mailbox(Owners(), 1), incident("idle", hours=25)
+    box.keep(item)
+    box.consider([item], LATER)
+    for told, severity, mails in (
+        (Attention.WARNING, Severity.CRITICAL, 1),
+        (Attention.CRITICAL, Severity.WARNING, 2),
+        (Attention.CRITICAL, Severity.CRITICAL, 2),
+    ):
+        box.consider([replace(item, rules=(OpenRule("idle", LATER, severity, told),), severity=severity)], LATER + HOUR)
+        assert len(box.mails) == mails
+
+
 def test_nobody_is_mailed_of_what_is_over_or_has_no_user() -> None:
     assert not mailed(25, Attention.WARNING, state=State.RESOLVED)
     assert not mailed(25, Attention.WARNING, user="")

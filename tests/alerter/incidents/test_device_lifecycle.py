@@ -229,6 +229,15 @@ def test_something_new_after_a_person_closed_it_opens_another() -> None:
     assert (after(result).id, kinds(result)) == (0, [EventKind.OPENED])
 
 
+def test_a_report_from_ahead_of_the_clock_that_a_person_closed_is_no_news_once_the_clock_is_there() -> None:
+    ahead = verdict(figures={"xid": 48.0, "xid_at": LATER + 600})
+    closed = after(resolve(opened(ahead), actor="bob", now=LATER + 60))
+    for now in (LATER + 90, LATER + 601, LATER + 700):
+        assert step(closed, ahead, now) == Step(closed)
+    again = step(closed, verdict(figures={"xid": 48.0, "xid_at": LATER + 660}), LATER + 700)
+    assert kinds(again) == [EventKind.OPENED]
+
+
 def test_people_acknowledge_and_snooze_it_as_any_other() -> None:
     taken = after(acknowledge(opened(), actor="bob", now=LATER + 1))
     assert after(step(taken, FIRING, LATER + 60)).state is State.ACKNOWLEDGED

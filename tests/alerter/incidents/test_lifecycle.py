@@ -294,6 +294,35 @@ def test_a_snoozed_incident_is_open_again_when_the_time_is_over() -> None:
     awake = step(snoozed, IDLE, LATER + 60 * MINUTE)
     assert awake.incident is not None
     assert (awake.incident.state, kinds(awake)) == (State.OPEN, [EventKind.SNOOZE_EXPIRED])
+    assert awake.events[0].text == "the snooze has ended and the condition still holds"
+
+
+@pytest.mark.parametrize("now", [evidence([None, None]), evidence([0.9, 0.9], gpu_fields=NO_GAPS)])
+def test_of_what_is_not_known_to_hold_only_the_end_of_the_snooze_is_said(now: JobEvidence) -> None:
+    snoozed = snooze(opened(), until=LATER + 60 * MINUTE, actor="bob", now=LATER).incident
+    awake = step(snoozed, now, LATER + 60 * MINUTE)
+    assert (awake.events[0].kind, awake.events[0].text) == (EventKind.SNOOZE_EXPIRED, "the snooze has ended")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "namespace", "user"),
+    [
+        ("", "alice", "", "alice"),
+        ("team-a", "alice", "team-a", "alice"),
+        ("alice", "", "team-a", "alice"),
+        # The namespace stands in for a user that nobody tells just now.
+        ("alice", "team-a", "team-a", "alice"),
+        ("", "team-a", "team-a", "team-a"),
+    ],
+)
+def test_an_incident_is_of_the_user_that_is_known_by_now(before: str, now: str, namespace: str, user: str) -> None:
+    incident = replace(opened(), user=before, account="lab")
+    item = replace(IDLE, job=replace(IDLE.job, user=now, namespace=namespace, account=""))
+    later = step(incident, item, LATER + MINUTE)
+    assert later.incident is not None
+    assert (later.incident.user, later.incident.account) == (user, "lab")
+    assert kinds(later) == ([EventKind.OWNER_CHANGED] if user != before else [])
+    assert kinds(step(later.incident, item, LATER + 2 * MINUTE)) == []
 
 
 @pytest.mark.parametrize("action", ["acknowledge", "snooze"])

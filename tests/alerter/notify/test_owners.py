@@ -37,6 +37,21 @@ def test_a_user_is_told_also_of_what_an_operator_takes_care_of(database: Databas
     assert [mail.numbers for mail in at.got("email")] == [[item.id]]
 
 
+def test_the_user_who_is_known_late_is_told_of_it_and_who_was_told_before_hears_no_more(database: Database) -> None:
+    at = office(database, route("email", "owner", news=["opened", "resolved"]))
+    (item,) = at.open(idle(1, wasted=25 * HOUR, user="team-a"))
+    at.go(2 * MINUTE)
+    at.change(item, EventKind.OWNER_CHANGED, user="alice")
+    at.go(HOUR)
+    at.resolve(item)
+    at.go(HOUR)
+    assert [(mail.parcel.to.user, mail.news) for mail in at.got("email")] == [
+        ("team-a", [[News.OPENED]]),
+        ("alice", [[News.OPENED]]),
+        ("alice", [[News.RESOLVED]]),
+    ]
+
+
 def test_of_what_somebody_snoozed_the_user_hears_when_it_wakes(database: Database) -> None:
     at = office(database, route("email", "owner"))
     (item,) = at.open(idle(1))

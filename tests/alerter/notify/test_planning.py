@@ -156,6 +156,19 @@ def test_operators_hear_of_what_wakes_from_a_snooze_and_users_do_not() -> None:
     assert told(idle(), EventKind.SNOOZE_EXPIRED, routes=[route("email", news=["escalated"])], known=known) == []
 
 
+def test_what_is_over_by_the_time_its_snooze_ends_is_not_told_as_open() -> None:
+    over, known = idle(state=State.RESOLVED), {("email", OPERATORS)}
+    happened = (EventKind.SNOOZE_EXPIRED, EventKind.RESOLVED)
+    assert told(over, *happened, routes=[route("email")], known=known) == []
+
+
+def test_who_was_taken_for_the_user_of_a_job_hears_no_more_of_it() -> None:
+    known = {("email", Recipient(To.OWNER, "team-a")), ("email", ALICE)}
+    routes = [route("email", "owner", news=["opened", "resolved"])]
+    notices = plan(idle(), [Event(NOW, EventKind.RESOLVED, "")], known, Routing(notify(*routes)), now=NOW)
+    assert [notice.to for notice in notices] == [ALICE]
+
+
 def test_an_end_is_told_also_where_no_route_matches_any_more() -> None:
     routes, known = [route("slack", rules="stalled")], {("slack", OPERATORS), ("gone", OPERATORS)}
     assert told(idle(), EventKind.RESOLVED, routes=routes, known=known) == [("slack", News.RESOLVED)]

@@ -36,6 +36,17 @@ class Refreshing(Inbox):
             raise error
 
 
+@pytest.mark.parametrize(
+    "key", [{"news": ["opened"]}, {"digest": "weekly"}, {"group_wait": "1h"}, {"group_interval": 60}], ids=str
+)
+def test_keys_of_a_route_that_alertmanager_would_ignore_are_refused(key: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=f"alertmanager 'alertmanager' cannot have {next(iter(key))}:"):
+        configured(route("alertmanager", **key))
+    configured(route("webhook", **key))
+    whole = configured(route("alertmanager")).model_dump(mode="json")["notify"]["routes"]
+    configured(*whole)
+
+
 TEST = Parcel("", ParcelKind.TEST, OPERATORS, (), NOW)
 
 

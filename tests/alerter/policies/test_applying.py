@@ -8,13 +8,16 @@ from dutycycle_alerter.incidents.audience import Audience, audience, owner_hears
 from dutycycle_alerter.incidents.lifecycle import advance
 from dutycycle_alerter.incidents.model import OpenRule, Severity
 from dutycycle_alerter.model import JobKind
+from dutycycle_alerter.notify.routing import Routing
 from dutycycle_alerter.policies import PoliciesInForce
 from dutycycle_alerter.rules import Outcome, judge
 from dutycycle_alerter.settings.policies import Attention
 from tests.alerter.cases import evidence
+from tests.alerter.notify.outbox import notify, route
 from tests.alerter.policies.application import (
     HOUR,
     LONG_AGO,
+    MINUTE,
     NOW,
     applied,
     configured,
@@ -117,6 +120,21 @@ def test_operators_and_the_user_each_have_their_severity(
     told = user in (None, Attention.WARNING, Attention.CRITICAL)
     other = Audience.NOBODY if operators is Severity.INFO else Audience.OPERATORS
     assert audience(incident) is (Audience.OWNER if told else other)
+
+
+@pytest.mark.parametrize(("severity", "silent"), [("none", True), ("info", False), ("warning", False)])
+def test_operators_who_are_to_hear_nothing_are_not_in_any_route(severity: str, *, silent: bool) -> None:
+    settings = configured(exceptions=[{"name": "x", "reason": "y", "operator_severity": severity}])
+    incident = advance(None, applied(settings).judgement, settings.judging).incident
+    assert incident is not None
+    assert incident.silent is silent
+    routing = Routing(notify(route("email", severity="info"), route("email", "owner")))
+    assert (routing.operators(incident) == []) is silent
+    assert routing.owner(incident, "email") is not None
+    # The policy is gone.
+    later = advance(incident, applied(configured(), idle(NOW + MINUTE)).judgement, settings.judging).incident
+    assert later is not None
+    assert len(routing.operators(later)) == 1
 
 
 def test_what_a_user_is_to_hear_follows_the_policies_while_the_incident_is_open() -> None:

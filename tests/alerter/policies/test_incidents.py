@@ -2,10 +2,18 @@
 
 from dataclasses import replace
 
+import pytest
+
 from dutycycle_alerter.incidents.lifecycle import advance
-from dutycycle_alerter.incidents.model import EventKind, Incident, Resolution, State
+from dutycycle_alerter.incidents.model import EventKind, Incident, Resolution, Severity, State
+from dutycycle_alerter.notify.model import OPERATORS, Recipient, To
+from dutycycle_alerter.notify.planning import plan
+from dutycycle_alerter.notify.routing import Address, Routing
 from dutycycle_alerter.rules import Judgement, Outcome, judge
+from dutycycle_alerter.settings.notify import News
+from dutycycle_alerter.settings.policies import Attention
 from tests.alerter.cases import LATER, SETTINGS, evidence, moved
+from tests.alerter.notify.outbox import notify, route
 
 MINUTE = 60.0
 IDLE = evidence([0.0, 0.0], gpu_fields={"processes": 0.0})
@@ -42,6 +50,31 @@ def test_an_incident_of_which_one_rule_cleared_and_another_is_excluded_has_clear
     step = advance(both, excluded(judge(busy, SETTINGS), "uneven"), SETTINGS)
     assert step.incident is not None
     assert step.incident.resolution is Resolution.CLEARED
+
+
+@pytest.mark.parametrize("operators", [Severity.INFO, Severity.WARNING, Severity.CRITICAL])
+def test_what_becomes_critical_for_the_user_alone_is_told_to_the_user_alone_and_once(operators: Severity) -> None:
+    """A site's policy gives operators a severity of their own."""
+
+    def told(at: float, level: Attention) -> Judgement:
+        judgement = judge(moved(IDLE, at), SETTINGS)
+        verdicts = (replace(v, severity=operators, told=level) if v.rule == "idle" else v for v in judgement.verdicts)
+        return replace(judgement, verdicts=tuple(verdicts))
+
+    incident = advance(None, told(LATER, Attention.WARNING), SETTINGS).incident
+    assert incident is not None
+    worse = advance(incident, told(LATER + MINUTE, Attention.CRITICAL), SETTINGS)
+    assert worse.incident is not None
+    assert worse.incident.severity is operators
+    assert [(event.kind, event.text) for event in worse.events] == [
+        (EventKind.SEVERITY_CHANGED, "idle became critical for the user of the job")
+    ]
+    routing = Routing(notify(route("email", severity="info"), route("slack", "owner")))
+    known: set[Address] = {("email", OPERATORS), ("slack", Recipient(To.OWNER, worse.incident.user))}
+    notices = plan(worse.incident, worse.events, known, routing, now=LATER + MINUTE)
+    assert [(notice.receiver, notice.news) for notice in notices] == [("slack", News.ESCALATED)]
+    again = advance(worse.incident, told(LATER + 2 * MINUTE, Attention.CRITICAL), SETTINGS)
+    assert again.events == ()
 
 
 def test_an_excluded_job_opens_nothing_and_is_judged_again_afterwards() -> None:

@@ -87,6 +87,16 @@ def test_a_state_that_is_not_told_just_now_stays_noted_while_something_else_fire
     assert found.figures == {"xid": 48, "xid_at": LATER, "recovery_action": 1}
 
 
+def test_a_report_of_a_node_whose_clock_is_ahead_is_the_same_in_every_pass() -> None:
+    ahead = LATER + 600
+    first, then = (judge_gpu_fault(device(at=at, xids={48: ahead}), SETTINGS) for at in (LATER, LATER + 30))
+    assert first.figures == then.figures == {"xid": 48, "xid_at": ahead}
+    assert first.outcome is FIRING
+    # Its clock was set right since.
+    right = judge_gpu_fault(device(at=LATER + 60, xids={48: LATER - 5}), SETTINGS, first.figures)
+    assert right.figures == {"xid": 48, "xid_at": LATER - 5}
+
+
 # Nodes that lose GPUs
 
 

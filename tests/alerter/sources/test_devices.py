@@ -91,6 +91,19 @@ def test_a_gpu_that_is_no_longer_shown_is_unknown_but_for_its_xids() -> None:
     assert gpu(made, 1).visible
 
 
+def test_an_xid_is_of_the_time_that_its_exporter_gives_last() -> None:
+    """Its clock was ahead when it was reported, and was set right since."""
+    made = rig()
+    one = made.exporters[0].devices[0]
+    for reported in (T0 + 3600, T0 - 5):
+        one.xids = {79: reported}
+        made.scrape()
+        assert gpu(made).xids == {79: reported}
+    one.xids = {}  # the exporter started again
+    made.scrape()
+    assert gpu(made).xids == {79: T0 - 5}
+
+
 def test_a_gpu_that_fell_off_the_bus_before_it_was_ever_shown_is_known_by_its_xid() -> None:
     made = rig()
     one = made.exporters[0].devices[0]

@@ -81,7 +81,9 @@ def found(database: Database, **wanted: object) -> list[str]:
 
 TEXT = text(40)
 TIME = st.floats(0, 4e9)
-RULES = st.builds(OpenRule, TEXT, TIME, st.sampled_from(Severity))
+RULES = st.builds(
+    OpenRule, TEXT, TIME, st.sampled_from(Severity), st.none() | st.sampled_from(Attention), silent=st.booleans()
+)
 GPUS = st.builds(Gpu, TEXT, TEXT, TEXT, TEXT, TEXT)
 DIAGNOSES = st.builds(
     Diagnosis,

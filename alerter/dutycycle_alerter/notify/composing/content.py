@@ -10,12 +10,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """One thing that is new: `news` is one of the five, `said` a sentence about it, `at` a moment."""
+    """One thing that is new: `news` is one of the five, `said` a sentence about it, `at` a moment. `critical` tells
+    whether it became so.
+    """
 
     news: str
     at: str
     said: str
     actor: str
+    critical: bool = False
 
 
 @dataclass(frozen=True, slots=True)

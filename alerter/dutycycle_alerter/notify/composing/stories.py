@@ -9,7 +9,7 @@ from datetime import tzinfo
 from dutycycle_alerter import figures
 from dutycycle_alerter.bill import Bill, bill
 from dutycycle_alerter.headline import headline, rule_name, shown_subject, subject_name
-from dutycycle_alerter.incidents.model import Cause, Diagnosis, Incident, Resolution, State
+from dutycycle_alerter.incidents.model import Cause, Diagnosis, Incident, Resolution, Severity, State
 from dutycycle_alerter.model import Gpu, workload_of
 from dutycycle_alerter.notify.composing.content import Command, Costs, Place, Story, Telling, Urls
 from dutycycle_alerter.notify.composing.offering import Offer
@@ -123,7 +123,8 @@ class Teller:
     def _telling(self, telling: Told) -> Telling:
         said = telling.text if _says_more(telling) else ""
         actor = self.voice.name(telling.actor)
-        news = _NEWS[telling.news]
+        worse = telling.news is News.ESCALATED and not _is_critical(telling)
+        news = "It became worse" if worse else _NEWS[telling.news]
         if said and telling.news is News.UPDATED:
             head = f"{actor}: " if actor and telling.actor not in telling.text else ""
             sentence = head + (self.voice.sentence(said) if not head else self.voice.said(said))
@@ -132,7 +133,8 @@ class Teller:
             sentence = f"{news}{by}: {self.voice.said(said)}"
         else:
             sentence = f"{news}, by {actor}." if actor else f"{news}."
-        return Telling(telling.news.value, self.moment(telling.at), sentence, actor)
+        critical = telling.news is News.ESCALATED and not worse
+        return Telling(telling.news.value, self.moment(telling.at), sentence, actor, critical=critical)
 
     def _outcome(self, item: Item) -> str:
         incident = item.incident
@@ -236,10 +238,15 @@ def _steps(diagnosis: Diagnosis) -> Iterable[str]:
     return [f"if it is {cause.label}: {step}" for cause, step in found.items()] or diagnosis.advice[:_ADVICE]
 
 
+def _is_critical(telling: Told) -> bool:
+    """Whether what became worse is critical now, and not a warning."""
+    return not telling.text.endswith(f" became {Severity.WARNING}")
+
+
 def _says_more(telling: Told) -> bool:
     """Whether its text says more than what happened, and by whom."""
     said = telling.text
-    if telling.news is News.ESCALATED and said.endswith(" became critical"):
+    if telling.news is News.ESCALATED and " became critical" in said:
         return False
     return bool(said) and said not in (f"{telling.news} by {telling.actor}", telling.news.value)
 

@@ -81,6 +81,11 @@ class Notify(Section):
                 raise ValueError(
                     f"{kinds[route.receiver]} {route.receiver!r} cannot reach the user of a job: email and slack can"
                 )
+            if kinds[route.receiver] == "alertmanager" and (portions := route.portions):
+                raise ValueError(
+                    f"a route to alertmanager {route.receiver!r} cannot have {', '.join(portions)}: it is told all "
+                    "that is active again and again, and groups and delays by its own configuration"
+                )
         reported = [weekly.receiver for weekly in self.weekly]
         again = next((name for place, name in enumerate(reported) if name in reported[:place]), None)
         if again is not None:

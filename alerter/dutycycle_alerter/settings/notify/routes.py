@@ -76,6 +76,12 @@ class Route(Section):
     digest_day: Day = Day.MON
     """and on this day, if it is weekly."""
 
+    @property
+    def portions(self) -> tuple[str, ...]:
+        """The keys that say what is sent of its incidents and when, as far as they are not at their defaults."""
+        names = ("news", "group_by", "group_wait", "group_interval", "digest", "digest_at", "digest_day")
+        return tuple(name for name in names if getattr(self, name) != type(self).model_fields[name].default)
+
 
 class Weekly(Section):
     """The operators' weekly report: who used how much and how well, what was wasted, which rules were wrong."""
