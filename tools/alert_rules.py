@@ -283,7 +283,9 @@ GROUPS = (
                 "or max by (cluster) (count_over_time(fleet:gpu_visible_seconds:increase5m[15m] offset 130m)) "
                 "and max by (cluster) (count_over_time(fleet:gpu_visible_seconds:increase5m[15m])) "
                 "unless on (cluster) max by (cluster) "
-                "(count_over_time(fleet:gpu_visible_seconds:increase1h[130m]))",
+                "(count_over_time(fleet:gpu_visible_seconds:increase1h[130m])) "
+                "or max(count_over_time(user:workload_gpu_allocated_seconds:increase5m[15m] offset 130m)) "
+                "unless max(count_over_time(user:workload_gpu_allocated_seconds:increase1h[130m]))",
                 summary="The recording rules are missing, fail or are too slow.",
                 description="Prometheus does not record every 5 minutes, or every hour, what it should. Dashboards "
                 "lack what is counted by user, and with prometheus.recorded the alerter lacks its long windows.",

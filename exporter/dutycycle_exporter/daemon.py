@@ -80,7 +80,6 @@ class Exporter:
             hold=settings.series_hold / settings.time_scale,
             time_scale=settings.time_scale,
             sysfs=settings.sysfs,
-            procfs=settings.procfs,
             sources=self._ownership.health,
             driven=lambda: loaded_driver(settings.procfs) is not None,
             # A recording tells of all processes, wherever it is played.

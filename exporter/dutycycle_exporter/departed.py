@@ -53,7 +53,8 @@ class DepartedProcesses:
         self._departed.sort(key=lambda one: one.end)
         del self._departed[:-MOST]
         if ownership.people:
-            self._people = {process.pid: person(process.pid, ownership) for process in reading.processes or ()}
+            running = (*(reading.processes or ()), *reading.graphics)
+            self._people = {process.pid: person(process.pid, ownership) for process in running}
 
     def shown(self) -> tuple[tuple[FinishedProcess, Person], ...]:
         """Those that ended last, the oldest first. Of those that no label tells apart only the newest."""

@@ -226,7 +226,8 @@ class Snapshot:
     of which nothing could be read, but not those that are left out; None where it does not tell.
     `ownership` is set only by a replay, whose recording says whose the GPUs were.
     `elapsed` is what `elapsed()` was at `t`; None where the time of day is never set.
-    `slow` are the indexes of GPUs that are asked only now and then, as they take too long.
+    `slow` are the indexes of GPUs that are asked only now and then, as they take too long. `excluded` are the PCI
+    addresses (0000:1b:00.0) of those that the driver was told to leave out; None where it does not tell.
     """
 
     t: float
@@ -243,6 +244,7 @@ class Snapshot:
     ownership: Ownership | None = None
     elapsed: float | None = None
     slow: tuple[int, ...] = ()
+    excluded: tuple[str, ...] | None = None
 
     @property
     def at(self) -> float:

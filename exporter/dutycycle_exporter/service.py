@@ -93,7 +93,6 @@ class Service:
         hold: float,
         time_scale: float = 1.0,
         sysfs: Path = Path("/sys"),
-        procfs: Path = Path("/proc"),
         sources: Callable[[], Mapping[str, CollectorRun]] = dict,
         driven: Callable[[], bool] = lambda: False,
         apart: bool = False,
@@ -106,7 +105,7 @@ class Service:
         self._apart = apart
         self._stale_after = _stale_after(interval)
         self._time_scale = time_scale
-        self._sysfs, self._procfs = sysfs, procfs
+        self._sysfs = sysfs
         self._clock = clock
         # For ages and lengths of time: a clock that nobody sets.
         self._elapsed = elapsed or clock
@@ -121,6 +120,7 @@ class Service:
         self._counts = _Counts()
         self._visible: int | None = None
         self._slow: frozenset[int] = frozenset()
+        self._excluded: tuple[str, ...] = ()
         self._expected: int | None = None
         self._expected_at = float("-inf")
         self._started = clock()
@@ -143,6 +143,8 @@ class Service:
         for xid in snapshot.xids:
             self.on_xid(xid)
         snapshot = replace(snapshot, xids=())
+        if snapshot.excluded is not None and snapshot.excluded != self._excluded:
+            self._excluded, self._expected_at = snapshot.excluded, float("-inf")
         expected = self._expect(self._elapsed())
         ownership = snapshot.ownership or self._owners_then(snapshot)
         view = self._accounts.update(snapshot, ownership, _missing(snapshot, expected))
@@ -257,7 +259,7 @@ class Service:
         if now - self._expected_at < _PCI_EVERY:
             return self._expected
         self._expected_at = now
-        return expected_gpus(self._sysfs, self._procfs)
+        return expected_gpus(self._sysfs, self._excluded)
 
     def state(self) -> State:
         """What a scrape shows now."""

@@ -8,7 +8,7 @@ import sys
 from importlib.util import find_spec
 
 _NEEDED = ("click", "h2", "pynvml", "yaml")
-"""The modules of the extra `exporter`: one installation of another extra has this command, too."""
+"""The modules of the extra `exporter`: an installation of another extra has this command, too."""
 
 
 def main() -> None:

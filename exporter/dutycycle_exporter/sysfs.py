@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Collection
 from pathlib import Path
 
 _NVIDIA = "0x10de"
 # VGA and 3D controllers; a GPU's audio and USB functions have other classes.
 _GPU_CLASSES = ("0x0300", "0x0302")
-# Drivers before 460 say the latter.
-_EXCLUDED = re.compile(rb"^(?:GPU Excluded|Blacklisted):\s*Yes\s*$", re.MULTILINE)
-_MOST_BYTES = 65536
 
 
-def expected_gpus(sysfs: Path, procfs: Path) -> int | None:
+def expected_gpus(sysfs: Path, excluded: Collection[str] = ()) -> int | None:
     """NVIDIA GPUs under `sysfs`/bus/pci/devices that this machine uses itself; None where that cannot be read.
 
-    Those that are excluded by the driver's own setting (NVreg_ExcludedGpus), as `procfs`/driver/nvidia says, are not
-    among them: its driver has them, and NVML does not show them.
+    `excluded` are the addresses (0000:1b:00.0) of those that the driver is told to leave out: it has them all the same.
     """
     try:
         devices = list((sysfs / "bus" / "pci" / "devices").iterdir())
     except OSError:
         return None
-    return sum(_is_gpu(device) and not _is_excluded(device.name, procfs) for device in devices)
+    return sum(device.name not in excluded and _is_gpu(device) for device in devices)
 
 
 def _is_gpu(device: Path) -> bool:
@@ -38,13 +34,4 @@ def _is_gpu(device: Path) -> bool:
         return not (device / "physfn").exists() and (not driver.is_symlink() or driver.readlink().name == "nvidia")
     except (OSError, UnicodeDecodeError):
         # It left the bus while we looked.
-        return False
-
-
-def _is_excluded(address: str, procfs: Path) -> bool:
-    try:
-        with (procfs / "driver" / "nvidia" / "gpus" / address / "information").open("rb") as file:
-            return _EXCLUDED.search(file.read(_MOST_BYTES)) is not None
-    except OSError:
-        # There is no driver, or it does not say.
         return False

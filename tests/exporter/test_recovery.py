@@ -167,6 +167,17 @@ def test_readiness_by_what_is_expected_and_what_is_seen(tmp_path, devices, visib
     assert service.unready() == unready
 
 
+def test_gpus_that_the_driver_leaves_out_are_not_expected_also_while_it_does_not_tell(tmp_path):
+    pci, clock = PciTree(tmp_path), FakeClock()
+    for number in range(3):
+        pci.add(f"0000:0{number}:00.0")
+    service = Service(Nobody(), interval=5, hold=30, sysfs=tmp_path, clock=clock)
+    for excluded, expected in ((None, 3), (("0000:01:00.0",), 2), (None, 2), ((), 3)):
+        clock.advance(5)
+        service.on_snapshot(Snapshot(clock.now, (), visible=2, excluded=excluded))
+        assert service.state().expected == expected
+
+
 def test_while_nvml_is_released_it_is_not_ready_and_healthy(tmp_path):
     clock = FakeClock()
     service = Service(Nobody(), interval=5, hold=30, sysfs=tmp_path, clock=clock)

@@ -17,7 +17,15 @@ from tests.fakes.nvml.compiler import FLAGS, PUBLISHER, compile_c
 from tests.fakes.nvml.state import function_index
 from tests.required import lacking
 
+
+class ExcludedDeviceInfo(ctypes.Structure):
+    """As pynvml's c_nvmlExcludedDeviceInfo_t, with the names of NVIDIA's header."""
+
+    _fields_ = (("pciInfo", pynvml.nvmlPciInfo_t), ("uuid", ctypes.c_char * pynvml.NVML_DEVICE_UUID_BUFFER_SIZE))
+
+
 STRUCTURES = {
+    "nvmlExcludedDeviceInfo_t": ExcludedDeviceInfo,
     "nvmlMemory_t": pynvml.c_nvmlMemory_t,
     "nvmlMemory_v2_t": pynvml.c_nvmlMemory_v2_t,
     "nvmlBAR1Memory_t": pynvml.c_nvmlBAR1Memory_t,

@@ -87,9 +87,21 @@ def test_what_is_counted_by_user_is_missed_where_anybody_holds_a_gpu(
     """Whatever the other rules of its group record."""
     series = {
         'user:workload_gpu_allocated_seconds:increase5m{user="alice",cluster="north"}': users,
+        'user:workload_gpu_allocated_seconds:increase1h{user="alice",cluster="north"}': "_x29 900 _x59 900 _x89",
         'gpu_allocation{node="n1",gpu="0",user="alice",workload="slurm/7",cluster="north"}': held,
     }
     check(tmp_path, well() | RECORDINGS | series, fired, RULES)
+
+
+@pytest.mark.parametrize(("hours", "fired"), [("_x1", {"RecordingRulesMissing"}), ("_x29 900 _x59 900 _x89", NOTHING)])
+def test_of_what_is_counted_by_user_the_hours_are_missed_by_themselves(
+    hours: str, fired: set[str], tmp_path: Path
+) -> None:
+    series = {
+        'user:workload_gpu_allocated_seconds:increase5m{user="alice"}': "300 _x4 " * 40,
+        'user:workload_gpu_allocated_seconds:increase1h{user="alice"}': hours,
+    }
+    check(tmp_path, well() | RECORDINGS | series, {158: NOTHING, 162: fired}, RULES)
 
 
 def test_what_is_recorded_every_hour_is_missed_after_two_of_them(tmp_path: Path) -> None:

@@ -32,13 +32,20 @@ class Mailbox:
     def __init__(self, owners: Owners, time_scale: float) -> None:
         self._owners, self._time_scale = owners, time_scale
         self._incidents: defaultdict[str, dict[tuple[str, float], Incident]] = defaultdict(dict)
-        self._mailed: dict[tuple[str, float], Incident] = {}
+        self._users: dict[tuple[str, float], str] = {}
+        self._mailed: dict[tuple[str, float, str], Incident] = {}
         self.mails: list[Mail] = []
 
     def keep(self, incident: Incident) -> None:
-        """An incident as it is now: what it wasted counts for its user."""
-        if incident.user:
-            self._incidents[incident.user][incident.subject, incident.opened_at] = incident
+        """An incident as it is now: what it wasted counts for its user, who may have become known only now."""
+        if not incident.user:
+            return
+        key = incident.subject, incident.opened_at
+        before = self._users.setdefault(key, incident.user)
+        if before != incident.user:
+            self._incidents[before].pop(key, None)
+            self._users[key] = incident.user
+        self._incidents[incident.user][key] = incident
 
     def consider(self, incidents: Iterable[Incident], at: float) -> None:
         """Mail the users about incidents that are active, where that is due and they were not mailed before, and once
@@ -46,7 +53,8 @@ class Mailbox:
         """
         sums: dict[str, float] = {}
         for incident in incidents:
-            key, user = (incident.subject, incident.opened_at), incident.user
+            user = incident.user
+            key = incident.subject, incident.opened_at, user
             if not user or not incident.state.active:
                 continue
             if key in self._mailed:
@@ -68,7 +76,7 @@ class Mailbox:
         worse = joined & frozenset(self._owners.at_once) if before else joined
         if not worse:
             return
-        self._mailed[incident.subject, incident.opened_at] = incident
+        self._mailed[incident.subject, incident.opened_at, incident.user] = incident
         rule = next(one.rule for one in incident.rules if one.rule in worse)
         self.mails.append(Mail(at, incident.user, incident.subject, incident.opened_at, rule, cost=False))
 

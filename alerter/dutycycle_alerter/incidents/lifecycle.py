@@ -170,6 +170,7 @@ class _Folding:
             known_at=self.now,
         )
         self._note(EventKind.REOPENED, f"{rule_name(primary.rule)} fires again", rule=primary.rule)
+        self._own()
         self._raise_severity(rules, resolved)
 
     # A job with an active incident
@@ -215,11 +216,12 @@ class _Folding:
             self._note(EventKind.SNOOZE_EXPIRED, snooze_ended(holds=holds))
 
     def _own(self) -> None:
-        """The job's owner as it is known by now. A namespace that stands in for a user takes no user's place: so it is
-        where the API server does not answer.
+        """The job's owner as it is known by now. What stands in for a user's name takes no name's place: a namespace
+        where the API server does not answer, a number where the node's directory does not.
         """
         incident, job = self._present, self.judgement.evidence.job
-        if job.user in ("", incident.user) or (incident.user and job.user == job.namespace):
+        stands_in = job.user == job.namespace or job.user.isdecimal()
+        if job.user in ("", incident.user) or (incident.user and stands_in):
             return
         account, partition = job.account or incident.account, job.partition or incident.partition
         self._change(user=job.user, account=account, partition=partition)
@@ -271,16 +273,19 @@ class _Folding:
         gives operators a severity of their own, what became critical for the job's user is told to the user.
         """
         incident, now = self._present, highest(rules)
+        before = critical_for_owner(was.rules)
+        joined = critical_for_owner(rules) - before
         if now.rank > incident.severity.rank:
             self._change(severity=now)
-            self._note(EventKind.SEVERITY_CHANGED, f"{incident.severity} became {now}", severity=now.value)
+            # For the user nothing became worse where it was critical, and nothing more is.
+            whose = {"audience": Audience.OPERATORS.value} if before and not joined else {}
+            text = f"{incident.severity} became {now}"
+            self._note(EventKind.SEVERITY_CHANGED, text, severity=now.value, **whose)
             return
         fresh = self._worse(newly_critical(rules, was.rules), was)
         if fresh:
             text = f"{rule_name(fresh[0])} is critical as well"
             self._note(EventKind.SEVERITY_CHANGED, text, severity=now.value, rule=fresh[0])
-        before = critical_for_owner(was.rules)
-        joined = critical_for_owner(rules) - before
         theirs = self._worse([one.rule for one in rules if one.rule in joined], was)
         if theirs and fresh[:1] != theirs[:1]:
             text = f"{rule_name(theirs[0])} became critical for the user of the job"

@@ -44,7 +44,7 @@ def file_report(
         return Step(latest)
     primary, judgement = fired[0], Judgement(evidence, tuple(verdicts))
     diagnosis = diagnose(judgement, primary.rule, settings, time_scale=time_scale)
-    rules = tuple(OpenRule(verdict.rule, ended, verdict.severity) for verdict in fired)
+    rules = tuple(OpenRule(verdict.rule, ended, verdict.severity, verdict.told, verdict.silent) for verdict in fired)
     since = ended - primary.figures["watched_seconds"]
     incident = replace(
         opened(judgement, primary, diagnosis, rules, at=ended, since=since),

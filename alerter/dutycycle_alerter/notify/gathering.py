@@ -21,11 +21,14 @@ AT_ONCE = 100
 UNSUBSCRIBED = "unsubscribed"
 """Why a notice is dropped: its user hears only of what is critical."""
 
+NOT_THEIRS = "the job is not theirs"
+"""Why a notice is dropped: its user was taken for that of the job, until another became known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """A notice that waits, with what its incident is like now. `critical` is what that is to its recipient: policies
-    may give the user of a job another severity than operators see.
+    may give the user of a job another severity than operators see. `user` is that of its job.
     """
 
     id: int
@@ -37,6 +40,7 @@ class Waiting:
     state: State
     critical: bool
     is_report: bool = False
+    user: str = ""
 
     @property
     def about(self) -> tuple[int, Recipient]:
@@ -107,9 +111,13 @@ def gather(receiver: ReceiverSettings, waiting: Sequence[Waiting], past: Past, *
 
 
 def _unneeded(kind: str, waiting: Iterable[Waiting], past: Past) -> Iterator[tuple[int, str]]:
-    """Nobody is told of what was over before they could be; who reads it all later, in a digest or by a program, is."""
+    """Nobody is told of what was over before they could be; who reads it all later, in a digest or by a program, is.
+    And nobody is of another's job.
+    """
     for notice in waiting:
-        if notice.to.to is To.OWNER and notice.to.user in past.muted and not notice.critical:
+        if notice.to.to is To.OWNER and notice.to.user != notice.user:
+            yield notice.id, NOT_THEIRS
+        elif notice.to.to is To.OWNER and notice.to.user in past.muted and not notice.critical:
             yield notice.id, UNSUBSCRIBED
         elif notice.digest or kind in PROGRAMS or notice.is_report or notice.about in past.told:
             continue

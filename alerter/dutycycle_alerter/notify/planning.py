@@ -142,7 +142,11 @@ def _heard(
 
 
 def _named(event: Event, rules: Set[str], routing: Routing) -> Set[str]:
-    """By which of these rules it is worse: any, or the one that the event names, if it is told at once."""
+    """By which of these rules it is worse for the user: any, or the one that the event names, if it is told at once;
+    none where it is so for operators alone.
+    """
+    if event.data.get("audience") == Audience.OPERATORS.value:
+        return frozenset()
     rule = event.data.get("rule")
     return rules if rule is None else routing.at_once & {rule}
 

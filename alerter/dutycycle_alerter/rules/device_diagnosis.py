@@ -38,7 +38,15 @@ ACTIONS: dict[int, str] = {
 }
 """NVML's recovery actions (nvmlDeviceGpuRecoveryAction_t)."""
 
-_REBOOTS = frozenset({2, 7})
+_FIRST_STEPS: dict[int, str] = {
+    2: "Reboot the node; if the GPU does not come back, power-cycle the node.",
+    3: "End what exchanges data with the GPU directly (over NVLink or PCIe); the driver then asks for what comes next.",
+    5: "Restart nvidia-imex on the nodes of the GPU's domain; if that does not help, reboot the node.",
+    6: "Reboot the node: a reset of the GPU alone leaves its bus as it is.",
+    7: "Reboot the node; if the GPU does not come back, power-cycle the node.",
+}
+"""What to do where the driver does not ask for a reset of the GPU."""
+
 
 _SHOWN_JOBS = 8
 
@@ -121,10 +129,8 @@ def _fault(verdict: Verdict, gpu: Gpu, jobs: Sequence[str], schedulers: Collecti
 
 def _fault_advice(verdict: Verdict, xid: int) -> list[str]:
     advice = ["Keep new work off the node until the GPU has been inspected."]
-    if verdict.figures.get("recovery_action") in _REBOOTS or xid == 79:
-        advice.append("Reboot the node; if the GPU does not come back, power-cycle the node.")
-    else:
-        advice.append("Reset the GPU once no process is on it; if that fails, reboot the node.")
+    action = 2 if xid == 79 else int(verdict.figures.get("recovery_action", 0))
+    advice.append(_FIRST_STEPS.get(action, "Reset the GPU once no process is on it; if that fails, reboot the node."))
     if verdict.figures.get("remap_failed"):
         advice.append("Have the GPU replaced: it has no spare rows of memory left.")
     elif xid in _MEMORY:

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dutycycle_alerter.incidents.model import Event, EventKind, Incident, OpenRule, Severity, State
-from dutycycle_alerter.notify.gathering import UNSUBSCRIBED, Waiting
+from dutycycle_alerter.notify.gathering import NOT_THEIRS, UNSUBSCRIBED, Waiting
 from dutycycle_alerter.notify.model import Recipient, To
 from dutycycle_alerter.notify.owners import Waste, is_critical
 from dutycycle_alerter.notify.planning import Notice
@@ -220,6 +220,7 @@ def waiting(connection: sa.Connection, receiver: str, *, most: int) -> list[Wait
             incident.c.severity,
             incident.c.rules,
             incident.c.kind,
+            incident.c.user.label("job_user"),
         )
         .join(incident, incident.c.id == columns.incident_id)
         .where(columns.receiver == receiver, _WAITS)
@@ -238,6 +239,7 @@ def waiting(connection: sa.Connection, receiver: str, *, most: int) -> list[Wait
             state=State(row.state),
             critical=_is_critical(row, to),
             is_report=row.kind == "report",
+            user=row.job_user,
         )
         for row in found
     ]
@@ -248,11 +250,17 @@ def drop(connection: sa.Connection, reasons: Mapping[int, str]) -> None:
     does that of a user who hears only of what is critical, which it is by now.
     """
     states = [State.RESOLVED.value, State.SNOOZED.value]
-    over = sa.select(incident.c.id).where(incident.c.id == notice.c.incident_id, incident.c.state.in_(states))
+    of_it = incident.c.id == notice.c.incident_id
+    over = sa.select(incident.c.id).where(of_it, incident.c.state.in_(states))
+    others = sa.select(incident.c.id).where(of_it, incident.c.user != notice.c.user)
     for reason in sorted(set(reasons.values())):
         for numbers in in_parts([number for number, said in reasons.items() if said == reason]):
             mine = sa.and_(notice.c.id.in_(numbers), notice.c.delivery_id.is_(None))
-            holds = notice.c.id.in_(_not_critical(connection, mine)) if reason == UNSUBSCRIBED else over.exists()
+            holds: sa.ColumnElement[bool] = over.exists()
+            if reason == UNSUBSCRIBED:
+                holds = notice.c.id.in_(_not_critical(connection, mine))
+            elif reason == NOT_THEIRS:
+                holds = others.exists()
             connection.execute(sa.update(notice).where(mine, holds).values(dropped=reason))
 
 

@@ -130,9 +130,9 @@ def _table() -> Panel:
         "Users",
         "Each user's GPU-hours in the range, most wasted first. Wasted is measured and not busy; coverage is how much "
         "of what they held was measured, and a mean of little coverage says little; incidents are those open now. "
-        f"Users without measurements have no mean. GPU time whose user is not known is one row. {_BIAS}",
+        f"Users without measurements have no mean. GPU time of unknown users is one row, without a name. {_BIAS}",
         "user",
-        Column("User", label="user", link=listed.TO_USER, missing="unknown user"),
+        Column("User", label="user", link=listed.TO_USER),
         listed.incidents_opened(listed.OF_INCIDENTS, promql.KNOWN),
         height=14,
     )

@@ -37,8 +37,6 @@ class Column:
     """A second way to go on."""
     colors: Mapping[str, str] = field(default_factory=dict)
     """The colours of these values."""
-    missing: str | None = None
-    """What an empty cell says: by default `-`, or nothing where a link reads it, which would be handed that."""
 
 
 def table(
@@ -113,11 +111,8 @@ def _handed_over(columns: Sequence[Column]) -> frozenset[str]:
 
 
 def _column(column: Column, handed_over: frozenset[str]) -> Model:
-    missing = column.missing
-    if missing is None:
-        missing = "" if column.title in handed_over else "-"
-    # Without it a cell that is empty shows the text of an empty table.
-    properties: list[Model] = [{"id": "noValue", "value": missing}]
+    # Without it a cell that is empty shows the text of an empty table. A link would be handed what it shows.
+    properties: list[Model] = [{"id": "noValue", "value": "" if column.title in handed_over else "-"}]
     properties.append({"id": "unit", "value": AS_IT_IS if column.value is None else column.unit})
     for key, value in (
         ("decimals", column.decimals),

@@ -15,8 +15,6 @@ OWNERS = "user:workload_gpu_allocated_seconds:increase${res}"
 """Has a series for every owner of the range: what the filters' values are read from."""
 FINE_UP_TO = 2 * 86400
 """Seconds of range up to which increments of 5 minutes are read, beyond it those of an hour."""
-RECORDED_WITHIN = "130m"
-"""How old the last hour's increment may be: one evaluation may be missed."""
 ALERTER = "http://localhost:9837"
 
 _LABELS = {"model": "GPU model", "person": "User", "workload": "Job or pods"}
@@ -42,9 +40,9 @@ def datasource() -> Model:
 
 def resolution() -> Model:
     """Hidden: `5m` for short ranges and `1h` for long ones, decided by the engine whenever the range changes. The first
-    hour is recorded up to two hours after the rules were loaded: until then, `5m` for all.
+    hour is recorded up to two hours after the rules were loaded: a range without any is of `5m`, too.
     """
-    hours = f"count(last_over_time({capacity('1h')}[{RECORDED_WITHIN}]))"
+    hours = f"count(last_over_time({capacity('1h')}[$__range]))"
     fine = f'label_replace(vector($__range_s) <= {FINE_UP_TO} or (vector(1) unless {hours}), "res", "5m", "", "")'
     coarse = f'label_replace(vector($__range_s) > {FINE_UP_TO} and {hours}, "res", "1h", "", "")'
     return _query(

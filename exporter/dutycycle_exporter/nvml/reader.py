@@ -21,6 +21,9 @@ from dutycycle_exporter.nvml.lost import MissingGpus
 from dutycycle_exporter.nvml.slow import SlowGpus
 from dutycycle_exporter.nvml.suspects import Suspects
 
+_MOST_EXCLUDED = 256
+"""GPUs that a driver leaves out, and more than any machine has: what NVML says beyond that is no count."""
+
 
 @dataclass
 class _Turn:
@@ -83,6 +86,8 @@ class NvmlReader:
         self._nvml = self._calls.read(pynvml.nvmlSystemGetNVMLVersion) or ""
         cuda = self._calls.read(pynvml.nvmlSystemGetCudaDriverVersion)
         self._cuda = "" if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}"
+        # Of the loaded driver: they do not change while NVML is there.
+        self._excluded = _excluded(self._calls)
         self._devices = Devices(self._calls, self._slow, self._suspects)
         self._missing = MissingGpus(time_scale=time_scale)
         self._metrics: Metrics | None = None
@@ -181,6 +186,7 @@ class NvmlReader:
             clamped=clamped,
             elapsed=turn.elapsed,
             slow=tuple(sorted(self._slow.resting)),
+            excluded=self._excluded,
         )
 
     def _gpu(self, device: Device) -> Gpu:
@@ -202,3 +208,23 @@ class NvmlReader:
         """0 where it is not known: then nothing is asked for that older drivers number otherwise."""
         major = self._driver.split(".")[0]
         return int(major) if major.isascii() and major.isdigit() else 0
+
+
+def _excluded(calls: Calls) -> tuple[str, ...] | None:
+    """The PCI addresses of the GPUs that the driver was told to leave out (NVreg_ExcludedGpus), as sysfs has them; None
+    where it does not answer. Raises NvmlUnavailableError.
+    """
+    unsupported: set[object] = set()
+    try:
+        count = calls.ask(unsupported, pynvml.nvmlGetExcludedDeviceCount)
+        if count is None:
+            return () if unsupported else None
+        found = []
+        for index in range(min(count, _MOST_EXCLUDED)):
+            info = calls.ask(unsupported, pynvml.nvmlGetExcludedDeviceInfoByIndex, index)
+            if info is None:
+                return None
+            found.append(f"{info.pci.domain:04x}:{info.pci.bus:02x}:{info.pci.device:02x}.0")
+    except LostError:
+        return None
+    return tuple(found)

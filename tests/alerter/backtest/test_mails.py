@@ -100,6 +100,17 @@ def test_what_became_critical_for_the_user_alone_counts_and_what_did_for_operato
         assert len(box.mails) == mails
 
 
+def test_the_user_who_is_known_late_has_a_mail_and_the_waste() -> None:
+    box, item = Mailbox(Owners(), 1), incident(hours=25, user="team-a")
+    for one in (item, replace(item, user="alice")):
+        box.keep(one)
+        box.consider([one], LATER)
+    other = incident(hours=0, subject="slurm/2", user="team-a")
+    box.keep(other)
+    box.consider([other], LATER)
+    assert [(mail.user, mail.subject) for mail in box.mails] == [("team-a", item.subject), ("alice", item.subject)]
+
+
 def test_nobody_is_mailed_of_what_is_over_or_has_no_user() -> None:
     assert not mailed(25, Attention.WARNING, state=State.RESOLVED)
     assert not mailed(25, Attention.WARNING, user="")

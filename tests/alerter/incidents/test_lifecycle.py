@@ -313,6 +313,9 @@ def test_of_what_is_not_known_to_hold_only_the_end_of_the_snooze_is_said(now: Jo
         # The namespace stands in for a user that nobody tells just now.
         ("alice", "team-a", "team-a", "alice"),
         ("", "team-a", "team-a", "team-a"),
+        # So does a number for a name.
+        ("alice", "1001", "", "alice"),
+        ("1001", "alice", "", "alice"),
     ],
 )
 def test_an_incident_is_of_the_user_that_is_known_by_now(before: str, now: str, namespace: str, user: str) -> None:
@@ -323,6 +326,15 @@ def test_an_incident_is_of_the_user_that_is_known_by_now(before: str, now: str, 
     assert (later.incident.user, later.incident.account) == (user, "lab")
     assert kinds(later) == ([EventKind.OWNER_CHANGED] if user != before else [])
     assert kinds(step(later.incident, item, LATER + 2 * MINUTE)) == []
+
+
+def test_an_incident_that_comes_back_is_of_the_user_that_is_known_by_then() -> None:
+    cleared = step(opened(), evidence([0.9, 0.9], gpu_fields=NO_GAPS), LATER + MINUTE).incident
+    item = replace(IDLE, job=replace(IDLE.job, user="bob"))
+    again = step(cleared, item, LATER + 60 * MINUTE)
+    assert again.incident is not None
+    assert again.incident.user == "bob"
+    assert kinds(again) == [EventKind.REOPENED, EventKind.OWNER_CHANGED]
 
 
 @pytest.mark.parametrize("action", ["acknowledge", "snooze"])

@@ -28,7 +28,8 @@ def waits(number: int, incident: int | None = None, **changes: Any) -> Waiting:
     """A notice that is due."""
     incident = number if incident is None else incident
     one = Waiting(number, OPERATORS, "900", incident, NOW - 1, "", State.OPEN, critical=False)
-    return replace(one, **changes)
+    theirs = changes.get("to", OPERATORS).user
+    return replace(one, **{"user": theirs} | changes)
 
 
 def critical(number: int, **changes: Any) -> Waiting:

@@ -52,6 +52,16 @@ def test_the_user_who_is_known_late_is_told_of_it_and_who_was_told_before_hears_
     ]
 
 
+@pytest.mark.parametrize("way", [{"group_wait": "1h"}, {"digest": "daily"}])
+def test_what_waits_for_who_was_taken_for_the_user_is_not_sent(database: Database, way: dict[str, object]) -> None:
+    at = office(database, route("email", "owner", **way))
+    (item,) = at.open(idle(1, wasted=25 * HOUR, user="team-a"))
+    at.go(2 * MINUTE)
+    at.change(item, EventKind.OWNER_CHANGED, user="alice")
+    at.go(2 * DAY, step=10 * MINUTE)
+    assert [mail.parcel.to.user for mail in at.got("email")] == ["alice"]
+
+
 def test_of_what_somebody_snoozed_the_user_hears_when_it_wakes(database: Database) -> None:
     at = office(database, route("email", "owner"))
     (item,) = at.open(idle(1))

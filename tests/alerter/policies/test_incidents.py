@@ -77,6 +77,28 @@ def test_what_becomes_critical_for_the_user_alone_is_told_to_the_user_alone_and_
     assert again.events == ()
 
 
+def test_what_becomes_worse_for_operators_alone_is_not_worse_for_the_user() -> None:
+    """The user was told of it as critical; another rule joins, which is a warning for operators."""
+
+    def told(at: float, severity: Severity) -> Judgement:
+        judgement = judge(moved(IDLE, at), SETTINGS)
+        level = Attention.CRITICAL
+        verdicts = (replace(v, severity=severity, told=level) if v.rule == "idle" else v for v in judgement.verdicts)
+        return replace(judgement, verdicts=tuple(verdicts))
+
+    incident = advance(None, told(LATER, Severity.INFO), SETTINGS).incident
+    worse = advance(incident, told(LATER + MINUTE, Severity.WARNING), SETTINGS)
+    assert worse.incident is not None
+    assert [event.text for event in worse.events] == ["info became warning"]
+    routing = Routing(notify(route("email"), route("slack", "owner")))
+    known: set[Address] = {("email", OPERATORS), ("slack", Recipient(To.OWNER, worse.incident.user))}
+    notices = plan(worse.incident, worse.events, known, routing, now=LATER + MINUTE)
+    assert {(notice.receiver, notice.news) for notice in notices} == {
+        ("email", News.ESCALATED),
+        ("slack", News.UPDATED),
+    }
+
+
 def test_an_excluded_job_opens_nothing_and_is_judged_again_afterwards() -> None:
     judgement = judge(moved(IDLE, LATER + MINUTE), SETTINGS)
     resolved = advance(opened(), excluded(judgement, "idle"), SETTINGS).incident

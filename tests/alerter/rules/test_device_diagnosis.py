@@ -53,6 +53,8 @@ def test_what_the_driver_asks_for_is_said_in_words() -> None:
     assert any("replaced" in step for step in found.advice)
     again = fault(device(recovery_action=7.0))
     assert (again.evidence[0], again.advice[1]) == ("the driver asks to reboot the system", found.advice[1])
+    for action, step in ((3, "End what exchanges data"), (5, "Restart nvidia-imex"), (6, "Reboot the node: a reset")):
+        assert fault(device(recovery_action=float(action))).advice[1].startswith(step)
     assert fault(device(recovery_action=9.0)).evidence[0] == "the driver asks for recovery action 9"
 
 

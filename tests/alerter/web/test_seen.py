@@ -18,6 +18,15 @@ def told(kind: EventKind, audience: str, text: str) -> Event:
     return Event(NOW, kind, text, data={"audience": audience, "addresses": ["root@example.org"]})
 
 
+def test_the_history_has_no_addresses_of_who_was_taken_for_the_user() -> None:
+    history = [
+        Event(NOW, EventKind.TOLD, f"notified {user}", data={"audience": "owner", "user": user, "addresses": [user]})
+        for user in ("bob", "alice")
+    ]
+    seen = OwnReader(FixedReader(found=[incident()], history=history), "alice").events(7)
+    assert [event.data.get("addresses") for event in seen] == [None, ["alice"]]
+
+
 def test_the_history_has_no_addresses_of_operators() -> None:
     history = [
         Event(NOW, EventKind.OPENED, "opened"),

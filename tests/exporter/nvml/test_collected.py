@@ -135,6 +135,7 @@ def test_with_all_switched_off_only_the_duty_cycle_the_processes_and_who_it_is_a
         "nvmlDeviceGetSamples",
         "nvmlDeviceGetComputeRunningProcesses",
         "nvmlDeviceGetGraphicsRunningProcesses",
+        "nvmlGetExcludedDeviceCount",
     }
 
 

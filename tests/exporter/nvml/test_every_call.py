@@ -18,6 +18,7 @@ AT_THE_BEGINNING = {
     "nvmlSystemGetDriverVersion",
     "nvmlSystemGetNVMLVersion",
     "nvmlSystemGetCudaDriverVersion",
+    "nvmlGetExcludedDeviceCount",
 }
 BESIDE = {"nvmlEventSetCreate", "nvmlEventSetFree", "nvmlEventSetWait", "nvmlDeviceRegisterEvents"}
 """Called on a thread of its own: see test_events."""

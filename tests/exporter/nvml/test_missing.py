@@ -128,3 +128,26 @@ def test_the_job_on_a_lost_gpu_keeps_its_allocation_and_is_not_idle(make_rig):
     assert rig.value("gpu_allocation", workload="slurm/7") == 1
     assert rig.value("workload_gpu_observed_seconds_total", workload="slurm/7") == observed
     assert rig.value("workload_gpu_allocated_seconds_total", workload="slurm/7") > observed
+
+
+def test_gpus_that_the_driver_is_told_to_leave_out_are_told(make_rack):
+    rack = make_rack(gpus=3, before=lambda driver: driver.exclude(1)).turn()
+    assert (rack.snapshot.visible, rack.snapshot.excluded) == (2, (rack.driver.gpus[1].bus_id,))
+    assert [gpu.uuid for gpu in rack.gpus] == [rack.driver.gpus[place].uuid for place in (0, 2)]
+
+
+@pytest.mark.parametrize("call", ["nvmlGetExcludedDeviceCount", "nvmlGetExcludedDeviceInfoByIndex"])
+def test_where_a_driver_does_not_tell_which_it_leaves_out_that_is_not_none(make_rack, call):
+    def silent(driver):
+        driver.exclude(1)
+        driver.fail(call, pynvml.NVML_ERROR_UNKNOWN)
+
+    rack = make_rack(gpus=2, before=silent).turn()
+    assert (len(rack.gpus), rack.snapshot.excluded) == (1, None)
+    assert rack.snapshot.failures == {(call, "unknown"): 1}
+
+
+def test_a_driver_that_cannot_leave_any_out_leaves_none_out(make_rack):
+    absent = pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
+    rack = make_rack(before=lambda driver: driver.fail("nvmlGetExcludedDeviceCount", absent)).turn()
+    assert (rack.snapshot.excluded, rack.snapshot.failures) == ((), {})

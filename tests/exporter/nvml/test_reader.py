@@ -17,6 +17,7 @@ SILENCED = {
     "nvmlDeviceGetCount": ("gpu_visible",),
     "nvmlDeviceGetHandleByIndex": (),
     "nvmlDeviceGetUUID": (),
+    "nvmlGetExcludedDeviceCount": (),
     "nvmlDeviceGetName": (),
     "nvmlDeviceGetMinorNumber": (),
     "nvmlDeviceGetPciInfo": (),
@@ -46,7 +47,12 @@ SILENCED = {
 }
 """Every function that the reader calls, and the series of a GPU that go when it fails from now on."""
 
-VERSIONS = {"nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion", "nvmlSystemGetCudaDriverVersion"}
+VERSIONS = {
+    "nvmlSystemGetDriverVersion",
+    "nvmlSystemGetNVMLVersion",
+    "nvmlSystemGetCudaDriverVersion",
+    "nvmlGetExcludedDeviceCount",
+}
 IDENTITY = {"nvmlDeviceGetName", "nvmlDeviceGetMinorNumber", "nvmlDeviceGetPciInfo"}
 BESIDE = {"nvmlEventSetCreate", "nvmlDeviceRegisterEvents"}
 """Called on a thread of its own."""
@@ -92,7 +98,7 @@ def test_a_failed_read_drops_its_series_and_is_counted_and_nothing_becomes_0_and
 ):
     rig = node_with_two_gpus(make_rig)
     before = series_by_gpu(rig)
-    node_wide = call.startswith("nvmlSystem") or call == "nvmlDeviceGetCount"
+    node_wide = call.startswith("nvmlSystem") or call in ("nvmlDeviceGetCount", "nvmlGetExcludedDeviceCount")
     rig.node.driver.fail(call, code, **({} if node_wide else {"gpu": 1}))
     after = series_by_gpu(rig.turn())
     gone = {(name, gpu) for name, gpu, *_ in before.keys() - after.keys()}

@@ -37,6 +37,10 @@ class Behaviour(ABC):
         """The GPU is gone from the count too: the indexes of those after it move down by one."""
         self._set_presence(gpu, layout.ABSENT)
 
+    def exclude(self, gpu: int) -> None:
+        """The driver is told to leave the GPU out (NVreg_ExcludedGpus): as if it had vanished, but it says which."""
+        self._set_presence(gpu, layout.EXCLUDED)
+
     def restore(self, gpu: int) -> None:
         """The GPU is back, under its old UUID."""
         self._set_presence(gpu, layout.PRESENT)

@@ -36,7 +36,7 @@ GPM_ACTIVITIES = ("", "graphics", "sm", "occupancy", "integer", "tensor", *_TENS
 TRAFFIC = ("pcie_tx", "pcie_rx", "nvlink_rx", "nvlink_tx")
 CLOCKS = ("graphics", "sm", "memory", "video")
 
-UNUSED, PRESENT, LOST, ABSENT = range(4)
+UNUSED, PRESENT, LOST, ABSENT, EXCLUDED = range(5)
 COMPUTE, GRAPHICS, MPS = range(3)
 NOT_AVAILABLE_U32 = 2**32 - 1
 NOT_AVAILABLE_U64 = 2**64 - 1

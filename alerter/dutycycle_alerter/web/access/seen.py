@@ -39,7 +39,11 @@ class OwnReader:
     def events(self, incident_id: int) -> Sequence[Event]:
         """The history of one of the user's incidents, without where operators are reached."""
         found = self._reader.events(incident_id) if self.incident(incident_id) is not None else ()
-        return [_without_addresses(event) if event.data.get("audience") != "owner" else event for event in found]
+        return [event if self._was_told(event) else _without_addresses(event) for event in found]
+
+    def _was_told(self, event: Event) -> bool:
+        """Whether it is about the user, and not about operators or about somebody whose job it was taken for."""
+        return event.data.get("audience") == "owner" and event.data.get("user") in (None, self._user)
 
     def series(self, incident: Incident, *, until: float, most: int | None = None) -> Sequence[GpuSeries]:
         """Utilization within one of the user's jobs."""

@@ -47,22 +47,52 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t handle, unsigned 
     return NVML_SUCCESS;
 }
 
+static void place_on_bus(const struct identity *identity, nvmlPciInfo_t *pci) {
+    *pci = (nvmlPciInfo_t){
+        .domain = identity->pci_domain,
+        .bus = identity->pci_bus,
+        .device = identity->pci_device,
+        .pciDeviceId = identity->pci_device_id,
+        .pciSubSystemId = identity->pci_subsystem_id,
+    };
+    snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, "%04X:%02X:%02X.0", identity->pci_domain & 0xffff,
+             identity->pci_bus & 0xff, identity->pci_device & 0xff);
+    snprintf(pci->busId, sizeof pci->busId, "%08X:%02X:%02X.0", identity->pci_domain, identity->pci_bus,
+             identity->pci_device);
+}
+
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t handle, nvmlPciInfo_t *pci) {
     struct identity identity;
     TRY(identity_call(FN_nvmlDeviceGetPciInfo, handle, &identity));
     REQUIRE(pci != NULL);
-    *pci = (nvmlPciInfo_t){
-        .domain = identity.pci_domain,
-        .bus = identity.pci_bus,
-        .device = identity.pci_device,
-        .pciDeviceId = identity.pci_device_id,
-        .pciSubSystemId = identity.pci_subsystem_id,
-    };
-    snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, "%04X:%02X:%02X.0", identity.pci_domain & 0xffff,
-             identity.pci_bus & 0xff, identity.pci_device & 0xff);
-    snprintf(pci->busId, sizeof pci->busId, "%08X:%02X:%02X.0", identity.pci_domain, identity.pci_bus,
-             identity.pci_device);
+    place_on_bus(&identity, pci);
     return NVML_SUCCESS;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlGetExcludedDeviceCount(unsigned int *count) {
+    struct state *state;
+    TRY(system_call(FN_nvmlGetExcludedDeviceCount, &state));
+    REQUIRE(count != NULL);
+    *count = 0;
+    for (struct device *device = state->devices; device < state->devices + MAX_DEVICES; device++)
+        *count += presence_of(device) == PRESENCE_EXCLUDED;
+    return NVML_SUCCESS;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlGetExcludedDeviceInfoByIndex(unsigned int index, nvmlExcludedDeviceInfo_t *info) {
+    struct state *state;
+    TRY(system_call(FN_nvmlGetExcludedDeviceInfoByIndex, &state));
+    REQUIRE(info != NULL);
+    for (struct device *device = state->devices; device < state->devices + MAX_DEVICES; device++) {
+        struct identity identity;
+        if (presence_of(device) != PRESENCE_EXCLUDED || index-- > 0)
+            continue;
+        identity_of(device, &identity);
+        place_on_bus(&identity, &info->pciInfo);
+        snprintf(info->uuid, sizeof info->uuid, "%.79s", identity.uuid);
+        return NVML_SUCCESS;
+    }
+    return NVML_ERROR_INVALID_ARGUMENT;
 }
 
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t handle, unsigned int *architecture) {

@@ -121,6 +121,11 @@ typedef struct {
 } nvmlPciInfo_t;
 
 typedef struct {
+    nvmlPciInfo_t pciInfo;
+    char uuid[80];
+} nvmlExcludedDeviceInfo_t;
+
+typedef struct {
     unsigned long long referenceTime, violationTime;
 } nvmlViolationTime_t;
 

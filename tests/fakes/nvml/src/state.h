@@ -23,6 +23,7 @@ enum presence {
     PRESENCE_PRESENT = 1,
     PRESENCE_LOST = 2,    /* off the bus: still counted, every call answers GPU_IS_LOST */
     PRESENCE_ABSENT = 3,  /* gone from the count as well: higher indexes move down, an old handle answers GPU_IS_LOST */
+    PRESENCE_EXCLUDED = 4, /* as absent, but the driver has it, and says so where it is asked for excluded ones */
 };
 
 /* Behaviour forced upon one function, and what was asked of it. Row 0 is about every device, row i + 1 about slot i.
