@@ -111,7 +111,12 @@ SECTIONS = (
                 (*NODE, "driver_version", "cuda_version", "nvml_version"),
                 "Versions; always 1.",
             ),
-            Family("gpu_expected", "gauge", NODE, "NVIDIA GPUs that PCI sysfs shows."),
+            Family(
+                "gpu_expected",
+                "gauge",
+                NODE,
+                "NVIDIA GPUs that PCI sysfs shows, without those that the driver was told to leave out.",
+            ),
             Family(
                 "gpu_visible",
                 "gauge",
