@@ -42,6 +42,7 @@ enum { MAX_GPUS = 16, MAX_PLACES = 8, MAX_FIELDS = 64, MAX_METRICS = 32, MAX_SAM
     X(nvmlDeviceGetMaxMigDeviceCount, (nvmlDevice_t, unsigned int *))                                       \
     X(nvmlDeviceGetMigDeviceHandleByIndex, (nvmlDevice_t, unsigned int, nvmlDevice_t *))                    \
     X(nvmlDeviceGetUUID, (nvmlDevice_t, char *, unsigned int))                                              \
+    X(nvmlDeviceGetName, (nvmlDevice_t, char *, unsigned int))                                              \
     X(nvmlDeviceGetGpuInstanceId, (nvmlDevice_t, unsigned int *))                                           \
     X(nvmlDeviceGetAccountingMode, (nvmlDevice_t, unsigned int *))
 
@@ -113,9 +114,10 @@ static void read_instances(unsigned int gpu) {
         nvmlDevice_t instance;
         if (!ok(nvmlDeviceGetMigDeviceHandleByIndex(gpus[gpu], place, &instance)))
             continue;
-        char uuid[96];
+        char uuid[96], name[96];
         nvmlMemory_v2_t memory = {.version = 0x02000028};
         ok(nvmlDeviceGetUUID(instance, uuid, sizeof uuid));
+        ok(nvmlDeviceGetName(instance, name, sizeof name));
         read_gpm(gpu, place + 1, (int)instance_ids[gpu][place]);
         ok(nvmlDeviceGetMemoryInfo_v2(instance, &memory));
         read_processes(instance);
