@@ -216,9 +216,10 @@ def departed(run):
     return run.view.devices[0].departed
 
 
-def test_a_process_that_ended_keeps_the_names_that_it_had_and_is_shown_for_a_while():
+@pytest.mark.parametrize("running", [{"processes": (Process(50),)}, {"processes": (), "graphics": (Process(50),)}])
+def test_a_process_that_ended_keeps_the_names_that_it_had_and_is_shown_for_a_while(running):
     ownership = held(GPU, A, pids={50: A.id}, people={50: ProcessOwner("ada", "python")})
-    run = Run().at(0, replace(GPU, processes=(Process(50),)), ownership=ownership)
+    run = Run().at(0, replace(GPU, **running), ownership=ownership)
     gone = finished(50, utilization=0.4)
     nobody = Ownership(people={1: ProcessOwner()})
     run.at(5, replace(GPU, processes=(), finished=(finished(51), gone)), ownership=nobody)

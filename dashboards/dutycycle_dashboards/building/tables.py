@@ -71,6 +71,7 @@ def table(
             "renameByName": rename,
         },
     }
+    handed_over = _handed_over(columns)
     return Panel(
         kind="table",
         title=title,
@@ -93,7 +94,7 @@ def table(
             "noValue": no_data,
             "unit": COUNT,
         },
-        overrides=tuple(_column(column, _handed_over(columns)) for column in columns),
+        overrides=tuple(_column(column, handed_over) for column in columns),
         transformations=(*([{"id": "merge", "options": {}}] if len(targets) > 1 else []), shown, order),
     )
 

@@ -168,7 +168,7 @@ class Gpu:
             activity=activity,
             counted_at=counted_at,
             carried=values.carried,
-            finished=() if processes is None or "accounting" not in collect else self._ended(processes),
+            finished=() if processes is None or "accounting" not in collect else self._ended(processes + graphics),
         )
 
     def _activity(self, metrics: Metrics, now: float) -> tuple[Activity | None, Counts]:

@@ -49,7 +49,7 @@ class ProcessReader:
         drawing = tuple(process for process in drawing if process.pid not in computing)
         many = len(found) + len(drawing)
         work = self._work(device, calls, stamp) if many > 1 or (many and self._detail) else None
-        return tuple(_does(process, work) for process in found), tuple(_does(process, work) for process in drawing)
+        return tuple(_at_work(one, work) for one in found), tuple(_at_work(one, work) for one in drawing)
 
     def _work(self, device: Device, calls: Calls, stamp: float) -> _Work | None:
         """Since the last call; pids that did nothing are left out; None where not known."""
@@ -132,7 +132,7 @@ def _drawing(unsupported: set[object], calls: Calls, handle: Any) -> tuple[Proce
     return tuple(Process(pid, None if used is None else float(used)) for pid, used in memory.items())
 
 
-def _does(process: Process, work: _Work | None) -> Process:
+def _at_work(process: Process, work: _Work | None) -> Process:
     """The process with what it does: nothing, where that is known of the others and not of it."""
     time, memory = (None, None) if work is None else work.get(process.pid, (0.0, 0.0))
     return Process(process.pid, process.memory, time, memory, process.mps_client)

@@ -10,6 +10,7 @@ from dutycycle_alerter.model import HostUsage, JobEvidence, JobKind, MemoryPeak,
 from dutycycle_alerter.rules import Outcome, Verdict
 from dutycycle_alerter.rules.report import COMPLETED, Final, report, windows_of_a_life
 from dutycycle_alerter.settings import Judging, Rules
+from dutycycle_alerter.settings.policies import Attention
 from tests.alerter.cases import SETTINGS, START, evidence
 
 FIRING, CLEAR, NOT_EVALUABLE, NOT_APPLICABLE = (
@@ -267,6 +268,15 @@ def test_a_report_is_opened_and_resolved_at_once() -> None:
     assert incident.started_at == START
     assert incident.wasted == pytest.approx(2 * 0.9 * 2 * HOUR)
     assert [event.kind for event in result.events] == [EventKind.OPENED, EventKind.RESOLVED]
+
+
+def test_a_report_is_as_silent_as_a_policy_makes_its_rules() -> None:
+    item = ended([0.1, 0.1], memory=0.1)
+    verdicts = [replace(verdict, told=Attention.WARNING, silent=True) for verdict in report(item, SETTINGS)]
+    incident = file_report(None, item, verdicts, SETTINGS).incident
+    assert incident is not None
+    assert incident.silent
+    assert [rule.told for rule in incident.rules] == [Attention.WARNING] * len(incident.rules)
 
 
 def test_nothing_is_filed_where_nothing_fires() -> None:

@@ -1,14 +1,15 @@
 """Opening a store: it belongs to one time scale, comes back where its file goes, and keeps secrets out of errors."""
 
 import sqlite3
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 from dutycycle_alerter.errors import StoreError
-from dutycycle_alerter.store.database import get_meta, open_database, set_meta
+from dutycycle_alerter.store.database import Database, get_meta, open_database, set_meta
+from dutycycle_alerter.store.reader import AT_ONCE
 from tests.alerter.store.files import file_of
 
 # The time scale
@@ -135,3 +136,11 @@ def test_a_directory_may_have_any_name(tmp_path: Path, name: str) -> None:
     url = sa.URL.create("sqlite", database=str(directory / "store.sqlite3")).render_as_string()
     open_database(url, time_scale=1).close()
     assert (directory / "store.sqlite3").exists()
+
+
+def test_readers_leave_connections_to_who_writes(database: Database) -> None:
+    """As many more as there are couriers, passes and terms of a lease at a time; none of them waits."""
+    with ExitStack() as stack:
+        for _ in range(AT_ONCE + 8):
+            connection = stack.enter_context(database.read())
+            assert connection.execute(sa.select(1)).scalar() == 1

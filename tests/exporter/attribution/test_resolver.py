@@ -331,6 +331,7 @@ def test_a_desktop_is_no_job_and_what_draws_in_a_job_is_its(workstation):
     for _ in range(2):
         alone = workstation.resolve(a=[50], drawing=[51])
     assert held(alone) == held(drawn)[:1]
+    assert held(workstation.resolve(a=None, b=())) == held(drawn)[:1], "also while NVML does not tell who draws"
     workstation.run(60, slurm_task(7))
     for _ in range(2):
         in_job = workstation.resolve(drawing=[60])
