@@ -60,6 +60,7 @@ def test_what_waits_for_who_was_taken_for_the_user_is_not_sent(database: Databas
     at.change(item, EventKind.OWNER_CHANGED, user="alice")
     at.go(2 * DAY, step=10 * MINUTE)
     assert [mail.parcel.to.user for mail in at.got("email")] == ["alice"]
+    assert at.reader.outbox() == {}, "nor does it wait on"
 
 
 def test_of_what_somebody_snoozed_the_user_hears_when_it_wakes(database: Database) -> None:
