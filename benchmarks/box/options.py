@@ -29,7 +29,7 @@ def options(arguments: Sequence[str] | None, about: str) -> argparse.Namespace:
         "--time-scale",
         type=_positive,
         default=usual.time_scale,
-        help=f"how many times as fast as it is told ({usual.time_scale:g})",
+        help=f"how many times as fast as it is told ({usual.time_scale:g}); seeds of one figure may differ in it",
     )
     parser.add_argument(
         "--processes",

@@ -27,7 +27,8 @@ CHAIN = ("exporter/dutycycle_exporter", "alerter/dutycycle_alerter", "benchmarks
 """The code whose work is judged, and that which shows it the fleet."""
 JOBS = ("benchmarks/box/mechanisms",)
 """The code that says what goes on in jobs; what is true of them is in no run."""
-
+OF_THE_MACHINE = ("time_scale",)
+"""Settings in which runs of one figure may differ: a machine plays as fast as it keeps pace with, which is checked."""
 
 NOT_ALL = "not all jobs were played"
 """The note of a run whose jobs could not be made in time."""
@@ -61,8 +62,11 @@ class Played:
             return f"of jobs whose mechanisms have changed since ({self.made.commit or 'nobody knows of which commit'})"
         if other is None:
             return ""
-        if self.settings != other.settings:
-            changed = sorted(name for name in other.settings if self.settings.get(name) != other.settings[name])
+        if changed := sorted(
+            name
+            for name in other.settings
+            if name not in OF_THE_MACHINE and self.settings.get(name) != other.settings[name]
+        ):
             return f"played with another {', '.join(changed).replace('_', ' ')}"
         return "" if self.chain == other.chain else f"played by other code ({self.made.commit})"
 

@@ -49,20 +49,22 @@ def rows(score: scoring.Score, seeds: Sequence[Seed]) -> list[Row]:
 
 
 def _how(seeds: Sequence[Seed]) -> Row:
-    """All were played with the same settings."""
+    """All were played with the same settings, but for how fast."""
     found = counting(seeds)
     scenario, played = found[0]
     settings = played.settings
     nodes, real = len(scenario.nodes), round(settings["processes"])
     pace = [one.pace for _, one in found]
+    scales = sorted({one.settings["time_scale"] for _, one in found})
+    fast = f"{scales[0]:g}" if len(scales) == 1 else f"{scales[0]:g} to {scales[-1]:g}"
     jobs, hours = sum(len(one.jobs) for one, _ in found), sum(_gpu_hours(one) for one, _ in found)
     figure = (
         f"{summary(seeds, len(SEEDS))}; {jobs:,} jobs with {hours:,.0f} GPU-hours on {nodes} nodes of "
         f"{scenario.gpus_per_node} GPUs, {real} of them with an exporter's process on the NVML double, the others of "
         f"the exporter's own parts; read every {settings['read_interval']:g} s, scraped every "
-        f"{settings['interval']:g} s, a pass every {settings['pass_interval']:g} s, {settings['time_scale']:g} times "
-        f"as fast; at worst {min(one.passes_made for one in pace):.0%} of the passes were made, and something was "
-        f"overdue for {max(one.late for one in pace):.1%} of the time"
+        f"{settings['interval']:g} s, a pass every {settings['pass_interval']:g} s, {fast} times as fast; at worst "
+        f"{min(one.passes_made for one in pace):.0%} of the passes were made, and something was overdue for "
+        f"{max(one.late for one in pace):.1%} of the time"
     )
     return Row(f"fleet in a box, {scenario.parameters}: what was played", figure)
 

@@ -157,6 +157,19 @@ def test_runs_of_other_settings_or_code_make_no_common_figure(
     assert playing.seeds == [1, 2, 1]
 
 
+def test_runs_that_other_machines_played_slower_make_a_common_figure(
+    tmp_path: Path, playing: Playing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["--quick", "--resume", str(tmp_path)]
+    said: list[str] = []
+    monkeypatch.setattr(results, "report", lambda rows, *_, **__: said.append(rows[0].figure))
+    assert command.main([*arguments, "--seeds", "1", "--time-scale", "40"]) == 0
+    assert command.main([*arguments, "--seeds", "1,2", "--time-scale", "25"]) == 0
+    assert playing.seeds == [1, 2]
+    assert ", 40 times as fast" in said[0]
+    assert ", 25 to 40 times as fast" in said[1]
+
+
 def test_a_run_ends_where_the_code_has_changed_meanwhile(
     tmp_path: Path, playing: Playing, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
