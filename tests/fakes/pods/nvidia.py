@@ -17,7 +17,7 @@ _STATE = "/dev/nvidiactl"
 class Driver:
     """A node's driver: the library, and the double's state."""
 
-    library: Path
+    nvml: Path
     state: Path
 
 
@@ -29,5 +29,5 @@ def toolkit(driver: Driver | None, environment: Mapping[str, str]) -> tuple[list
     capabilities = set(environment.get("NVIDIA_DRIVER_CAPABILITIES", "utility,compute").split(","))
     if driver is None or visible in ("", "void", "none") or not capabilities & {"all", "utility"}:
         return [], {}
-    mounts = [BindMount(driver.library, _LIBRARY, read_only=True), BindMount(driver.state, _STATE, read_only=False)]
+    mounts = [BindMount(driver.nvml, _LIBRARY, read_only=True), BindMount(driver.state, _STATE, read_only=False)]
     return mounts, {"NVML_DOUBLE_STATE": _STATE}
