@@ -9,7 +9,7 @@ of parameters.toml are in benchmarks/evidence/box.
 Needs gcc, Prometheus and PostgreSQL (`make` installs the latter two), and for 256 GPUs at 50 times two cores of which
 nobody else wants anything; 40 times leave room for a little other work. A run for which passes, scrapes or readings
 came late says so, is kept as late, and counts only with `--late`; after two of these in a row it stops. One in which
-the harness itself failed never counts. The same command plays both again.
+the harness itself failed never counts. The same command, or one with a lower `--time-scale`, plays both again.
 
 Exits with 1 where an aim was missed, with 77 where it cannot run here, with 3 where there is nothing to score.
 

@@ -62,11 +62,9 @@ class Played:
             return f"of jobs whose mechanisms have changed since ({self.made.commit or 'nobody knows of which commit'})"
         if other is None:
             return ""
-        if changed := sorted(
-            name
-            for name in other.settings
-            if name not in OF_THE_MACHINE and self.settings.get(name) != other.settings[name]
-        ):
+        names = self.settings.keys() | other.settings.keys()
+        differing = {name for name in names if self.settings.get(name) != other.settings.get(name)}
+        if changed := sorted(differing.difference(OF_THE_MACHINE)):
             return f"played with another {', '.join(changed).replace('_', ' ')}"
         return "" if self.chain == other.chain else f"played by other code ({self.made.commit})"
 

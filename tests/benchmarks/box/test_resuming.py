@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks import results
 from benchmarks.box import __main__ as command
+from benchmarks.box import played
 from benchmarks.box.model import Observed, Scenario
 from benchmarks.box.pace import Pace
 from benchmarks.box.played import code
@@ -155,6 +156,18 @@ def test_runs_of_other_settings_or_code_make_no_common_figure(
     assert command.main([*arguments, "--seeds", "1"]) == 0
     assert "seed-1.json.gz is played by other code" in capsys.readouterr().err
     assert playing.seeds == [1, 2, 1]
+
+
+def test_a_run_with_a_setting_that_is_no_more_makes_no_figure_with_todays(
+    tmp_path: Path, playing: Playing, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--quick", "--resume", str(tmp_path), "--seeds", "1"]
+    assert command.main(arguments) == 0
+    kept = played.read(tmp_path / "seed-1.json.gz")
+    played.write(tmp_path / "seed-1.json.gz", replace(kept, settings={**kept.settings, "half_speed": 1.0}))
+    assert command.main(arguments) == 0
+    assert "seed-1.json.gz is played with another half speed" in capsys.readouterr().err
+    assert playing.seeds == [1, 1]
 
 
 def test_runs_that_other_machines_played_slower_make_a_common_figure(
