@@ -28,3 +28,11 @@ def test_an_outcome_counts_and_its_truth_can_be_computed_again(path: Path) -> No
     assert kept.unlike(beside, plan(load(DEFAULT.with_name(kept.parameters)), kept.seed)) == ""
     assert kept.made.commit
     assert not kept.made.commit.endswith("-dirty")
+
+
+@pytest.mark.parametrize("path", sorted(EVIDENCE.glob("*/scores.txt")), ids=lambda path: path.parent.name)
+def test_scores_are_those_of_the_outcomes_beside_them(path: Path) -> None:
+    lines = path.read_text().split("Runs\n", 1)[0].split("\n")
+    scored = [line.replace(" ", "").split("│")[1:3] for line in lines if line.startswith("│")]
+    played = [read(other) for other in FILES if other.parent == path.parent]
+    assert sorted(scored) == sorted([str(one.seed), f"{one.settings['time_scale']:g}"] for one in played)
