@@ -28,6 +28,7 @@ UNTIL_A_PASS = 5.0
 """Wall seconds for which one is waited for that may be stopped in its midst; there is one every two."""
 _BETWEEN_LOOKS = 0.003
 _UNTIL_IT_SAYS_SO = 3.0
+_UNTIL_IT_STANDS = 1.0
 
 
 class OnMachine(Fault):
@@ -119,7 +120,11 @@ class ReaderPaused(OnMachine):
         for pid in self._stopped:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSTOP)
-        self._took = any(probes.stopped(pid) for pid in self._stopped)
+        # The kernel stops a process when it runs next, which may be a moment after it was told to.
+        deadline = time.monotonic() + _UNTIL_IT_STANDS
+        while not (took := any(probes.stopped(pid) for pid in self._stopped)) and time.monotonic() < deadline:
+            time.sleep(_BETWEEN_LOOKS)
+        self._took = took
 
     def in_force(self, site: Site) -> bool | None:  # noqa: ARG002 - by then it was replaced
         return self._took
@@ -272,6 +277,21 @@ class BothAlertersKilled(Fault):
             replica.program.begin()
 
 
+class BothAlertersPaused(BothAlertersKilled):
+    """Both alerters are stopped (SIGSTOP) for longer than a lease, and go on: who has none by then commits nothing."""
+
+    name = "alerters-paused"
+    lasts = LONGER_THAN_A_LEASE
+
+    def begin(self, site: Site) -> None:
+        for replica in site.replicas.values():
+            replica.program.pause()
+
+    def end(self, site: Site) -> None:
+        for replica in site.replicas.values():
+            replica.program.resume()
+
+
 PROCESSES = (
     ExporterKilled,
     ExporterPaused,
@@ -282,4 +302,5 @@ PROCESSES = (
     LeaderPaused,
     FollowerPaused,
     BothAlertersKilled,
+    BothAlertersPaused,
 )

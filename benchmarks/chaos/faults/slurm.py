@@ -1,4 +1,4 @@
-"""Slurm's controller and its REST daemon, killed, paused and restarted."""
+"""Slurm's daemons, killed, paused and restarted."""
 
 from __future__ import annotations
 
@@ -113,4 +113,28 @@ class NodeDaemonKilled(OnMachine):
         site.slurm.power_on(self.node)
 
 
-SLURM = (ControllerKilled, RestKilled, ControllerPaused, RestPaused, ControllerRestarted, NodeDaemonKilled)
+class NodeDaemonPaused(NodeDaemonKilled):
+    """A node's slurmd is stopped (SIGSTOP), and goes on: jobs go on, and those that end wait for their epilog."""
+
+    name = "slurmd-paused"
+
+    def begin(self, site: Site) -> None:
+        site.slurm.signal(self.node, signal.SIGSTOP)
+
+    def in_force(self, site: Site) -> bool | None:
+        pid = site.slurm.pid(self.node)
+        return pid is not None and probes.stopped(pid)
+
+    def end(self, site: Site) -> None:
+        site.slurm.signal(self.node, signal.SIGCONT)
+
+
+SLURM = (
+    ControllerKilled,
+    RestKilled,
+    ControllerPaused,
+    RestPaused,
+    ControllerRestarted,
+    NodeDaemonKilled,
+    NodeDaemonPaused,
+)
