@@ -122,9 +122,10 @@ class ReaderPaused(OnMachine):
                 os.kill(pid, signal.SIGSTOP)
         # The kernel stops a process when it runs next, which may be a moment after it was told to.
         deadline = time.monotonic() + _UNTIL_IT_STANDS
-        while not (took := any(probes.stopped(pid) for pid in self._stopped)) and time.monotonic() < deadline:
+        self._took = False
+        while not self._took and time.monotonic() < deadline:
+            self._took = any(probes.stopped(pid) for pid in self._stopped)
             time.sleep(_BETWEEN_LOOKS)
-        self._took = took
 
     def in_force(self, site: Site) -> bool | None:  # noqa: ARG002 - by then it was replaced
         return self._took

@@ -45,10 +45,10 @@ class RestKilled(ControllerKilled):
     _daemon = "slurmrestd"
 
 
-class ControllerPaused(ControllerKilled):
-    """slurmctld is stopped (SIGSTOP), and goes on."""
+class _Paused:
+    """The daemon `_daemon` is stopped (SIGSTOP), and goes on."""
 
-    name = "slurmctld-paused"
+    _daemon: str
 
     def begin(self, site: Site) -> None:
         site.slurm.signal(self._daemon, signal.SIGSTOP)
@@ -59,6 +59,12 @@ class ControllerPaused(ControllerKilled):
 
     def end(self, site: Site) -> None:
         site.slurm.signal(self._daemon, signal.SIGCONT)
+
+
+class ControllerPaused(_Paused, ControllerKilled):
+    """slurmctld is stopped (SIGSTOP), and goes on."""
+
+    name = "slurmctld-paused"
 
 
 class RestPaused(ControllerPaused):
@@ -113,20 +119,14 @@ class NodeDaemonKilled(OnMachine):
         site.slurm.power_on(self.node)
 
 
-class NodeDaemonPaused(NodeDaemonKilled):
+class NodeDaemonPaused(_Paused, NodeDaemonKilled):
     """A node's slurmd is stopped (SIGSTOP), and goes on: jobs go on, and those that end wait for their epilog."""
 
     name = "slurmd-paused"
 
-    def begin(self, site: Site) -> None:
-        site.slurm.signal(self.node, signal.SIGSTOP)
-
-    def in_force(self, site: Site) -> bool | None:
-        pid = site.slurm.pid(self.node)
-        return pid is not None and probes.stopped(pid)
-
-    def end(self, site: Site) -> None:
-        site.slurm.signal(self.node, signal.SIGCONT)
+    def __init__(self, node: str) -> None:
+        super().__init__(node)
+        self._daemon = node
 
 
 SLURM = (

@@ -12,6 +12,7 @@ from benchmarks.box.played import file_name, read
 
 EVIDENCE = Path(__file__).resolve().parents[3] / "benchmarks" / "evidence"
 FILES = sorted(EVIDENCE.glob("*/seed-*.json.gz"))
+COSTS = read(FILES[0]).cores.keys() if FILES else frozenset()
 
 
 def test_there_is_some() -> None:
@@ -32,7 +33,20 @@ def test_an_outcome_counts_and_its_truth_can_be_computed_again(path: Path) -> No
 
 @pytest.mark.parametrize("path", sorted(EVIDENCE.glob("*/scores.txt")), ids=lambda path: path.parent.name)
 def test_scores_are_those_of_the_outcomes_beside_them(path: Path) -> None:
-    lines = path.read_text().split("Runs\n", 1)[0].split("\n")
-    scored = [line.replace(" ", "").split("│")[1:3] for line in lines if line.startswith("│")]
+    """By what each process cost in them, which no two runs share."""
+    table = [
+        [cell.strip() for cell in line.replace("┃", "│").split("│")]
+        for line in path.read_text().split("\nRuns\n", 1)[0].split("\n")
+        if line.startswith(("┃", "│"))
+    ]
+    names, lines = table[0], table[1:]
+    scored = {}
+    for line in lines:
+        cells = dict(zip(names, line, strict=True))
+        costs = {name: cost for name, cost in cells.items() if name in COSTS}
+        scored[int(cells["seed"])] = (float(cells["time scale"]), costs)
     played = [read(other) for other in FILES if other.parent == path.parent]
-    assert sorted(scored) == sorted([str(one.seed), f"{one.settings['time_scale']:g}"] for one in played)
+    assert scored == {
+        one.seed: (one.settings["time_scale"], {name: f"{cost:.2f}" for name, cost in one.cores.items()})
+        for one in played
+    }
