@@ -129,7 +129,7 @@ class NodeDaemonPaused(_Paused, NodeDaemonKilled):
         self._daemon = node
 
 
-SLURM = (
+SLURM: tuple[type[Fault], ...] = (
     ControllerKilled,
     RestKilled,
     ControllerPaused,
