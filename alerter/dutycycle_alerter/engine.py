@@ -28,7 +28,7 @@ from dutycycle_alerter.source_log import SourceLog
 from dutycycle_alerter.sources.claims import unclaimed
 from dutycycle_alerter.store import expectations, fleet_ledger, incidents, ledger, pauses
 from dutycycle_alerter.store.database import get_meta, set_meta
-from dutycycle_alerter.store.status import WATERMARK, save_status
+from dutycycle_alerter.store.status import TOTAL, WATERMARK, save_status
 from dutycycle_alerter.store.transactions import Transactions
 from dutycycle_alerter.views import NotEvaluable, Status, TargetStatus, WatchCounts
 from dutycycle_alerter.workloads import Nobody, Workloads
@@ -146,6 +146,8 @@ class Engine:
                 )
                 # An engine that is asked knows the newest samples a little later.
                 set_meta(connection, WATERMARK, now if evidence.accounted_until is None else evidence.accounted_until)
+                if evidence.accounted_total is not None:
+                    set_meta(connection, TOTAL, evidence.accounted_total)
                 self._reached("accounted")
                 said = (*self._failures.notices(), *(notice.text for notice in told), *unclaimed(seen))
                 status = self._status(now, judgements, (*self._source.targets(), *word.targets), said)

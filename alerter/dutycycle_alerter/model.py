@@ -316,7 +316,8 @@ class Evidence:
     `unowned` are GPUs whose holder the metrics do not tell, each as a job of its own: a scheduler may know whose they
     are (`sources.claims`). `accounted_until` is the instant up to which `JobEvidence.recent` counts, from that of the
     pass before; None: that of the pass. `accounted_from` is the latter as the source knows it, 0 before any pass was
-    kept; None: it does not count from there.
+    kept; None: it does not count from there. `accounted_total` is what all counters of allocated seconds said together
+    at `accounted_until`; None where that is not known.
     """
 
     jobs: Sequence[JobEvidence] = ()
@@ -325,3 +326,4 @@ class Evidence:
     unowned: Sequence[JobEvidence] = ()
     accounted_until: float | None = None
     accounted_from: float | None = None
+    accounted_total: float | None = None

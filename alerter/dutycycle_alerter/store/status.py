@@ -13,6 +13,8 @@ from dutycycle_alerter.views import NotEvaluable, Status, TargetStatus
 STATUS = "status"
 WATERMARK = "accounted_until"
 """Key of the instant up to which the ledger has the jobs' consumption."""
+TOTAL = "accounted_total"
+"""Key of what all counters that the ledger is made from said together at that instant, in seconds."""
 
 
 def save_status(connection: sa.Connection, status: Status, *, stale_after: float) -> None:

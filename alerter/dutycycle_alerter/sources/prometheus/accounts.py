@@ -3,16 +3,17 @@
 Time is cut at multiples of the scrape interval, and a job is charged the difference of what its counters last said
 before the two ends of a span. So spans add up, whoever asks for them and when: a pass that was not committed is simply
 asked for again. That holds for samples that the engine has by the time they are asked for, `LAG` scrape intervals after
-their span. What a sample adds that arrives later, but before the next span is asked for, is lost; nothing is ever
-counted twice. A counter that is lower than before was reset, and counts on from there. What a counter holds at its
-first sample is nobody's: the exporter shows a new one at 0 for two scrapes.
+their span. What a later one adds is charged to the next span, unless the alerter that evaluates changes in between:
+then it is lost. What an engine loses that was charged already is not charged again (`said`). A counter that is lower
+than before was reset, and counts on from there. What a counter holds at its first sample is nobody's: the exporter
+shows a new one at 0 for two scrapes.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import ceil, floor, inf
 from operator import itemgetter
@@ -21,8 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dutycycle_alerter.model import Consumption
-from dutycycle_alerter.promql.answers import Matrix, Vector
-from dutycycle_alerter.sources.prometheus.identity import JobKey, Key
+from dutycycle_alerter.promql.answers import Keys, Matrix, Vector
+from dutycycle_alerter.sources.prometheus.identity import JobKey
+from dutycycle_alerter.sources.prometheus.queries import KEPT
+from dutycycle_alerter.sources.prometheus.remembered import Remembered
+from dutycycle_alerter.sources.prometheus.said import Doubt, Ids, Numbers, Saying, ids_of, joined
 from dutycycle_alerter.sources.prometheus.selectors import Query
 from dutycycle_alerter.usage import idle_seconds, known_sum
 
@@ -38,17 +42,11 @@ LONGEST = 7 * 86400.0
 """Wall seconds of the past that are caught up at most."""
 _AHEAD = 4
 """Scrape intervals by which the clock may be behind what is accounted for before that is worth a word."""
-_PARKED = 86400.0
-"""Wall seconds for which the counters of an allocation that has not ended are remembered."""
-_ENDED = 1800.0
-"""Wall seconds for which all others are: on a busy cluster they are the most by far, and few of them come back."""
 
 Where = tuple[str, str, str, int]
 """Cluster, workload, model, number of the hour."""
 _Gpu = tuple[str, str, str]
 """Node, UUID, MIG instance."""
-_Counter = tuple[str, tuple[str, ...]]
-"""What it counts, and the labels that it is told apart by (`selectors.ACCOUNT`)."""
 
 
 @dataclass(slots=True)
@@ -106,39 +104,69 @@ class Growth:
     grown_at: dict[JobKey, float] = field(default_factory=dict)
     since: float = inf
     until: float = -inf
+    _sayings: dict[str, Saying] = field(default_factory=dict)
+    _flat: list[Ids] = field(default_factory=list)
+    """Of the span that is taken, what is doubtful still."""
+    _shares: list[tuple[Ids, Numbers, Numbers]] = field(default_factory=list)
+    """And of which series, at what time, but a share of a step is charged."""
+    _numbered: tuple[Keys, Ids] | None = None
 
     def own(self, query: Query, answer: Vector) -> None:
         """Take the labels of who consumed."""
         for values in answer.keys:
             self.owners[values[0], values[1]] = dict(zip(query.labels, values, strict=True))
 
-    def add(self, name: str, matrix: Matrix, start: float, end: float, parked: Parked) -> None:
-        """Take one counter's samples over (start, end]; those at `start` are where it counts from."""
+    def add(self, name: str, matrix: Matrix, start: float, end: float, remembered: Remembered) -> None:
+        """Take one counter's samples over (start, end], as far as one shard has them. A series counts from what it last
+        said; where that is not known, from its sample at `start`. `allocated` is to come first.
+        """
         self._cover(start, end)
         counts = np.diff(matrix.offsets)
         series = np.repeat(np.arange(len(counts)), counts)
         usable = np.isfinite(matrix.values) & (matrix.times > start - self.interval / 2)
         series, times, values = series[usable], matrix.times[usable], matrix.values[usable]
+        saying = self._sayings.setdefault(name, Saying([], [], []))
         if not len(times):
             return
+        ids = self._numbers(matrix.keys)
         same = series[1:] == series[:-1]
-        steps = np.diff(values)
-        grown = np.where(steps < 0, values[1:], steps)
-        where, when, growth = series[1:][same], times[1:][same], grown[same]
         first = np.flatnonzero(np.concatenate(([True], ~same)))
-        late = first[times[first] > start + self.interval / 2]
         last = np.flatnonzero(np.concatenate((~same, [True])))
-        back = [(i, since) for i in late.tolist() if (since := parked.take(name, matrix.keys[series[i]])) is not None]
-        if back:
-            places = np.array([i for i, _ in back])
-            before = np.array([value for _, value in back])
-            where = np.concatenate((where, series[places]))
-            when = np.concatenate((when, times[places]))
-            more = values[places] - before
-            growth = np.concatenate((growth, np.where(more < 0, values[places], more)))
+        present, late = ids[series[first]], times[first] > start + self.interval / 2
+        before = remembered.take(name, start, self.interval, present)
+        values = _going_on(values, first, np.where(late, np.nan, before))
+        steps = np.diff(values)
+        where, when = series[1:][same], times[1:][same]
+        growth = np.where(steps < 0, values[1:], steps)[same]
+        if remembered.doubt is not None:
+            growth = self._undoubted(name, remembered.doubt, present, ids[where], when, growth)
+        known = np.flatnonzero(~np.isnan(before))
+        more = values[first[known]] - before[known]
+        where = np.concatenate((where, series[first[known]]))
+        when = np.concatenate((when, times[first[known]]))
+        growth = np.concatenate((growth, np.where(more < 0, values[first[known]], more)))
         self._charge(name, matrix.keys, where, when, growth)
-        for i in last[times[last] < end - self.interval / 2].tolist():
-            parked.leave(name, matrix.keys[series[i]], float(values[i]), float(times[i]))
+        stays = times[last] >= end - self.interval / 2
+        saying.present.append(present)
+        saying.last.append(present[stays])
+        saying.values.append(values[last[stays]])
+        # What is doubtful is nothing to go on from.
+        gone = last[~stays & ~np.isin(present, joined(self._flat))]
+        for i in gone.tolist():
+            remembered.leave(name, matrix.keys[series[i]], float(values[i]), float(times[i]))
+
+    def close(self, end: float, remembered: Remembered) -> None:
+        """All answers to the span were taken that ends here."""
+        for name, saying in self._sayings.items():
+            remembered.say(name, saying, end)
+        self._sayings.clear()
+        if remembered.doubt is not None:
+            flat = joined(self._flat)
+            # What was counted so long before is in no answer any more.
+            over = not len(flat) or end > remembered.doubt.since + KEPT
+            remembered.doubt = None if over else replace(remembered.doubt, ids=flat)
+        self._flat.clear()
+        self._shares.clear()
 
     def take(self, name: str, vector: Vector, start: float, end: float) -> None:
         """Take what was consumed in a span, where the engine can add it up itself. It belongs to one hour: a span is
@@ -192,6 +220,31 @@ class Growth:
         """When a job ended that was last `seen` to hold GPUs: when it last grew, where that is accounted for."""
         return seen if self.until < seen else self.grown_at.get(job, seen)
 
+    def _numbers(self, keys: Keys) -> Ids:
+        """Their ids. Counters of the same series share one list."""
+        if self._numbered is None or self._numbered[0] is not keys:
+            self._numbered = keys, ids_of(keys)
+        return self._numbered[1]
+
+    def _undoubted(self, name: str, doubt: Doubt, present: Ids, ids: Ids, when: Numbers, growth: Numbers) -> Numbers:
+        """Growth of the series with these ids, in the order of time, of which the first step since the doubt is charged
+        by no more than the time since, and what else was counted meanwhile by the same share.
+        """
+        if name == "allocated":
+            grew = np.flatnonzero(growth > 0)
+            grown, places = np.unique(ids[grew], return_index=True)
+            self._flat.append(present[doubt.holds(present) & ~np.isin(present, grown)])
+            steps = grew[places][doubt.holds(grown)]
+            most = when[steps] - doubt.since + self.interval
+            self._shares.append((ids[steps], when[steps], np.minimum(1.0, most / growth[steps])))
+        growth = growth.copy()
+        for of, at, share in self._shares:
+            if len(of):
+                places = np.minimum(np.searchsorted(of, ids), len(of) - 1)
+                hit = (of[places] == ids) & (at[places] == when)
+                growth[hit] *= share[places][hit]
+        return growth
+
     def _cover(self, start: float, end: float) -> None:
         self.since, self.until = min(self.since, start), max(self.until, end)
 
@@ -225,59 +278,23 @@ def _gpu(labels: list[str]) -> _Gpu:
     return node, uuid, mig
 
 
-class Parked:
-    """Counters that are not there any more, with what they last said: one that comes back counts on from there.
+def _going_on(values: Numbers, first: NDArray[np.int64], said: Numbers) -> Numbers:
+    """Values of several series, each of which begins at an index of `first`, so that each goes on from what it `said`
+    at that time (NaN: as it is).
 
-    What a pass or a span changes that may come to nothing stands `apart` from it until it is kept.
+    Where it begins lower, older samples are all that is left: nothing is below what was said until it is reset. Where
+    it begins higher, its last samples came late, or those of a reset are lost: that says nothing before it changes.
     """
-
-    def __init__(self, under: Parked | None = None) -> None:
-        self._under = under
-        self._values: dict[_Counter, tuple[float, float] | None] = {}
-
-    def leave(self, name: str, key: tuple[str, ...], value: float, t: float) -> None:
-        """It was last seen at `t`."""
-        self._values[name, key] = value, t
-
-    def take(self, name: str, key: tuple[str, ...]) -> float | None:
-        """What it was; None for one that was never seen."""
-        found = self._find((name, key))
-        if found is None:
-            return None
-        self._put((name, key), None)
-        return found[0]
-
-    def apart(self) -> Parked:
-        """The same, whose changes are its own until they are kept. Nothing is copied."""
-        return Parked(self)
-
-    def keep(self) -> None:
-        """Hand the changes to what this stands apart from."""
-        if self._under is not None:
-            for counter, held in self._values.items():
-                self._under._put(counter, held)  # noqa: SLF001 - its own kind
-
-    def forget(self, at: float, alive: Container[Key]) -> None:
-        """Let go of those that have not come back until `at` for a day, or where their allocation is not among those
-        that are `alive`, for half an hour. One that comes back even then loses what it grew meanwhile.
-        """
-        held = self._values.items()
-        gone = [counter for counter, value in held if value is None or value[1] < at - _kept(counter, alive)]
-        for counter in gone:
-            del self._values[counter]
-
-    def _find(self, counter: _Counter) -> tuple[float, float] | None:
-        if counter in self._values or self._under is None:
-            return self._values.get(counter)
-        return self._under._find(counter)  # noqa: SLF001 - its own kind
-
-    def _put(self, counter: _Counter, held: tuple[float, float] | None) -> None:
-        if held is None and self._under is None:
-            self._values.pop(counter, None)
-        else:
-            self._values[counter] = held
-
-
-def _kept(counter: _Counter, alive: Container[Key]) -> float:
-    _, (_, node, uuid, mig, workload, _) = counter
-    return _PARKED if (node, uuid, mig, workload) in alive else _ENDED
+    begins = values[first]
+    lower, higher = begins < said, begins > said
+    if not (lower | higher).any():
+        return values
+    lengths = np.diff(np.append(first, len(values)))
+    steps = np.diff(values)
+    # From one series to the next is no step.
+    drops, changes = (np.concatenate(([0], np.cumsum(which))) for which in (steps < 0, steps != 0))
+    is_reset = drops > np.repeat(drops[first], lengths)
+    is_same = changes == np.repeat(changes[first], lengths)
+    known = np.repeat(said, lengths)
+    values = np.where(np.repeat(lower, lengths) & ~is_reset, np.maximum(values, known), values)
+    return np.where(np.repeat(higher, lengths) & is_same, known, values)

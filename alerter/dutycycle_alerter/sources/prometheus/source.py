@@ -39,7 +39,7 @@ from dutycycle_alerter.sources.prometheus.tables import Tables
 from dutycycle_alerter.sources.prometheus.windows import Windows
 from dutycycle_alerter.store.database import get_meta
 from dutycycle_alerter.store.ledger import HOUR
-from dutycycle_alerter.store.status import WATERMARK
+from dutycycle_alerter.store.status import TOTAL, WATERMARK
 from dutycycle_alerter.store.transactions import Transactions
 from dutycycle_alerter.views import TargetStatus
 
@@ -76,7 +76,8 @@ class PrometheusSource:
         self._loading = Loading()
         self._peaks = MemoryPeaks(self._lengths.memory)
         hour = HOUR / settings.time_scale
-        self._accounting = Accounting(self._engine, self._section.scrape_interval, hour, self._usage_queries)
+        totals = [query for shard in self._shards for query in self._catalogue.totals(settings, shard=shard)]
+        self._accounting = Accounting(self._engine, self._section.scrape_interval, hour, self._usage_queries, totals)
         self._learned = Learned(database)
         self._accounted_until: float | None = None
         self._last_success: float | None = None
@@ -99,10 +100,10 @@ class PrometheusSource:
         """
         with self._lock, no_collection():
             with self._database.read() as connection:
-                since = get_meta(connection, WATERMARK)
+                since, total = get_meta(connection, WATERMARK), get_meta(connection, TOTAL)
             known = (since or 0.0) if self._accounted_until is None else self._accounted_until
             try:
-                read = self._read(at, since)
+                read = self._read(at, since, total)
             except SourceError as error:
                 self._error = str(error)
                 until = accounts.spans(None, at, self._section.scrape_interval).until if since is None else since
@@ -148,7 +149,7 @@ class PrometheusSource:
             if self._client is not None:
                 self._client.close()
 
-    def _read(self, at: float, since: float | None) -> _Read:
+    def _read(self, at: float, since: float | None, total: float | None) -> _Read:
         deadline, sooner = Deadline(self._section.pass_timeout), Sooner(self._section.pass_timeout)
         self._engine.take()  # of a pass that came to no end
         # Usage may be hours behind: what this alerter saw itself need not be looked for again.
@@ -162,7 +163,7 @@ class PrometheusSource:
             if not query.window and not query.optional:
                 raise SourceError(error)
         tables.failed.update(query.window for query in failed if query.window)
-        accounted = self._accounting.account(at, since, deadline)
+        accounted = self._accounting.account(at, since, deadline, total=total)
         self._note(
             twice(answers),
             *self._pace.update(answers, at),
@@ -181,6 +182,7 @@ class PrometheusSource:
             gpus=list(devices.gpus()),
             nodes=list(devices.nodes()),
             accounted_until=accounted.until,
+            accounted_total=accounted.total,
         )
         return _Read(jobs, accounted, evidence)
 

@@ -17,9 +17,10 @@ from dutycycle_alerter.history import Series
 from dutycycle_alerter.promql.answers import Matrix
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.prometheus import PrometheusSource
-from dutycycle_alerter.sources.prometheus.accounts import SPAN, SPANS, Growth, Parked, ahead, spans
+from dutycycle_alerter.sources.prometheus.accounts import SPAN, SPANS, Growth, ahead, spans
+from dutycycle_alerter.sources.prometheus.remembered import Remembered
 from dutycycle_alerter.store.database import Database, open_database, set_meta
-from dutycycle_alerter.store.status import WATERMARK
+from dutycycle_alerter.store.status import TOTAL, WATERMARK
 from tests.alerter.sources.prometheus.conftest import Story
 from tests.alerter.sources.prometheus.past import START
 from tests.prometheus.server import PrometheusServer
@@ -37,9 +38,10 @@ def matrix(samples: dict[float, float], start: float, end: float) -> Matrix:
 
 
 def grown(samples: dict[float, float], cuts: list[float]) -> Growth:
-    growth, parked = Growth(STEP, HOUR), Parked()
+    growth, remembered = Growth(STEP, HOUR), Remembered()
     for start, end in pairwise(cuts):
-        growth.add("allocated", matrix(samples, start, end), start, end, parked)
+        growth.add("allocated", matrix(samples, start, end), start, end, remembered)
+        growth.close(end, remembered)
     return growth
 
 
@@ -83,7 +85,7 @@ def test_the_first_sample_of_a_counter_is_nobodys() -> None:
 def test_idle_is_what_was_measured_of_the_gpus_that_did_nothing() -> None:
     """The counter of a GPU that did nothing does not grow, or is not there."""
     busy_gpu, idle_gpu, unmeasured = (("c", "n", f"GPU-{i}", "", "slurm/1", "H200") for i in range(3))
-    growth, parked = Growth(STEP, HOUR), Parked()
+    growth, remembered = Growth(STEP, HOUR), Remembered()
     for name, rates in (
         ("allocated", {busy_gpu: 1.0, idle_gpu: 1.0, unmeasured: 1.0}),
         ("observed", {busy_gpu: 1.0, idle_gpu: 1.0}),
@@ -93,7 +95,7 @@ def test_idle_is_what_was_measured_of_the_gpus_that_did_nothing() -> None:
         values = np.concatenate([rate * (times - START) for rate in rates.values()])
         offsets = np.arange(len(rates) + 1) * len(times)
         answer = Matrix(list(rates), offsets, np.tile(times, len(rates)), values)
-        growth.add(name, answer, START, START + 60, parked)
+        growth.add(name, answer, START, START + 60, remembered)
     ((part,),) = growth.consumption().values()
     assert (part.allocated, part.observed, part.busy, part.idle) == (180, 120, 30, 60)
     unknown = grown({START: 0.0, START + STEP: 15.0}, [START, START + 60])
@@ -199,6 +201,8 @@ class Passes:
             assert 1 / (not fail)
             with self.database.write() as connection:
                 set_meta(connection, WATERMARK, evidence.accounted_until)
+                if evidence.accounted_total is not None:
+                    set_meta(connection, TOTAL, evidence.accounted_total)
             for item in evidence.jobs:
                 for part in item.recent:
                     for name in ("allocated", "observed", "busy"):
@@ -238,6 +242,6 @@ def test_the_ledger_gets_what_the_jobs_had(
     assert passes.used["alice", "of user"] > until
     assert passes.used["", "of user"] == 0
     if not anew:
-        away = {key[4] for _, key in passes.source._accounting._parked._values}
+        away = {key[4] for _, key in passes.source._accounting._remembered._away}
         # Long after the one ended, and while the exporter of the other is silent.
         assert ("slurm/5" in away, "slurm/11" in away) == (False, True)
