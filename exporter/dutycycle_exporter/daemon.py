@@ -107,6 +107,7 @@ class Exporter:
             on_loss=self._service.on_loss,
             driver=lambda: loaded_driver(settings.procfs),
             release_timeout=settings.release_timeout / settings.time_scale,
+            time_scale=settings.time_scale,
         )
 
     def _operation(self) -> Operation:

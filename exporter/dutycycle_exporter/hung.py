@@ -20,11 +20,11 @@ from dutycycle_exporter.model import Asking, DeviceIndex
 log = logging.getLogger(__name__)
 
 LEFT_OUT = 600.0
-"""Seconds for which a GPU is left out, doubled each time that it hangs again when it is tried: that costs the others a
-turn.
+"""Seconds at full length for which a GPU is left out, doubled each time that it hangs again when it is tried: that
+costs the others a turn.
 """
 LONGEST = 3600.0
-"""Seconds for which it is left out at most."""
+"""Seconds at full length for which it is left out at most."""
 
 
 @dataclass(slots=True)
@@ -35,10 +35,10 @@ class _Case:
     """When that was noticed, or when it was tried again after that."""
     patience: float
     """Seconds from then on, in which another hang is its sequel."""
+    rest: float
+    """Seconds for which it is left out the next time."""
     until: float | None = None
     """Until when it is left out; None while it is only suspected."""
-    rest: float = field(default_factory=lambda: LEFT_OUT)
-    """For how long it is left out the next time."""
     tried: bool = False
     """Whether it was left out, and nobody knows yet whether it answers again."""
     answered: bool = False
@@ -62,11 +62,12 @@ class _Case:
 
 class HungGpus:
     """Told of each child that hung. `driver` tells which driver the kernel has: another one brings up every GPU anew,
-    so nothing is held against any of them then.
+    so nothing is held against any of them then. `time_scale` divides for how long a GPU is left out.
     """
 
-    def __init__(self, driver: Callable[[], Driver | None]) -> None:
+    def __init__(self, driver: Callable[[], Driver | None], *, time_scale: float = 1.0) -> None:
         self._driver = driver
+        self._time_scale = time_scale
         self._of = driver()
         self._cases: dict[DeviceIndex, _Case] = {}
 
@@ -78,15 +79,17 @@ class HungGpus:
         case = self._cases.get(asked.gpu)
         if case is None or not case.suspected(now):
             before = [] if case is None else case.children
-            case = self._cases[asked.gpu] = _Case(now, SUSPECTED + silence, children=before)
+            case = self._cases[asked.gpu] = _Case(
+                now, SUSPECTED + silence, LEFT_OUT / self._time_scale, children=before
+            )
         elif asked.read:
             log.warning(
                 "the GPU of index %d, of %d, does not return from calls: it is left out, and counts as lost. "
                 "It is tried again in %.0f min, if no child hangs there any more",
                 *asked.gpu,
-                case.rest / 60,
+                case.rest * self._time_scale / 60,
             )
-            case.until, case.rest, case.tried = now + case.rest, min(2 * case.rest, LONGEST), False
+            case.until, case.rest, case.tried = now + case.rest, min(2 * case.rest, LONGEST / self._time_scale), False
         case.hung, case.answered = now, False
         case.children = [other for other in case.children if other.poll() is None] + [child]
 

@@ -48,6 +48,7 @@ class Supervisor:
     `--leave-out` of GPUs at which others hung.
     `silence` is how many wall seconds may pass between two messages before the child counts as hanging. `driver` tells
     which driver the kernel has, and `release_timeout` for how many wall seconds NVML stays released at most.
+    `time_scale` divides for how long a GPU is left out.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Supervisor:
         on_loss: Callable[[str, str], None],
         driver: Callable[[], Driver | None] = lambda: None,
         release_timeout: float = 600.0,
+        time_scale: float = 1.0,
     ) -> None:
         self._command = list(command)
         self._silence = silence
@@ -75,7 +77,7 @@ class Supervisor:
         self._on_loss = on_loss
         self._stop = threading.Event()
         self._listener = Listener(self._tell, on_snapshot=on_snapshot, on_xid=on_xid, on_silence=on_silence)
-        self._hung = HungGpus(driver)
+        self._hung = HungGpus(driver, time_scale=time_scale)
         self._heart = Heartbeat()
         self._pause = _FIRST_PAUSE
         self._waits = False

@@ -113,6 +113,21 @@ def test_it_is_tried_again_after_ten_minutes_and_ever_later_up_to_an_hour(gpus, 
     assert set(caplog.messages[1::2]) == {"the GPU of index 1, of 8, is tried again"}
 
 
+def test_on_a_faster_clock_it_is_tried_again_as_much_sooner(now, caplog):
+    gpus = HungGpus(lambda: None, time_scale=60.0)
+    hang(gpus, A)
+    for rest in (LEFT_OUT, 2 * LEFT_OUT, 4 * LEFT_OUT, LONGEST, LONGEST):
+        hang(gpus, A, 7)
+        now.seconds += rest / 60 - 0.1
+        assert not gpus.turn([])
+        now.seconds += 0.2
+        assert gpus.turn([])
+        assert gpus.arguments() == LAST_A
+    assert [message.split("again in ")[1].split(",")[0] for message in caplog.messages] == [
+        f"{minutes} min" for minutes in (10, 20, 40, 60, 60)
+    ]
+
+
 def test_one_that_returned_when_it_was_tried_again_begins_anew(gpus, now):
     hang(gpus, A)
     hang(gpus, A, 7)
