@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 EVERY_NODE = "*"
-SAYS = frozenset({"source", "watch", "store", "receiver", "nvml", "kubelet", "restart"})
+SAYS = frozenset({"source", "watch", "store", "receiver", "nvml", "left-out", "kubelet", "restart"})
 """Kinds of what a self-metric has to say; see `Effects`."""
 
 
@@ -18,6 +18,7 @@ class Effects:
     `says` is what the site itself must say meanwhile: `source:NAME` (the leading alerter's `source_up` is 0),
     `watch:NAME` (its count of failures grows), `store:REPLICA` (its `store_up` is 0; without a name that of each),
     `receiver:NAME` (it fails, where a message was due to it), `nvml:NODE` (the exporter's collector failed or is old),
+    `left-out:NODE` (it counts fewer GPUs than there are),
     `kubelet:NODE` (the same of the kubelet's), `restart:NODE` (the exporter's liveness fails, and says why).
     `broken` are nodes with a GPU of which a device incident has to tell. `loses` tells that counters are lost.
     """

@@ -30,7 +30,8 @@ def read(
     ended: float,
     broke: str,
 ) -> Record:
-    """Everything; the site must still run."""
+    """Everything; the site must still run, and its jobs with it: what they hold is asked for first."""
+    held = _rows(site, "SELECT job, sum(allocated), sum(observed), sum(busy) FROM usage_hour GROUP BY job")
     return Record(
         began=began,
         ended=ended,
@@ -54,11 +55,8 @@ def read(
         pages=tuple(_pages(site)),
         answers=tuple(_answers(site)),
         ended_by_themselves=tuple(watcher.ended),
-        ledger=dict(_rows(site, "SELECT job, sum(allocated) FROM usage_hour GROUP BY job")),
-        measured={
-            job: (observed, busy)
-            for job, observed, busy in _rows(site, "SELECT job, sum(observed), sum(busy) FROM usage_hour GROUP BY job")
-        },
+        ledger={job: allocated for job, allocated, _, _ in held},
+        measured={job: (observed, busy) for job, _, observed, busy in held},
         logs=site.logs(),
         secrets=site.secrets,
         hostile=(HOSTILE, "<img", "<!channel>"),

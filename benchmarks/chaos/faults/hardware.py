@@ -102,7 +102,9 @@ class MigReconfigured(Fault):
 
 
 class CallHangs(OnMachine):
-    """A call of NVML never returns, on one GPU: the child is replaced, and /metrics answers all the while."""
+    """A call of NVML never returns, on one GPU: the child is replaced, that GPU is left out and counts as lost until it
+    returns, and /metrics answers all the while.
+    """
 
     name = "nvml-call-hangs"
     lasts = (12.0, 18.0)
@@ -111,7 +113,8 @@ class CallHangs(OnMachine):
         super().__init__(node)
         self._call = call
         own = frozenset({node})
-        self.effects = Effects(blinds=own, replaces=own, says=frozenset({f"nvml:{node}"}))
+        # While it is found out which GPU it is, nobody learns anything of the others either.
+        self.effects = Effects(blinds=own, replaces=own, broken=own, says=frozenset({f"left-out:{node}"}))
 
     @classmethod
     def draw(cls, chance: random.Random) -> Self:

@@ -31,8 +31,8 @@ def device_incidents_are_true(record: Record) -> Iterator[Found]:
             text = f"incident {incident.id}: {incident.kind}, {incident.rule}"
             yield Violation("no incident is made up", incident.subject, event.at, text)
     for node, fault in _losses(record):
-        spans = _seen(record, node, fault.stood_from, fault.stood_until)
-        if not any(end - begin > lost_told_after(record.time_scale) for begin, end in spans):
+        spans = _seen(record, node, fault.stood_from, fault.stood_until, but=fault)
+        if not any(end - begin > lost_told_after(fault.says, record.time_scale) for begin, end in spans):
             continue
         yield Occasion(fault.name)
         if not _told(record, node, fault):
@@ -55,9 +55,10 @@ def _losses(record: Record) -> Iterator[tuple[str, Happened]]:
     return ((node, fault) for fault in record.faults for node in sorted(fault.broken))
 
 
-def _seen(record: Record, node: str, since: float, until: float) -> list[Span]:
-    """The spans in which nothing was in the way of what has to be told of the node."""
-    return quiet(record, lambda one: one.blinds_any(frozenset({node})) or evaluates(one), since, until)
+def _seen(record: Record, node: str, since: float, until: float, *, but: Happened | None = None) -> list[Span]:
+    """The spans in which nothing (`but` for one fault) was in the way of what has to be told of the node."""
+    mine = frozenset({node})
+    return quiet(record, lambda one: one is not but and (one.blinds_any(mine) or evaluates(one)), since, until)
 
 
 def _active(record: Record, node: str) -> list[Span]:
@@ -67,7 +68,7 @@ def _active(record: Record, node: str) -> list[Span]:
 
 def _told(record: Record, node: str, fault: Happened) -> list[Span]:
     """When incidents told of this loss: opened while it lasted, or left from the one before and not resolved since."""
-    known = fault.stood_from + lost_told_after(record.time_scale)
+    known = fault.stood_from + lost_told_after(fault.says, record.time_scale)
     return [
         (since, until)
         for since, until in _active(record, node)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
+from dutycycle_alerter.settings.notify.people import Owners
+
 from ..record import Record, StoredEvent, StoredIncident, StoredNotice
 from .quiet import FOREVER, slack
 from .violation import ASKED, Found, Occasion, Violation
@@ -16,6 +18,7 @@ _NEWS = {"opened": "opened", "reopened": "reopened", "severity changed": "escala
 """What the routes of this site subscribe to, by the kind of the event: none of it is silent here."""
 _FOR_THOSE_WHO_KNOW = frozenset({"reopened", "escalated"})
 """Whoever did not hear of an incident before hears instead that it has opened."""
+_AT_ONCE = frozenset(Owners().at_once)
 _NOBODY = "no email address of"
 """Why a message is given up whose reader has no address that one could mail to: the incident says so."""
 
@@ -51,11 +54,21 @@ def _owed(
     knew = min(heard, default=FOREVER) if audience == "owner" else 0.0
     found, happened = Counter(one.news for one in mine), Counter(_NEWS[one.kind] for one in events)
     for news in happened:
-        due = [one for one in events if _NEWS[one.kind] == news and _due(record, one.at)]
+        due = [one for one in events if _NEWS[one.kind] == news and _due(record, one.at) and _is_for(one, audience)]
         due = [one for one in due if news == "opened" or one.at > knew]
         if due:
             instead = max(0, found["opened"] - happened["opened"]) if news in _FOR_THOSE_WHO_KNOW else 0
             yield news, len(due), found[news] + instead
+
+
+def _is_for(event: StoredEvent, audience: str) -> bool:
+    """Whether somebody is told of an escalation. To a user to whom the incident was critical before, another rule that
+    is so now is news only where it is told at once.
+    """
+    for_whom, rule = event.data.get("audience"), event.data.get("rule")
+    if for_whom is not None and for_whom != audience:
+        return False
+    return audience != "owner" or event.kind != "severity changed" or rule is None or rule in _AT_ONCE
 
 
 def changes_of(record: Record) -> defaultdict[int, list[StoredEvent]]:

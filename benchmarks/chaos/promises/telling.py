@@ -117,6 +117,15 @@ def _nvml(record: Record, fault: Happened, node: str, since: float) -> Iterator[
             yield _untold(fault, f"exporter-{node}", page.at, "old readings are shown")
 
 
+def _left_out(record: Record, fault: Happened, node: str, since: float) -> Iterator[Found]:
+    """Now and then it is tried again, and is there until it hangs."""
+    pages = [page for page in _pages(record, fault, node, since) if page.status]
+    for _ in pages:
+        yield Occasion(fault.name)
+    if pages and not any(page.visible is None or page.visible < record.gpus[node] for page in pages):
+        yield _untold(fault, f"exporter-{node}", pages[-1].at, f"all GPUs are counted: {shown(pages[-1])}")
+
+
 def _kubelet(record: Record, fault: Happened, node: str, since: float) -> Iterator[Found]:
     pages = [page for page in _pages(record, fault, node, since) if page.kubelet is not None]
     for _ in pages:
@@ -145,6 +154,7 @@ _ASKED: Mapping[str, Callable[[Record, Happened, str, float], Iterator[Found]]] 
     "store": _store,
     "receiver": _receiver,
     "nvml": _nvml,
+    "left-out": _left_out,
     "kubelet": _kubelet,
     "restart": _restart,
 }

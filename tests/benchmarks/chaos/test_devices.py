@@ -66,6 +66,16 @@ def test_one_that_is_never_resolved_is_a_violation() -> None:
     assert broken(lost(("opened", 1305), ("resolved", due + 1))) == [("what is over is resolved", due)]
 
 
+def test_one_that_hangs_is_lost_once_it_is_left_out_and_has_to_be_told_by_then() -> None:
+    """Its node was blind meanwhile: that is no excuse for this."""
+    says = frozenset({"left-out:n1"})
+    hang = replace(LOST, name="nvml-call-hangs", blinds=frozenset({"n1"}), says=says)
+    assert broken(lost(("opened", 1325), ("resolved", 1340), faults=(hang,))) == []
+    assert broken(lost(faults=(hang,))) == [("no incident is lost", 1330)]
+    brief = replace(hang, ended=1320)
+    assert broken(lost(faults=(brief,))) == []
+
+
 @pytest.mark.parametrize(
     "hidden",
     [

@@ -54,6 +54,30 @@ def test_what_is_told_in_full_violates_nothing(more: Callable[[Record], Record])
     assert violations(more(clean())) == []
 
 
+@pytest.mark.parametrize(
+    ("data", "owed"),
+    [
+        pytest.param({"rule": "idle"}, READERS, id="another rule that users hear of at once"),
+        pytest.param({"rule": "underused"}, READERS[:2], id="another rule that they do not"),
+        pytest.param({"audience": "operators"}, READERS[:2], id="for operators alone"),
+        pytest.param({"audience": "owner"}, READERS[2:], id="for the user alone"),
+    ],
+)
+def test_whose_news_it_is_that_something_became_critical(
+    data: dict[str, object], owed: tuple[tuple[str, str], ...]
+) -> None:
+    record = escalated(clean())
+    opened, worse, resolved = record.events
+    untold = replace(
+        record,
+        events=(opened, replace(worse, data={**worse.data, **data}), resolved),
+        notices=tuple(one for one in record.notices if one.news != "escalated"),
+    )
+    assert [one.evidence for one in violations(untold) if "escalated" in one.evidence] == [
+        f"incident 1 escalated 1 times, planned for {audience} by {receiver} 0 times" for receiver, audience in owed
+    ]
+
+
 @pytest.mark.parametrize(("more", "news"), [(escalated, "escalated"), (reopened, "reopened")])
 def test_it_is_asked_of_each_reader_whether_it_was_told(more: Callable[[Record], Record], news: str) -> None:
     occasions = check(more(clean()))[notifications.every_change_is_planned].occasions

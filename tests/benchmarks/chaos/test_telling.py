@@ -39,6 +39,7 @@ def judged(said: str, *, alerter: AlerterPage = NOT_TOLD, exporter: ExporterPage
         faults=(fault,),
         alerters=(BEFORE, alerter),
         exporters=(exporter,),
+        gpus={"k1": 5},
         deliveries=(DUE,) if due else (),
     )
     return Judged.of(telling.what_is_away_is_told(record))
@@ -66,6 +67,8 @@ def test_what_an_alerter_has_to_say(said: str, told: dict[str, object]) -> None:
     ("said", "told"),
     [
         ("nvml:k1", {"success": 0.0, "utilizations": 0}),
+        ("left-out:k1", {"visible": 4.0}),
+        ("left-out:k1", {"success": 0.0, "visible": None}),
         ("kubelet:k1", {"kubelet": 0.0}),
         ("restart:k1", {"alive": 503, "why": "the library is of another version than the driver"}),
     ],
@@ -75,6 +78,14 @@ def test_what_an_exporter_has_to_say(said: str, told: dict[str, object]) -> None
     sound = judged(said, exporter=replace(WELL, **told))
     assert sound.violations == ()
     assert [one.fault for one in sound.occasions] == ["fault"]
+
+
+def test_a_gpu_that_hangs_may_be_tried_again_and_count_until_it_hangs() -> None:
+    fault = Happened("fault", "it", BEGAN, ENDED, says=frozenset({"left-out:k1"}))
+    pages = (replace(WELL, at=1485.0, visible=4.0), replace(WELL, at=1488.0), WELL)
+    for exporters, violations in ((pages, 0), (pages[1:], 1)):
+        record = replace(clean(), faults=(fault,), exporters=exporters, gpus={"k1": 5})
+        assert len(Judged.of(telling.what_is_away_is_told(record)).violations) == violations
 
 
 def test_liveness_that_fails_says_why() -> None:
