@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
+from math import fsum
+
+import numpy as np
 
 from dutycycle_alerter.errors import SourceError
+from dutycycle_alerter.promql.answers import Matrix
 from dutycycle_alerter.sources.prometheus.accounts import Growth, spans
 from dutycycle_alerter.sources.prometheus.asking import Deadline, Engine
 from dutycycle_alerter.sources.prometheus.identity import Key
+from dutycycle_alerter.sources.prometheus.last_values import Doubt
 from dutycycle_alerter.sources.prometheus.remembered import Remembered
-from dutycycle_alerter.sources.prometheus.said import Doubt
 from dutycycle_alerter.sources.prometheus.selectors import OWNER, Query
 
 _KEPT = 0.25
@@ -34,9 +38,7 @@ class Sooner(Deadline):
 
 @dataclass(slots=True)
 class Accounted:
-    """What jobs consumed until an instant; `error` is why that is not all that is due, empty where nothing failed.
-    `total` is what all counters of allocated seconds said at that instant, None where it is not known.
-    """
+    """What jobs consumed until an instant; `error` is why that is not all that is due, empty where nothing failed."""
 
     growth: Growth
     remembered: Remembered
@@ -45,14 +47,16 @@ class Accounted:
 
     @property
     def total(self) -> float | None:
-        """As above."""
-        said = self.remembered.said("allocated")
-        return None if said is None else said.total()
+        """What all counters of allocated seconds said together at that instant; None where that is not known, or where
+        the engine did not say what was charged.
+        """
+        last = self.remembered.last("allocated")
+        return None if last is None or self.remembered.doubt is not None else last.total()
 
 
 class Accounting:
     """`interval` is the scrape interval, `hour` an hour of the ledger, both in wall seconds; `queries` are those of a
-    span of so many wall seconds, of all shards; `totals` ask what all counters of allocated seconds say together.
+    span of so many wall seconds, of all shards.
     """
 
     def __init__(
@@ -61,13 +65,11 @@ class Accounting:
         interval: float,
         hour: float,
         queries: Callable[[float], Sequence[Query]],
-        totals: Sequence[Query] = (),
     ) -> None:
         self._engine = engine
         self._interval = interval
         self._hour = hour
         self._queries = queries
-        self._totals = totals
         self._remembered = Remembered()
 
     def account(self, at: float, since: float | None, deadline: Deadline, *, total: float | None = None) -> Accounted:
@@ -76,26 +78,21 @@ class Accounting:
         """
         due = spans(since, at, self._interval)
         accounted = Accounted(Growth(self._interval, self._hour), self._remembered.apart(), due.instants[0])
-        if due.until > due.instants[0] and total is not None and accounted.total is None:
-            try:
-                if self._differs(total, due.instants[0], deadline):
-                    accounted.remembered.doubt = Doubt(due.instants[0])
-            except SourceError as error:
-                accounted.error = str(error)
-                return accounted
+        if self._remembered.last("allocated") is not None:
+            total = None
         for start, end in due:
             if accounted.until > due.instants[0] and deadline.near:
                 # What is left is caught up by the next pass: one that came to no end would never catch up.
                 break
             remembered = accounted.remembered.apart()
             try:
-                growth = self._span(start, end, remembered, deadline)
+                growth = self._span(start, end, remembered, deadline, total)
             except SourceError as error:
                 accounted.error = str(error)
                 break
             accounted.growth.merge(growth)
             remembered.keep()
-            accounted.until = end
+            accounted.until, total = end, None
         return accounted
 
     def committed(self, accounted: Accounted, alive: Container[Key]) -> None:
@@ -104,21 +101,24 @@ class Accounting:
         # By what is accounted for, not by the clock: it may be hours behind.
         self._remembered.forget(accounted.until, alive)
 
-    def _differs(self, total: float, at: float, deadline: Deadline) -> bool:
-        """Whether the engine has something else than what was charged until then."""
-        if not self._totals:
-            return False
-        answers = [
-            self._engine.instant(query.text, at=at, labels=query.labels, within=deadline.left())
-            for query in self._totals
-        ]
-        return abs(sum(float(answer.values.sum()) for answer in answers) - total) > _ROUNDED
-
-    def _span(self, start: float, end: float, remembered: Remembered, deadline: Deadline) -> Growth:
+    def _span(
+        self, start: float, end: float, remembered: Remembered, deadline: Deadline, total: float | None
+    ) -> Growth:
+        """What grew. `total` is what the store has of the beginning; None: this alerter knows better."""
         growth = Growth(self._interval, self._hour)
-        for query in self._queries(end - start):
+        queries = sorted(self._queries(end - start), key=lambda query: query.name != "allocated")
+        first: dict[Query, Matrix] = {}
+        if total is not None:
+            first = {
+                query: self._samples(query, end, deadline)
+                for query in queries
+                if query.samples and query.name == "allocated"
+            }
+            if first and abs(_at(start, first.values(), self._interval) - total) > _ROUNDED:
+                remembered.doubt = Doubt(start)
+        for query in queries:
             if query.samples:
-                matrix = self._engine.raw(query.text, at=end, labels=query.labels, within=deadline.left())
+                matrix = first.pop(query) if query in first else self._samples(query, end, deadline)
                 growth.add(query.name, matrix, start, end, remembered)
                 continue
             vector = self._engine.instant(query.text, at=end, labels=query.labels, within=deadline.left())
@@ -128,3 +128,15 @@ class Accounting:
                 growth.take(query.name, vector, start, end)
         growth.close(end, remembered)
         return growth
+
+    def _samples(self, query: Query, end: float, deadline: Deadline) -> Matrix:
+        return self._engine.raw(query.text, at=end, labels=query.labels, within=deadline.left())
+
+
+def _at(instant: float, answers: Iterable[Matrix], interval: float) -> float:
+    """The sum of all series at this instant."""
+    return fsum(
+        value
+        for matrix in answers
+        for value in matrix.values[np.isfinite(matrix.values) & (abs(matrix.times - instant) < interval / 2)].tolist()
+    )

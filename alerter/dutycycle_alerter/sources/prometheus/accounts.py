@@ -3,10 +3,10 @@
 Time is cut at multiples of the scrape interval, and a job is charged the difference of what its counters last said
 before the two ends of a span. So spans add up, whoever asks for them and when: a pass that was not committed is simply
 asked for again. That holds for samples that the engine has by the time they are asked for, `LAG` scrape intervals after
-their span. What a later one adds is charged to the next span, unless the alerter that evaluates changes in between:
-then it is lost. What an engine loses that was charged already is not charged again (`said`). A counter that is lower
-than before was reset, and counts on from there. What a counter holds at its first sample is nobody's: the exporter
-shows a new one at 0 for two scrapes.
+their span. What a later one adds is charged with the next step of its counter, unless that has none, or the alerter
+that evaluates changes in between: then it is lost. What an engine loses that was charged already is not charged again
+(`last_values`). A counter that is lower than before was reset, and counts on from there. What a counter holds at its
+first sample is nobody's: the exporter shows a new one at 0 for two scrapes.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from dutycycle_alerter.model import Consumption
 from dutycycle_alerter.promql.answers import Keys, Matrix, Vector
 from dutycycle_alerter.sources.prometheus.identity import JobKey
+from dutycycle_alerter.sources.prometheus.last_values import Doubt, Ids, Numbers, SpanEnd, ids_of, joined
 from dutycycle_alerter.sources.prometheus.queries import KEPT
 from dutycycle_alerter.sources.prometheus.remembered import Remembered
-from dutycycle_alerter.sources.prometheus.said import Doubt, Ids, Numbers, Saying, ids_of, joined
 from dutycycle_alerter.sources.prometheus.selectors import Query
 from dutycycle_alerter.usage import idle_seconds, known_sum
 
@@ -104,9 +104,11 @@ class Growth:
     grown_at: dict[JobKey, float] = field(default_factory=dict)
     since: float = inf
     until: float = -inf
-    _sayings: dict[str, Saying] = field(default_factory=dict)
+    _ends: dict[str, SpanEnd] = field(default_factory=dict)
     _flat: list[Ids] = field(default_factory=list)
     """Of the span that is taken, what is doubtful still."""
+    _reset: list[Ids] = field(default_factory=list)
+    """What began anew before its first sample."""
     _shares: list[tuple[Ids, Numbers, Numbers]] = field(default_factory=list)
     """And of which series, at what time, but a share of a step is charged."""
     _numbered: tuple[Keys, Ids] | None = None
@@ -125,7 +127,7 @@ class Growth:
         series = np.repeat(np.arange(len(counts)), counts)
         usable = np.isfinite(matrix.values) & (matrix.times > start - self.interval / 2)
         series, times, values = series[usable], matrix.times[usable], matrix.values[usable]
-        saying = self._sayings.setdefault(name, Saying([], [], []))
+        ending = self._ends.setdefault(name, SpanEnd())
         if not len(times):
             return
         ids = self._numbers(matrix.keys)
@@ -133,8 +135,12 @@ class Growth:
         first = np.flatnonzero(np.concatenate(([True], ~same)))
         last = np.flatnonzero(np.concatenate((~same, [True])))
         present, late = ids[series[first]], times[first] > start + self.interval / 2
-        before = remembered.take(name, start, self.interval, present)
-        values = _going_on(values, first, np.where(late, np.nan, before))
+        before = remembered.take(name, start, present, within=self.interval / 2)
+        if name == "allocated":
+            # What is left of a series that was not reset is at most so old, and grew by no more than that since.
+            self._reset.append(present[~late & (values[first] < before - KEPT - self.interval)])
+        before[np.isin(present, joined(self._reset))] = np.nan
+        values = _continued(values, first, np.where(late, np.nan, before))
         steps = np.diff(values)
         where, when = series[1:][same], times[1:][same]
         growth = np.where(steps < 0, values[1:], steps)[same]
@@ -147,26 +153,25 @@ class Growth:
         growth = np.concatenate((growth, np.where(more < 0, values[first[known]], more)))
         self._charge(name, matrix.keys, where, when, growth)
         stays = times[last] >= end - self.interval / 2
-        saying.present.append(present)
-        saying.last.append(present[stays])
-        saying.values.append(values[last[stays]])
+        ending.present.append(present)
+        ending.ids.append(present[stays])
+        ending.values.append(values[last[stays]])
         # What is doubtful is nothing to go on from.
-        gone = last[~stays & ~np.isin(present, joined(self._flat))]
-        for i in gone.tolist():
-            remembered.leave(name, matrix.keys[series[i]], float(values[i]), float(times[i]))
+        gone = np.flatnonzero(~stays & ~np.isin(present, joined(self._flat)))
+        for i, place in zip(last[gone].tolist(), present[gone].tolist(), strict=True):
+            remembered.leave(name, place, matrix.keys[series[i]], float(values[i]), float(times[i]))
 
     def close(self, end: float, remembered: Remembered) -> None:
         """All answers to the span were taken that ends here."""
-        for name, saying in self._sayings.items():
-            remembered.say(name, saying, end)
-        self._sayings.clear()
+        for name, ending in self._ends.items():
+            remembered.end(name, ending, end)
         if remembered.doubt is not None:
             flat = joined(self._flat)
             # What was counted so long before is in no answer any more.
             over = not len(flat) or end > remembered.doubt.since + KEPT
             remembered.doubt = None if over else replace(remembered.doubt, ids=flat)
-        self._flat.clear()
-        self._shares.clear()
+        for taken in (self._ends, self._flat, self._reset, self._shares):
+            taken.clear()
 
     def take(self, name: str, vector: Vector, start: float, end: float) -> None:
         """Take what was consumed in a span, where the engine can add it up itself. It belongs to one hour: a span is
@@ -278,15 +283,15 @@ def _gpu(labels: list[str]) -> _Gpu:
     return node, uuid, mig
 
 
-def _going_on(values: Numbers, first: NDArray[np.int64], said: Numbers) -> Numbers:
-    """Values of several series, each of which begins at an index of `first`, so that each goes on from what it `said`
-    at that time (NaN: as it is).
+def _continued(values: Numbers, first: NDArray[np.int64], before: Numbers) -> Numbers:
+    """Values of several series, each of which begins at an index of `first`, so that each goes on from what it was
+    `before` (NaN: as it is).
 
-    Where it begins lower, older samples are all that is left: nothing is below what was said until it is reset. Where
-    it begins higher, its last samples came late, or those of a reset are lost: that says nothing before it changes.
+    Where it begins lower, older samples are all that is left: nothing is below that until it is reset. Where it begins
+    higher, its last samples came late, or those of a reset are lost: that says nothing before it changes.
     """
     begins = values[first]
-    lower, higher = begins < said, begins > said
+    lower, higher = begins < before, begins > before
     if not (lower | higher).any():
         return values
     lengths = np.diff(np.append(first, len(values)))
@@ -295,6 +300,6 @@ def _going_on(values: Numbers, first: NDArray[np.int64], said: Numbers) -> Numbe
     drops, changes = (np.concatenate(([0], np.cumsum(which))) for which in (steps < 0, steps != 0))
     is_reset = drops > np.repeat(drops[first], lengths)
     is_same = changes == np.repeat(changes[first], lengths)
-    known = np.repeat(said, lengths)
+    known = np.repeat(before, lengths)
     values = np.where(np.repeat(lower, lengths) & ~is_reset, np.maximum(values, known), values)
     return np.where(np.repeat(higher, lengths) & is_same, known, values)

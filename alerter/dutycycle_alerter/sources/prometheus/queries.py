@@ -128,12 +128,6 @@ def accounts(settings: Settings, *, span: float, shard: tuple[str, ...] = ()) ->
     )
 
 
-def totals(settings: Settings, *, shard: tuple[str, ...] = ()) -> tuple[Query, ...]:
-    """What all counters of allocated seconds say together, as `accounts` reads them."""
-    held = Selectors(settings, shard)(ACCOUNTED["allocated"])
-    return (Query("total", f"sum({by('max', ACCOUNT, f'last_over_time({held}[{duration(KEPT)}])')})", ()),)
-
-
 def _first(metric: str, held: str, span: str) -> str:
     """The lowest value for each job: of what it holds now, and only where it holds nothing, of what it held."""
     return (

@@ -76,8 +76,7 @@ class PrometheusSource:
         self._loading = Loading()
         self._peaks = MemoryPeaks(self._lengths.memory)
         hour = HOUR / settings.time_scale
-        totals = [query for shard in self._shards for query in self._catalogue.totals(settings, shard=shard)]
-        self._accounting = Accounting(self._engine, self._section.scrape_interval, hour, self._usage_queries, totals)
+        self._accounting = Accounting(self._engine, self._section.scrape_interval, hour, self._usage_queries)
         self._learned = Learned(database)
         self._accounted_until: float | None = None
         self._last_success: float | None = None

@@ -14,9 +14,10 @@ from dutycycle_alerter.errors import SourceError
 from dutycycle_alerter.promql.answers import Matrix, Vector
 from dutycycle_alerter.sources.prometheus.accounting import Accounted, Accounting
 from dutycycle_alerter.sources.prometheus.asking import Deadline
+from dutycycle_alerter.sources.prometheus.identity import Key
+from dutycycle_alerter.sources.prometheus.last_values import LastValues, ids_of
 from dutycycle_alerter.sources.prometheus.queries import KEPT
 from dutycycle_alerter.sources.prometheus.remembered import Remembered
-from dutycycle_alerter.sources.prometheus.said import Said, ids_of
 from dutycycle_alerter.sources.prometheus.selectors import ACCOUNT, OWNER, Query
 from tests.alerter.sources.prometheus.past import START
 from tests.alerter.sources.prometheus.test_accounts import HOUR, STEP
@@ -37,28 +38,35 @@ def queries(span: float) -> list[Query]:
     return [*counters, Query("owner", "owner", OWNER)]
 
 
-TOTALS = [Query("total", f"total {shard}", ()) for shard in range(SHARDS)]
-
-
 @dataclass
 class Forgetful:
     """An engine that scrapes each job's counters, in steps of STEP seconds from START on, and answers as Prometheus
-    does with `last_over_time(...[KEPT])`. `lost` are spans of seconds from START, by job, of which it knows nothing,
-    `resets` when counters began anew. While it is `silent` it does not answer what all of them say together.
+    does with `last_over_time(...[KEPT])`.
+
+    `lost` are spans of seconds from START, by job, of which it knows nothing, `resets` when counters began anew, `ends`
+    when they end, `stands` when they grow no more, and `held` is what they held at START. Its scrapes are `ahead`
+    seconds before each step, and it has them `late` seconds after. Of what begins with `fails` it does not answer.
     """
 
     now: float = START
     lost: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     resets: dict[str, float] = field(default_factory=dict)
-    silent: bool = False
-    asked: list[str] = field(default_factory=list)
+    ends: dict[str, float] = field(default_factory=dict)
+    stands: dict[str, float] = field(default_factory=dict)
+    held: float = 0.0
+    ahead: float = 0.0
+    late: float = 0.0
+    fails: tuple[str, ...] = ()
+    fails_from: float = 0.0
 
     def raw(self, query: str, *, at: float, labels: tuple[str, ...], within: float) -> Matrix:
+        if query.startswith(self.fails) and self.fails and at >= START + self.fails_from:
+            raise SourceError("query timed out")
         name, shard, span = query.split()
         steps = at - STEP * np.arange(round(float(span) / STEP), -1, -1)
         keys, offsets, times, values = [], [0], [], []
-        for job in self._jobs(int(shard)):
-            found = [(t, value) for t in steps.tolist() if (value := self._said(job, t)) is not None]
+        for job in JOBS[int(shard) :: SHARDS]:
+            found = [(t, value) for t in steps.tolist() if (value := self._allocated(job, t)) is not None]
             if found:
                 keys.append(key(job))
                 times += [t for t, _ in found]
@@ -67,24 +75,19 @@ class Forgetful:
         return Matrix(keys, np.array(offsets), np.array(times), np.array(values))
 
     def instant(self, query: str, *, at: float, labels: tuple[str, ...], within: float) -> Vector:
-        self.asked.append(query)
-        if not query.startswith("total"):
-            return Vector([], np.array([]))
-        if self.silent:
-            raise SourceError("query timed out")
-        said = [self._said(job, at) for job in self._jobs(int(query.split()[1]))]
-        return Vector([()], np.array([sum(value or 0.0 for value in said)]))
+        return Vector([], np.array([]))
 
-    def _jobs(self, shard: int) -> list[str]:
-        return [job for place, job in enumerate(JOBS) if place % SHARDS == shard]
-
-    def _said(self, job: str, t: float) -> float | None:
-        """Allocated seconds at the last scrape until then that is known."""
+    def _allocated(self, job: str, t: float) -> float | None:
+        """What the counter said at the last scrape until then that is known."""
         for back in range(round(KEPT / STEP)):
-            scraped = t - back * STEP
-            if START <= scraped <= self.now and not any(a <= scraped - START < b for a, b in self.lost.get(job, ())):
-                reset = self.resets.get(job, inf)
-                return scraped - START - (reset if scraped - START >= reset else 0.0)
+            after = t - back * STEP - self.ahead - START
+            if (
+                0 <= after <= self.now - self.late - START
+                and after <= self.ends.get(job, inf)
+                and not any(a <= after < b for a, b in self.lost.get(job, ()))
+            ):
+                reset, grown = self.resets.get(job, inf), min(after, self.stands.get(job, inf))
+                return self.held + grown if after < reset else grown - reset
         return None
 
 
@@ -93,20 +96,22 @@ class Ledger:
 
     def __init__(self, engine: Forgetful) -> None:
         self.engine = engine
-        self.until, self.total = START, None
+        self.until, self.alive = START, frozenset[Key]()
+        self.total: float | None = None
         self.charged: dict[str, dict[str, float]] = {job: dict.fromkeys(RATES, 0.0) for job in JOBS}
         self.take_over()
 
     def take_over(self) -> None:
         """Another alerter evaluates, and remembers nothing."""
-        self._accounting = Accounting(self.engine, STEP, HOUR, queries, TOTALS)
+        self._accounting = Accounting(self.engine, STEP, HOUR, queries)
 
     def account(self, now: float, *, committed: bool = True) -> Accounted:
         """A pass, so many seconds after START."""
         self.engine.now = START + now
+        self._accounting._engine = self.engine
         found = self._accounting.account(START + now, self.until, Deadline(600), total=self.total)
         if committed:
-            self._accounting.committed(found, set())
+            self._accounting.committed(found, self.alive)
             self.until, self.total = found.until, self.total if found.total is None else found.total
             for (_, job), parts in found.growth.consumption().items():
                 for part in parts:
@@ -229,45 +234,125 @@ def test_what_was_lost_before_a_series_came_back_is_no_longer_gone_on_from() -> 
     assert {ledger.allocated(job) for job in JOBS} == {counted_until(1740)}
 
 
-def test_the_engine_is_asked_what_it_has_of_all_once_and_by_whom_remembers_nothing() -> None:
+def test_a_store_that_does_not_know_the_sum_is_taken_at_its_word() -> None:
+    """One of before there was such a sum, or of the other source."""
     engine = Forgetful()
     ledger = Ledger(engine)
     ledger.account(300)
+    ledger.take_over()
+    ledger.total = None
     ledger.account(360)
-    assert [query for query in engine.asked if query.startswith("total")] == []
+    assert {ledger.allocated(job) for job in JOBS} == {counted_until(360)}
     ledger.take_over()
-    ledger.account(420)
-    ledger.account(480)
-    assert [query for query in engine.asked if query.startswith("total")] == ["total 0", "total 1"]
-
-
-def test_nothing_is_charged_before_the_engine_has_said_what_it_has() -> None:
-    engine = Forgetful()
-    ledger = Ledger(engine)
-    ledger.account(300)
-    ledger.take_over()
-    engine.silent = True
-    stuck = ledger.account(360)
-    assert (stuck.error, stuck.until) == ("query timed out", START + counted_until(300))
-    engine.silent = False
+    # Of another instant: what grows as it should is charged all the same.
+    ledger.total = 17.0
     ledger.account(420)
     assert {ledger.allocated(job) for job in JOBS} == {counted_until(420)}
 
 
-def test_doubt_is_over_once_nothing_of_before_can_be_in_an_answer() -> None:
+@pytest.mark.parametrize("lost", [(280.0, 520.0), (100.0, 690.0)])
+@pytest.mark.parametrize("takeovers", [[480], [480, 540], [480, 540, 600, 660, 720, 780]])
+def test_alerters_that_take_over_one_after_the_other_do_not_believe_each_others_doubts(
+    lost: tuple[float, float], takeovers: list[int]
+) -> None:
+    engine = Forgetful()
+    ledger = Ledger(engine)
+    for now in range(60, 420, 60):
+        ledger.account(now)
+    engine.lost = {job: [lost] for job in JOBS}
+    for now in range(480, 1500, 60):
+        if now in takeovers:
+            ledger.take_over()
+        ledger.account(now)
+    until = counted_until(1440)
+    for job in JOBS:
+        # What is known at last: until 330 s, and from the first scrape after the loss.
+        assert 330 + until - lost[1] - STEP <= ledger.allocated(job) <= until + STEP
+
+
+@pytest.mark.parametrize("reset", [253.0, 260.0, 265.0, 268.0, 272.0])
+@pytest.mark.parametrize("held", [0.0, 864_000.0])
+@pytest.mark.parametrize("first", [0, 1])
+def test_two_replicas_that_answer_in_turns_cost_little_when_an_exporter_restarts(
+    reset: float, held: float, first: int
+) -> None:
+    """One has scraped it after its restart and the other has not. A counter that held less than an engine looks back
+    may as well be an old sample: it costs what it held.
+    """
+    replicas = [Forgetful(resets={"slurm/1": reset}, held=held, ahead=ahead) for ahead in (0.0, 10.0)]
+    ledger = Ledger(replicas[0])
+    for turn, now in enumerate(range(60, 3960, 60)):
+        ledger.engine = replicas[(turn + first) % 2]
+        ledger.account(now)
+    until = counted_until(3900)
+    assert until - 6 * STEP - (0 if held else reset) <= ledger.allocated("slurm/1") <= until + STEP
+    assert until - 2 * STEP <= ledger.allocated("slurm/2") <= until + STEP
+
+
+@pytest.mark.parametrize("reset", [290.0, 300.0, 310.0, 325.0])
+def test_a_restart_that_is_told_late_costs_what_came_late(reset: float) -> None:
+    """For a minute around the restart of an exporter a remote write lags."""
+    engine = Forgetful(resets={"slurm/1": reset}, held=864_000.0)
+    ledger = Ledger(engine)
+    for now in range(60, 3960, 60):
+        engine.late = 60.0 if 240 <= now <= 360 else 0.0
+        ledger.account(now)
+    until = counted_until(3900)
+    assert until - 90 <= ledger.allocated("slurm/1") <= until
+    assert ledger.allocated("slurm/2") == until
+
+
+def test_samples_that_are_always_late_are_charged_with_the_next_ones() -> None:
+    engine = Forgetful(late=75.0, ends={"slurm/3": 330.0})
+    ledger = Ledger(engine)
+    for now in range(60, 3960, 60):
+        ledger.account(now)
+    until = counted_until(3900)
+    assert until - 75 <= ledger.allocated("slurm/1") <= until
+    # Those of a job's end are lost.
+    assert 330 - 75 - 60 <= ledger.allocated("slurm/3") <= 330
+
+
+@pytest.mark.parametrize("fails", ["allocated", "busy 1"])
+def test_a_span_that_fails_while_there_is_doubt_is_asked_for_again(fails: str) -> None:
+    engine = Forgetful()
+    ledger = Ledger(engine)
+    for now in range(60, 420, 60):
+        ledger.account(now)
+    engine.lost = {job: [(280, 1500)] for job in JOBS}
+    ledger.take_over()
+    engine.fails, engine.fails_from = (fails,), 600.0
+    stuck = ledger.account(1200)
+    assert stuck.error == "query timed out"
+    assert stuck.until < START + 600
+    engine.fails = ()
+    for now in range(1260, 2400, 60):
+        ledger.account(now)
+    until = counted_until(2340)
+    for job in JOBS:
+        assert 330 + until - 1500 - STEP <= ledger.allocated(job) <= until
+
+
+@pytest.mark.parametrize("stands", [False, True], ids=["all others grow", "one is scraped and does not grow"])
+def test_doubt_is_over_once_nothing_of_before_can_be_in_an_answer(*, stands: bool) -> None:
     engine = Forgetful()
     ledger = Ledger(engine)
     ledger.account(300)
+    if stands:
+        engine.stands = {"slurm/3": 250.0}
     # One of them is never scraped again.
     engine.lost = {"slurm/1": [(100, inf)], "slurm/2": [(100, 330)]}
     ledger.take_over()
     first = ledger.account(360)
     assert first.remembered.doubt is not None
     assert first.remembered.doubt.ids is not None
-    assert set(first.remembered.doubt.ids.tolist()) == set(ids_of([key("slurm/1")]).tolist())
+    flat = [key("slurm/1"), *([key("slurm/3")] if stands else [])]
+    assert set(first.remembered.doubt.ids.tolist()) == set(ids_of(flat).tolist())
+    assert first.total is None
     for now in range(420, 1200, 60):
         last = ledger.account(now)
     assert last.remembered.doubt is None
+    assert last.total is not None
 
 
 def test_what_is_doubtful_is_nothing_to_go_on_from_when_it_comes_back() -> None:
@@ -284,6 +369,34 @@ def test_what_is_doubtful_is_nothing_to_go_on_from_when_it_comes_back() -> None:
     assert ledger.allocated("slurm/1") == 570 + counted_until(3540) - 3000
 
 
+def test_what_is_doubtful_is_nothing_to_go_on_from_when_the_engine_loses_that_too() -> None:
+    engine = Forgetful()
+    ledger = Ledger(engine)
+    ledger.account(600)
+    engine.lost = {job: [(100, 2000)] for job in JOBS}
+    ledger.take_over()
+    ledger.account(660)
+    engine.lost = {job: [(0, 1000)] for job in JOBS}
+    for now in range(720, 1500, 60):
+        ledger.account(now)
+    # Charged until 570 s, and from the first sample on.
+    assert {ledger.allocated(job) for job in JOBS} == {570 + counted_until(1440) - 1005}
+
+
+def test_one_that_came_back_does_not_go_on_from_what_it_said_before_it_went_away() -> None:
+    """Its allocation has not ended all the while, so that it is remembered for a day."""
+    engine = Forgetful(lost={"slurm/1": [(100, 1500)]})
+    ledger = Ledger(engine)
+    ledger.alive = frozenset({("node-of-slurm/1", "GPU-of-slurm/1", "", "slurm/1")})
+    for now in range(60, 3000, 60):
+        ledger.account(now)
+    assert ledger.allocated("slurm/1") == counted_until(2940)
+    engine.lost = {"slurm/1": [(0, 6000)]}
+    for now in range(3000, 7200, 60):
+        ledger.account(now)
+    assert ledger.allocated("slurm/1") == counted_until(2940) + counted_until(7140) - 6000
+
+
 def test_a_series_that_is_in_no_answer_is_remembered_for_half_an_hour() -> None:
     engine = Forgetful()
     ledger = Ledger(engine)
@@ -293,22 +406,24 @@ def test_a_series_that_is_in_no_answer_is_remembered_for_half_an_hour() -> None:
     known = []
     for now in range(360, 2700, 60):
         ledger.account(now)
-        said = remembered.said("allocated")
-        assert said is not None
-        known.append(bool(np.isfinite(said.of(ids_of([key("slurm/1")])))[0]))
+        last = remembered.last("allocated")
+        assert last is not None
+        known.append(bool(np.isfinite(last.of(ids_of([key("slurm/1")])))[0]))
     assert known.index(False) == pytest.approx(1800 / 60, abs=2)
     assert not any(known[known.index(False) :])
 
 
 def test_what_is_known_of_many_is_told_of_each() -> None:
     ids = np.sort(ids_of([key(str(i)) for i in range(1000)]))
-    said = Said(ids, np.arange(1000.0), np.where(np.arange(1000) % 2, 60.0, 30.0), 60.0)
+    last = LastValues(ids, np.arange(1000.0), np.where(np.arange(1000) % 2, 60.0, 30.0), 60.0)
     asked = np.concatenate((ids[::-1], ids_of([key("unknown")])))
-    np.testing.assert_array_equal(said.of(asked), [*range(999, -1, -1), np.nan])
-    assert said.total() == sum(range(1, 1000, 2))
-    nothing = Said(np.empty(0, np.int64), np.empty(0), np.empty(0), 60.0)
+    np.testing.assert_array_equal(last.of(asked), [*range(999, -1, -1), np.nan])
+    assert last.total() == sum(range(1, 1000, 2))
+    nothing = LastValues(np.empty(0, np.int64), np.empty(0), np.empty(0), 60.0)
     assert np.isnan(nothing.of(asked)).all()
-    assert Remembered().take("allocated", 60.0, STEP, asked).tolist() == pytest.approx([np.nan] * 1001, nan_ok=True)
+    assert Remembered().take("allocated", 60.0, asked, within=STEP).tolist() == pytest.approx(
+        [np.nan] * 1001, nan_ok=True
+    )
 
 
 spans_of_loss = st.lists(st.tuples(st.integers(0, 120), st.integers(1, 60)), max_size=3)
@@ -318,7 +433,7 @@ spans_of_loss = st.lists(st.tuples(st.integers(0, 120), st.integers(1, 60)), max
     never_scraped=st.dictionaries(st.sampled_from(JOBS), spans_of_loss),
     lost=st.dictionaries(st.sampled_from(JOBS), st.tuples(st.integers(0, 60), st.integers(1, 90))),
     lost_at=st.integers(60, 100),
-    taken_over_at=st.integers(60, 110),
+    taken_over_at=st.sets(st.integers(0, 29), max_size=4),
     passes=st.lists(st.tuples(st.integers(2, 12), st.booleans()), min_size=10, max_size=30),
     resets=st.dictionaries(st.sampled_from(JOBS), st.integers(0, 130)),
 )
@@ -326,15 +441,15 @@ def test_no_second_is_charged_twice(
     never_scraped: dict[str, list[tuple[int, int]]],
     lost: dict[str, tuple[int, int]],
     lost_at: int,
-    taken_over_at: int,
+    taken_over_at: set[int],
     passes: list[tuple[int, bool]],
     resets: dict[str, int],
 ) -> None:
     """Whatever was not scraped, is lost later, began anew or was not committed, and whenever another one takes over."""
     away = {job: [(a * STEP, (a + n) * STEP) for a, n in found] for job, found in never_scraped.items()}
     engine = Forgetful(lost=away, resets={job: at * STEP for job, at in resets.items()})
-    ledger, step, forgot, changed = Ledger(engine), 0, False, False
-    for ahead, committed in passes:
+    ledger, step, forgot = Ledger(engine), 0, False
+    for number, (ahead, committed) in enumerate(passes):
         step += ahead
         if step >= lost_at and not forgot:
             forgot = True
@@ -343,10 +458,11 @@ def test_no_second_is_charged_twice(
                 for job in JOBS
                 for a, n in [lost.get(job, (0, 0))]
             }
-        if step >= taken_over_at and not changed:
-            changed = True
+        if number in taken_over_at:
             ledger.take_over()
         ledger.account(step * STEP, committed=committed)
     for job in JOBS:
         # A step that is doubtful may be charged with an interval more than the time since.
-        assert ledger.allocated(job) <= ledger.until - START + STEP, job
+        assert ledger.allocated(job) <= ledger.until - START + STEP * len(taken_over_at), job
+        if not away.get(job) and job not in resets and not forgot:
+            assert ledger.allocated(job) == ledger.until - START

@@ -2,15 +2,15 @@
 
 An engine may lack later what it has answered with before: it was killed and its log was damaged, or a replica answers
 now that has a gap there. A series then begins a span with an older value than the span before ended with. It is charged
-from what it said then. After a change of the alerter that evaluates nobody remembers that; then the store tells how
-much all counters together had said, and where the engine says something else, a step that is longer than the time since
-is charged with that time alone.
+from its last value. After a change of the alerter that evaluates nobody remembers that; then the store tells how much
+all counters together had said, and where the engine says something else, a step that is longer than the time since is
+charged with that time alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import fsum
 
 import numpy as np
@@ -24,7 +24,9 @@ _CARRIED = 1800.0
 
 
 def ids_of(keys: Sequence[tuple[str, ...]]) -> Ids:
-    """Numbers for these keys, for as long as this process lives: a hundred thousand tuples would fill the memory."""
+    """Numbers for these keys, for as long as this process lives: they are sorted and looked up a hundred thousand at
+    a time.
+    """
     return np.fromiter(map(hash, keys), np.int64, len(keys))
 
 
@@ -34,8 +36,8 @@ def joined(parts: Sequence[Ids]) -> Ids:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What the series of one counter said at the end of the last span; `ids` ascend, `seen_at` is the end of the last
+class LastValues:
+    """The values of one counter's series at the end of the last span; `ids` ascend, `seen_at` is the end of the last
     span in which there was a sample.
     """
 
@@ -45,14 +47,14 @@ class Said:
     end: float
 
     def of(self, ids: Ids) -> Numbers:
-        """What these said, NaN for those that are not known."""
+        """Those of these series, NaN for those that are not known."""
         if not len(self.ids):
             return np.full(len(ids), np.nan)
         places = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
         return np.where(self.ids[places] == ids, self.values[places], np.nan)
 
     def total(self) -> float:
-        """What all of them said together, of those that were there."""
+        """The sum of all that were there."""
         return fsum(self.values[self.seen_at >= self.end].tolist())
 
 
@@ -71,20 +73,20 @@ class Doubt:
 
 
 @dataclass(slots=True)
-class Saying:
-    """What the answers of one span say of one counter, shard by shard. `present` are the ids of all series in them,
-    `last` and `values` those with a sample at the end of the span, and what it is.
+class SpanEnd:
+    """What the answers of one span say of one counter, shard by shard: the ids of all series in them (`present`), and
+    of those with a sample at its end (`ids`) their `values`.
     """
 
-    present: list[Ids]
-    last: list[Ids]
-    values: list[Numbers]
+    present: list[Ids] = field(default_factory=list)
+    ids: list[Ids] = field(default_factory=list)
+    values: list[Numbers] = field(default_factory=list)
 
-    def after(self, before: Said | None, end: float, doubt: Doubt | None) -> Said:
+    def after(self, before: LastValues | None, end: float, doubt: Doubt | None) -> LastValues:
         """All that is to be remembered once the span that ends here is charged. What is doubtful is nothing to go on
         from where the engine no longer has it.
         """
-        ids, values = joined(self.last), np.concatenate([np.empty(0), *self.values])
+        ids, values = joined(self.ids), np.concatenate([np.empty(0), *self.values])
         seen_at = np.full(len(ids), end)
         if before is not None:
             away = ~np.isin(before.ids, joined(self.present)) & (before.seen_at > end - _CARRIED)
@@ -94,4 +96,4 @@ class Saying:
             values = np.concatenate((values, before.values[away]))
             seen_at = np.concatenate((seen_at, before.seen_at[away]))
         order = np.argsort(ids, kind="stable")
-        return Said(ids[order], values[order], seen_at[order], end)
+        return LastValues(ids[order], values[order], seen_at[order], end)
