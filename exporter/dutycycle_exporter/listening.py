@@ -17,7 +17,7 @@ _WAIT = 1.0
 STOOD_STILL = 1.0
 """Seconds after the end of a wait at which this process was not late, but did not run: it was stopped or frozen."""
 SUSPECTED = 600.0
-"""Seconds for which a GPU is suspected at which a child hung."""
+"""Wall seconds, at any time scale, for which a GPU is suspected at which a child hung."""
 
 
 class Listener:

@@ -122,8 +122,8 @@ def _left_out(record: Record, fault: Happened, node: str, since: float) -> Itera
     pages = [page for page in _pages(record, fault, node, since) if page.status]
     for _ in pages:
         yield Occasion(fault.name)
-    if pages and not any(page.visible is None or page.visible < record.gpus[node] for page in pages):
-        yield _untold(fault, f"exporter-{node}", pages[-1].at, f"all GPUs are counted: {shown(pages[-1])}")
+    if pages and not any(page.visible is not None and page.visible < record.gpus[node] for page in pages):
+        yield _untold(fault, f"exporter-{node}", pages[-1].at, f"no GPU is left out: {shown(pages[-1])}")
 
 
 def _kubelet(record: Record, fault: Happened, node: str, since: float) -> Iterator[Found]:

@@ -68,7 +68,6 @@ def test_what_an_alerter_has_to_say(said: str, told: dict[str, object]) -> None:
     [
         ("nvml:k1", {"success": 0.0, "utilizations": 0}),
         ("left-out:k1", {"visible": 4.0}),
-        ("left-out:k1", {"success": 0.0, "visible": None}),
         ("kubelet:k1", {"kubelet": 0.0}),
         ("restart:k1", {"alive": 503, "why": "the library is of another version than the driver"}),
     ],
@@ -78,6 +77,11 @@ def test_what_an_exporter_has_to_say(said: str, told: dict[str, object]) -> None
     sound = judged(said, exporter=replace(WELL, **told))
     assert sound.violations == ()
     assert [one.fault for one in sound.occasions] == ["fault"]
+
+
+def test_an_exporter_that_reads_nothing_at_all_leaves_no_gpu_out() -> None:
+    nothing = replace(WELL, success=0.0, visible=None)
+    assert [one.subject for one in judged("left-out:k1", exporter=nothing).violations] == ["exporter-k1"]
 
 
 def test_a_gpu_that_hangs_may_be_tried_again_and_count_until_it_hangs() -> None:
