@@ -87,3 +87,16 @@ def test_a_job_of_which_nothing_had_to_be_measured_puts_nothing_to_the_test() ->
     hidden = Happened("exporter-cut", "n1", record.began, record.ended, blinds=frozenset({"n1"}))
     for one, expected in ((record, 5), (replace(record, measured=None), 0), (replace(record, faults=(hidden,)), 3)):
         assert len(check(one)[ledger.measurements_are_true].occasions) == expected
+
+
+def test_what_prometheus_had_scraped_and_lost_may_be_missing() -> None:
+    """It is killed, and what it had scraped before is not there any more, of any node."""
+    there = (AWAY.began - 0.5, AWAY.ended + 3)
+    gone = (AWAY.began - 40, AWAY.ended + 3)
+    for scrapes, more in (
+        ({"n1": there, "n2": there}, 0.0),
+        ({"n1": gone, "n2": there}, 0.0),
+        ({"n1": gone, "n2": gone}, AWAY.ended + recovery(clean()) - AWAY.began + clean().interval),
+        ({}, 0.0),
+    ):
+        assert lost(replace(clean(), scrapes=scrapes)) == pytest.approx(lost(clean()) + more)
