@@ -13,7 +13,7 @@ from dutycycle_alerter.promql.answers import Matrix
 from dutycycle_alerter.sources.prometheus.accounts import Growth, spans
 from dutycycle_alerter.sources.prometheus.asking import Deadline, Engine
 from dutycycle_alerter.sources.prometheus.identity import Key
-from dutycycle_alerter.sources.prometheus.last_values import Doubt
+from dutycycle_alerter.sources.prometheus.last_values import Doubt, ids_of
 from dutycycle_alerter.sources.prometheus.remembered import Remembered
 from dutycycle_alerter.sources.prometheus.selectors import OWNER, Query
 
@@ -56,7 +56,7 @@ class Accounted:
 
 class Accounting:
     """`interval` is the scrape interval, `hour` an hour of the ledger, both in wall seconds; `queries` are those of a
-    span of so many wall seconds, of all shards.
+    span of so many wall seconds, of all shards; `slopes` ask how fast counters of allocated seconds grow.
     """
 
     def __init__(
@@ -65,11 +65,13 @@ class Accounting:
         interval: float,
         hour: float,
         queries: Callable[[float], Sequence[Query]],
+        slopes: Sequence[Query] = (),
     ) -> None:
         self._engine = engine
         self._interval = interval
         self._hour = hour
         self._queries = queries
+        self._slopes = slopes
         self._remembered = Remembered()
 
     def account(self, at: float, since: float | None, deadline: Deadline, *, total: float | None = None) -> Accounted:
@@ -116,6 +118,9 @@ class Accounting:
             }
             if first and abs(_at(start, first.values(), self._interval) - total) > _ROUNDED:
                 remembered.doubt = Doubt(start)
+        for query in self._slopes if remembered.doubt is not None else ():
+            vector = self._engine.instant(query.text, at=end, labels=query.labels, within=deadline.left())
+            growth.slopes |= zip(ids_of(vector.keys).tolist(), vector.values.tolist(), strict=True)
         for query in queries:
             if query.samples:
                 matrix = first.pop(query) if query in first else self._samples(query, end, deadline)

@@ -104,6 +104,8 @@ class Growth:
     grown_at: dict[JobKey, float] = field(default_factory=dict)
     since: float = inf
     until: float = -inf
+    slopes: dict[int, float] = field(default_factory=dict)
+    """Where there is doubt, by how much the allocated seconds of a series (by id) grow in a second."""
     _ends: dict[str, SpanEnd] = field(default_factory=dict)
     _flat: list[Ids] = field(default_factory=list)
     """Of the span that is taken, what is doubtful still."""
@@ -233,14 +235,15 @@ class Growth:
 
     def _undoubted(self, name: str, doubt: Doubt, present: Ids, ids: Ids, when: Numbers, growth: Numbers) -> Numbers:
         """Growth of the series with these ids, in the order of time, of which the first step since the doubt is charged
-        by no more than the time since, and what else was counted meanwhile by the same share.
+        by no more than it grows in the time since, and what else was counted meanwhile by the same share.
         """
         if name == "allocated":
             grew = np.flatnonzero(growth > 0)
             grown, places = np.unique(ids[grew], return_index=True)
             self._flat.append(present[doubt.holds(present) & ~np.isin(present, grown)])
             steps = grew[places][doubt.holds(grown)]
-            most = when[steps] - doubt.since + self.interval
+            slopes = np.array([self.slopes.get(series, 0.0) for series in ids[steps].tolist()])
+            most = np.clip(slopes, 0.0, 1.0) * (when[steps] - doubt.since + self.interval)
             self._shares.append((ids[steps], when[steps], np.minimum(1.0, most / growth[steps])))
         growth = growth.copy()
         for of, at, share in self._shares:

@@ -106,6 +106,11 @@ def accounts(settings: Settings, *, span: float, shard: tuple[str, ...] = ()) ->
     )
 
 
+def slopes(settings: Settings, *, shard: tuple[str, ...] = ()) -> tuple[Query, ...]:  # noqa: ARG001 - as in `queries`
+    """There are no counters: each sample counts by itself."""
+    return ()
+
+
 def _holders(of: Selectors, wide: str, span: float) -> str:
     """By how many each device was held at once. Holders that followed one another have no more samples together than
     the span has scrapes, or than one of them has.

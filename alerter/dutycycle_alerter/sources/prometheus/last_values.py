@@ -4,7 +4,7 @@ An engine may lack later what it has answered with before: it was killed and its
 now that has a gap there. A series then begins a span with an older value than the span before ended with. It is charged
 from its last value. After a change of the alerter that evaluates nobody remembers that; then the store tells how much
 all counters together had said, and where the engine says something else, a step that is longer than the time since is
-charged with that time alone.
+charged with what its series grows in that time.
 """
 
 from __future__ import annotations

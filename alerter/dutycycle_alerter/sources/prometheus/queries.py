@@ -128,6 +128,12 @@ def accounts(settings: Settings, *, span: float, shard: tuple[str, ...] = ()) ->
     )
 
 
+def slopes(settings: Settings, *, shard: tuple[str, ...] = ()) -> tuple[Query, ...]:
+    """How many seconds of allocation each series of `accounts` grows by in a second: a MIG slice less than one."""
+    held = Selectors(settings, shard)(ACCOUNTED["allocated"])
+    return (Query("slope", by("max", ACCOUNT, f"deriv({held}[{duration(KEPT)}])"), ACCOUNT),)
+
+
 def _first(metric: str, held: str, span: str) -> str:
     """The lowest value for each job: of what it holds now, and only where it holds nothing, of what it held."""
     return (

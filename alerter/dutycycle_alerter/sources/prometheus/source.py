@@ -76,7 +76,8 @@ class PrometheusSource:
         self._loading = Loading()
         self._peaks = MemoryPeaks(self._lengths.memory)
         hour = HOUR / settings.time_scale
-        self._accounting = Accounting(self._engine, self._section.scrape_interval, hour, self._usage_queries)
+        slopes = [query for shard in self._shards for query in self._catalogue.slopes(settings, shard=shard)]
+        self._accounting = Accounting(self._engine, self._section.scrape_interval, hour, self._usage_queries, slopes)
         self._learned = Learned(database)
         self._accounted_until: float | None = None
         self._last_success: float | None = None

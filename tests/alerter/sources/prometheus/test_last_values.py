@@ -24,6 +24,8 @@ from tests.alerter.sources.prometheus.test_accounts import HOUR, STEP
 
 RATES = {"allocated": 1.0, "observed": 1.0, "busy": 0.5, "energy": 300.0}
 JOBS = ("slurm/1", "slurm/2", "slurm/3")
+RATE = {"slurm/1": 1.0, "slurm/2": 1.0, "slurm/3": 1.0}
+"""Allocated seconds in a second: of a slice of a GPU fewer."""
 SHARDS = 2
 
 
@@ -36,6 +38,9 @@ def queries(span: float) -> list[Query]:
         Query(name, f"{name} {shard} {span}", ACCOUNT, samples=True) for shard in range(SHARDS) for name in RATES
     ]
     return [*counters, Query("owner", "owner", OWNER)]
+
+
+SLOPES = [Query("slope", f"slope {shard}", ACCOUNT) for shard in range(SHARDS)]
 
 
 @dataclass
@@ -75,7 +80,25 @@ class Forgetful:
         return Matrix(keys, np.array(offsets), np.array(times), np.array(values))
 
     def instant(self, query: str, *, at: float, labels: tuple[str, ...], within: float) -> Vector:
-        return Vector([], np.array([]))
+        if not query.startswith("slope"):
+            return Vector([], np.array([]))
+        keys, slopes = [], []
+        for job in JOBS[int(query.split()[1]) :: SHARDS]:
+            steps = [at - STEP * back for back in range(round(KEPT / STEP))]
+            said = [(t, value) for t in steps if (value := self._scraped(job, t)) is not None]
+            if len(said) > 1:
+                times, values = np.array(said).T
+                keys.append(key(job))
+                slopes.append(float(np.polyfit(times - at, values, 1)[0]))
+        return Vector(keys, np.array(slopes))
+
+    def _scraped(self, job: str, t: float) -> float | None:
+        """What the scrape of a step said; None where it is not known."""
+        scraped = t - self.ahead - START
+        known = 0 <= scraped <= min(self.now - self.late - START, self.ends.get(job, inf))
+        if not known or any(a <= scraped < b for a, b in self.lost.get(job, ())):
+            return None
+        return self._allocated(job, t)
 
     def _allocated(self, job: str, t: float) -> float | None:
         """What the counter said at the last scrape until then that is known."""
@@ -87,7 +110,7 @@ class Forgetful:
                 and not any(a <= after < b for a, b in self.lost.get(job, ()))
             ):
                 reset, grown = self.resets.get(job, inf), min(after, self.stands.get(job, inf))
-                return self.held + grown if after < reset else grown - reset
+                return RATE[job] * (self.held + grown if after < reset else grown - reset)
         return None
 
 
@@ -103,7 +126,7 @@ class Ledger:
 
     def take_over(self) -> None:
         """Another alerter evaluates, and remembers nothing."""
-        self._accounting = Accounting(self.engine, STEP, HOUR, queries)
+        self._accounting = Accounting(self.engine, STEP, HOUR, queries, SLOPES)
 
     def account(self, now: float, *, committed: bool = True) -> Accounted:
         """A pass, so many seconds after START."""
@@ -268,6 +291,25 @@ def test_alerters_that_take_over_one_after_the_other_do_not_believe_each_others_
     for job in JOBS:
         # What is known at last: until 330 s, and from the first scrape after the loss.
         assert 330 + until - lost[1] - STEP <= ledger.allocated(job) <= until + STEP
+
+
+@pytest.mark.parametrize("rate", [1.0, 3 / 7, 1 / 7])
+@pytest.mark.parametrize("takeovers", [[480], [480, 540]])
+def test_of_a_slice_no_more_is_charged_than_it_grows(
+    rate: float, takeovers: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RATE, "slurm/1", rate)
+    engine = Forgetful()
+    ledger = Ledger(engine)
+    for now in range(60, 420, 60):
+        ledger.account(now)
+    engine.lost = {job: [(100, 520)] for job in JOBS}
+    for now in range(480, 1500, 60):
+        if now in takeovers:
+            ledger.take_over()
+        ledger.account(now)
+    until = counted_until(1440)
+    assert 330 + until - 520 - STEP <= ledger.allocated("slurm/1") / rate <= until + STEP + 1e-6
 
 
 @pytest.mark.parametrize("reset", [253.0, 260.0, 265.0, 268.0, 272.0])
