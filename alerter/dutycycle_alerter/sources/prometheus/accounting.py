@@ -12,6 +12,7 @@ from dutycycle_alerter.errors import SourceError
 from dutycycle_alerter.promql.answers import Matrix
 from dutycycle_alerter.sources.prometheus.accounts import Growth, spans
 from dutycycle_alerter.sources.prometheus.asking import Deadline, Engine
+from dutycycle_alerter.sources.prometheus.charging import Charging
 from dutycycle_alerter.sources.prometheus.identity import Key
 from dutycycle_alerter.sources.prometheus.last_values import Doubt, ids_of
 from dutycycle_alerter.sources.prometheus.remembered import Remembered
@@ -118,21 +119,28 @@ class Accounting:
             }
             if first and abs(_at(start, first.values(), self._interval) - total) > _ROUNDED:
                 remembered.doubt = Doubt(start)
-        for query in self._slopes if remembered.doubt is not None else ():
-            vector = self._engine.instant(query.text, at=end, labels=query.labels, within=deadline.left())
-            growth.slopes |= zip(ids_of(vector.keys).tolist(), vector.values.tolist(), strict=True)
+        slopes = self._growing(end, deadline) if remembered.doubt is not None else {}
+        charging = Charging(start, end, self._interval, remembered, slopes)
         for query in queries:
             if query.samples:
                 matrix = first.pop(query) if query in first else self._samples(query, end, deadline)
-                growth.add(query.name, matrix, start, end, remembered)
+                growth.add(query.name, matrix.keys, start, end, charging.steps(query.name, matrix))
                 continue
             vector = self._engine.instant(query.text, at=end, labels=query.labels, within=deadline.left())
             if query.labels == OWNER:
                 growth.own(query, vector)
             else:
                 growth.take(query.name, vector, start, end)
-        growth.close(end, remembered)
+        charging.close()
         return growth
+
+    def _growing(self, at: float, deadline: Deadline) -> dict[int, float]:
+        """By how much the allocated seconds of each series grow in a second, by id."""
+        found: dict[int, float] = {}
+        for query in self._slopes:
+            vector = self._engine.instant(query.text, at=at, labels=query.labels, within=deadline.left())
+            found |= zip(ids_of(vector.keys).tolist(), vector.values.tolist(), strict=True)
+        return found
 
     def _samples(self, query: Query, end: float, deadline: Deadline) -> Matrix:
         return self._engine.raw(query.text, at=end, labels=query.labels, within=deadline.left())

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 Ids = NDArray[np.int64]
 Numbers = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 _CARRIED = 1800.0
 """Wall seconds for which a series is remembered that the engine no longer has at all."""
@@ -67,7 +68,7 @@ class Doubt:
     since: float
     ids: Ids | None = None
 
-    def holds(self, ids: Ids) -> NDArray[np.bool_]:
+    def holds(self, ids: Ids) -> Flags:
         """Whether these are doubtful."""
         return np.ones(len(ids), bool) if self.ids is None else np.isin(ids, self.ids)
 

@@ -18,6 +18,7 @@ from dutycycle_alerter.promql.answers import Matrix
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.sources.prometheus import PrometheusSource
 from dutycycle_alerter.sources.prometheus.accounts import SPAN, SPANS, Growth, ahead, spans
+from dutycycle_alerter.sources.prometheus.charging import Charging
 from dutycycle_alerter.sources.prometheus.remembered import Remembered
 from dutycycle_alerter.store.database import Database, open_database, set_meta
 from dutycycle_alerter.store.status import TOTAL, WATERMARK
@@ -40,8 +41,9 @@ def matrix(samples: dict[float, float], start: float, end: float) -> Matrix:
 def grown(samples: dict[float, float], cuts: list[float]) -> Growth:
     growth, remembered = Growth(STEP, HOUR), Remembered()
     for start, end in pairwise(cuts):
-        growth.add("allocated", matrix(samples, start, end), start, end, remembered)
-        growth.close(end, remembered)
+        charging, answer = Charging(start, end, STEP, remembered, {}), matrix(samples, start, end)
+        growth.add("allocated", answer.keys, start, end, charging.steps("allocated", answer))
+        charging.close()
     return growth
 
 
@@ -85,7 +87,7 @@ def test_the_first_sample_of_a_counter_is_nobodys() -> None:
 def test_idle_is_what_was_measured_of_the_gpus_that_did_nothing() -> None:
     """The counter of a GPU that did nothing does not grow, or is not there."""
     busy_gpu, idle_gpu, unmeasured = (("c", "n", f"GPU-{i}", "", "slurm/1", "H200") for i in range(3))
-    growth, remembered = Growth(STEP, HOUR), Remembered()
+    growth, charging = Growth(STEP, HOUR), Charging(START, START + 60, STEP, Remembered(), {})
     for name, rates in (
         ("allocated", {busy_gpu: 1.0, idle_gpu: 1.0, unmeasured: 1.0}),
         ("observed", {busy_gpu: 1.0, idle_gpu: 1.0}),
@@ -95,7 +97,7 @@ def test_idle_is_what_was_measured_of_the_gpus_that_did_nothing() -> None:
         values = np.concatenate([rate * (times - START) for rate in rates.values()])
         offsets = np.arange(len(rates) + 1) * len(times)
         answer = Matrix(list(rates), offsets, np.tile(times, len(rates)), values)
-        growth.add(name, answer, START, START + 60, remembered)
+        growth.add(name, answer.keys, START, START + 60, charging.steps(name, answer))
     ((part,),) = growth.consumption().values()
     assert (part.allocated, part.observed, part.busy, part.idle) == (180, 120, 30, 60)
     unknown = grown({START: 0.0, START + STEP: 15.0}, [START, START + 60])
