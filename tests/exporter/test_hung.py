@@ -262,7 +262,7 @@ def node(nvml_driver, monkeypatch):
     monkeypatch.setattr(supervisor, "_FIRST_PAUSE", 0.01)
 
     @contextmanager
-    def start():
+    def start(time_scale=1.0):
         site = SimpleNamespace(driver=driver, snapshots=[], losses=[], later=0.0, noticed=0)
         sampling = Supervisor(
             daemon.child_command(read_settings(["--sample-interval=100ms", "--nvml.timeout=10m"]), 0.0),
@@ -271,6 +271,7 @@ def node(nvml_driver, monkeypatch):
             on_xid=lambda xid: None,
             on_silence=lambda: None,
             on_loss=lambda reason, text: site.losses.append((reason, text)),
+            time_scale=time_scale,
         )
         site.sampling = sampling
 
@@ -297,6 +298,23 @@ def node(nvml_driver, monkeypatch):
 def well(site):
     """The GPUs that the latest snapshot has, by index."""
     return [gpu.index for gpu in site.snapshots[-1].gpus if gpu.memory_used is not None and gpu.energy is not None]
+
+
+def test_an_exporter_on_a_faster_clock_leaves_out_as_much_shorter(monkeypatch):
+    told = {}
+    monkeypatch.setattr(daemon, "Supervisor", lambda *_, **options: told.update(options))
+    monkeypatch.setattr(daemon, "Server", lambda *_: None)
+    settings = read_settings(["--time-scale=60", "--web.listen-address=127.0.0.1:0"])
+    daemon.Exporter(settings, lambda: settings)
+    assert told["time_scale"] == 60.0
+
+
+def test_one_that_returns_again_on_a_faster_clock_is_read_again_as_much_sooner(node):
+    with node(time_scale=6000.0) as site:
+        site.driver.hang("nvmlDeviceGetFieldValues", gpu=1)
+        eventually(lambda: site.snapshots[-1].visible == 2 and len(site.losses) == 2)
+        site.driver.heal("nvmlDeviceGetFieldValues", gpu=1)
+        eventually(lambda: well(site) == [0, 1, 2])
 
 
 @pytest.mark.parametrize("gpu", [0, 1, 2])

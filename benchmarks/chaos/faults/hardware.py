@@ -107,7 +107,6 @@ class CallHangs(OnMachine):
     """
 
     name = "nvml-call-hangs"
-    lasts = (12.0, 18.0)
 
     def __init__(self, node: str, call: str) -> None:
         super().__init__(node)

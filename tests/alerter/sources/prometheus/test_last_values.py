@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from math import inf
 
 import numpy as np
@@ -10,145 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutycycle_alerter.errors import SourceError
-from dutycycle_alerter.promql.answers import Matrix, Vector
-from dutycycle_alerter.sources.prometheus.accounting import Accounted, Accounting
-from dutycycle_alerter.sources.prometheus.asking import Deadline
-from dutycycle_alerter.sources.prometheus.identity import Key
 from dutycycle_alerter.sources.prometheus.last_values import LastValues, ids_of
-from dutycycle_alerter.sources.prometheus.queries import KEPT
 from dutycycle_alerter.sources.prometheus.remembered import Remembered
-from dutycycle_alerter.sources.prometheus.selectors import ACCOUNT, OWNER, Query
+from tests.alerter.sources.prometheus.forgetful import JOBS, RATE, RATES, Forgetful, Ledger, counted_until, key
 from tests.alerter.sources.prometheus.past import START
-from tests.alerter.sources.prometheus.test_accounts import HOUR, STEP
-
-RATES = {"allocated": 1.0, "observed": 1.0, "busy": 0.5, "energy": 300.0}
-JOBS = ("slurm/1", "slurm/2", "slurm/3")
-RATE = {"slurm/1": 1.0, "slurm/2": 1.0, "slurm/3": 1.0}
-"""Allocated seconds in a second: of a slice of a GPU fewer."""
-SHARDS = 2
-
-
-def key(job: str) -> tuple[str, ...]:
-    return ("c", f"node-of-{job}", f"GPU-of-{job}", "", job, "H200")
-
-
-def queries(span: float) -> list[Query]:
-    counters = [
-        Query(name, f"{name} {shard} {span}", ACCOUNT, samples=True) for shard in range(SHARDS) for name in RATES
-    ]
-    return [*counters, Query("owner", "owner", OWNER)]
-
-
-SLOPES = [Query("slope", f"slope {shard}", ACCOUNT) for shard in range(SHARDS)]
-
-
-@dataclass
-class Forgetful:
-    """An engine that scrapes each job's counters, in steps of STEP seconds from START on, and answers as Prometheus
-    does with `last_over_time(...[KEPT])`.
-
-    `lost` are spans of seconds from START, by job, of which it knows nothing, `resets` when counters began anew, `ends`
-    when they end, `stands` when they grow no more, and `held` is what they held at START. Its scrapes are `ahead`
-    seconds before each step, and it has them `late` seconds after. Of what begins with `fails` it does not answer.
-    """
-
-    now: float = START
-    lost: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
-    resets: dict[str, float] = field(default_factory=dict)
-    ends: dict[str, float] = field(default_factory=dict)
-    stands: dict[str, float] = field(default_factory=dict)
-    held: float = 0.0
-    ahead: float = 0.0
-    late: float = 0.0
-    fails: tuple[str, ...] = ()
-    fails_from: float = 0.0
-
-    def raw(self, query: str, *, at: float, labels: tuple[str, ...], within: float) -> Matrix:
-        if query.startswith(self.fails) and self.fails and at >= START + self.fails_from:
-            raise SourceError("query timed out")
-        name, shard, span = query.split()
-        steps = at - STEP * np.arange(round(float(span) / STEP), -1, -1)
-        keys, offsets, times, values = [], [0], [], []
-        for job in JOBS[int(shard) :: SHARDS]:
-            found = [(t, value) for t in steps.tolist() if (value := self._allocated(job, t)) is not None]
-            if found:
-                keys.append(key(job))
-                times += [t for t, _ in found]
-                values += [value * RATES[name] for _, value in found]
-                offsets.append(len(times))
-        return Matrix(keys, np.array(offsets), np.array(times), np.array(values))
-
-    def instant(self, query: str, *, at: float, labels: tuple[str, ...], within: float) -> Vector:
-        if not query.startswith("slope"):
-            return Vector([], np.array([]))
-        keys, slopes = [], []
-        for job in JOBS[int(query.split()[1]) :: SHARDS]:
-            steps = [at - STEP * back for back in range(round(KEPT / STEP))]
-            said = [(t, value) for t in steps if (value := self._scraped(job, t)) is not None]
-            if len(said) > 1:
-                times, values = np.array(said).T
-                keys.append(key(job))
-                slopes.append(float(np.polyfit(times - at, values, 1)[0]))
-        return Vector(keys, np.array(slopes))
-
-    def _scraped(self, job: str, t: float) -> float | None:
-        """What the scrape of a step said; None where it is not known."""
-        scraped = t - self.ahead - START
-        known = 0 <= scraped <= min(self.now - self.late - START, self.ends.get(job, inf))
-        if not known or any(a <= scraped < b for a, b in self.lost.get(job, ())):
-            return None
-        return self._allocated(job, t)
-
-    def _allocated(self, job: str, t: float) -> float | None:
-        """What the counter said at the last scrape until then that is known."""
-        for back in range(round(KEPT / STEP)):
-            after = t - back * STEP - self.ahead - START
-            if (
-                0 <= after <= self.now - self.late - START
-                and after <= self.ends.get(job, inf)
-                and not any(a <= after < b for a, b in self.lost.get(job, ()))
-            ):
-                reset, grown = self.resets.get(job, inf), min(after, self.stands.get(job, inf))
-                return RATE[job] * (self.held + grown if after < reset else grown - reset)
-        return None
-
-
-class Ledger:
-    """What alerters have charged, one after the other, with what the store keeps for the next one."""
-
-    def __init__(self, engine: Forgetful) -> None:
-        self.engine = engine
-        self.until, self.alive = START, frozenset[Key]()
-        self.total: float | None = None
-        self.charged: dict[str, dict[str, float]] = {job: dict.fromkeys(RATES, 0.0) for job in JOBS}
-        self.take_over()
-
-    def take_over(self) -> None:
-        """Another alerter evaluates, and remembers nothing."""
-        self._accounting = Accounting(self.engine, STEP, HOUR, queries, SLOPES)
-
-    def account(self, now: float, *, committed: bool = True) -> Accounted:
-        """A pass, so many seconds after START."""
-        self.engine.now = START + now
-        self._accounting._engine = self.engine
-        found = self._accounting.account(START + now, self.until, Deadline(600), total=self.total)
-        if committed:
-            self._accounting.committed(found, self.alive)
-            self.until, self.total = found.until, self.total if found.total is None else found.total
-            for (_, job), parts in found.growth.consumption().items():
-                for part in parts:
-                    for name in RATES:
-                        self.charged[job][name] += getattr(part, name) or 0.0
-        return found
-
-    def allocated(self, job: str) -> float:
-        return self.charged[job]["allocated"]
-
-
-def counted_until(now: float) -> float:
-    """Up to which second after START a pass accounts."""
-    return (now // STEP - 2) * STEP
+from tests.alerter.sources.prometheus.test_accounts import STEP
 
 
 @pytest.mark.parametrize("taken_over", [False, True], ids=["the same alerter", "another one"])
@@ -156,14 +21,12 @@ def test_what_was_charged_and_is_lost_is_not_charged_again(*, taken_over: bool) 
     """Prometheus is killed at 400 s, its log is damaged, and it is back at 520 s without the last two minutes."""
     engine = Forgetful()
     ledger = Ledger(engine)
-    for now in range(60, 420, 60):
-        ledger.account(now)
+    ledger.run(60, 420)
     assert ledger.allocated("slurm/1") == counted_until(360) == 330
     engine.lost = {job: [(280, 520)] for job in JOBS}
     if taken_over:
         ledger.take_over()
-    for now in range(480, 720, 60):
-        ledger.account(now)
+    ledger.run(480, 720)
     until = counted_until(660)
     for job in JOBS:
         for name, rate in RATES.items():
@@ -176,35 +39,29 @@ def test_what_was_not_scraped_for_a_while_is_charged_when_it_is(*, taken_over: b
     """There is as little in the engine, and all that was charged."""
     engine = Forgetful(lost={"slurm/1": [(280, 520)]})
     ledger = Ledger(engine)
-    for now in range(60, 420, 60):
-        ledger.account(now)
+    ledger.run(60, 420)
     assert ledger.allocated("slurm/1") == 270
     if taken_over:
         ledger.take_over()
-    for now in range(480, 720, 60):
-        ledger.account(now)
+    ledger.run(480, 720)
     assert {ledger.allocated(job) for job in JOBS} == {counted_until(660)}
 
 
 def test_an_engine_that_lost_everything_costs_nothing_where_the_alerter_knows_what_was_said() -> None:
     engine = Forgetful()
     ledger = Ledger(engine)
-    for now in range(60, 420, 60):
-        ledger.account(now)
+    ledger.run(60, 420)
     engine.lost = {job: [(0, 520)] for job in JOBS}
-    for now in range(480, 720, 60):
-        ledger.account(now)
+    ledger.run(480, 720)
     assert {ledger.allocated(job) for job in JOBS} == {counted_until(660)}
 
 
 def test_a_counter_that_began_anew_while_samples_were_lost_counts_from_there() -> None:
     engine = Forgetful(resets={"slurm/1": 540.0})
     ledger = Ledger(engine)
-    for now in range(60, 420, 60):
-        ledger.account(now)
+    ledger.run(60, 420)
     engine.lost = {job: [(280, 540)] for job in JOBS}
-    for now in range(480, 840, 60):
-        ledger.account(now)
+    ledger.run(480, 840)
     # Until 345 s it was charged, and 540 s is where it began anew.
     until = counted_until(780)
     assert ledger.allocated("slurm/1") == 330 + until - 540
@@ -216,13 +73,11 @@ def test_a_reset_that_was_charged_and_is_lost_is_none_afterwards(*, taken_over: 
     """What is left is of before it, and higher than what was charged last."""
     engine = Forgetful(resets={"slurm/1": 420.0})
     ledger = Ledger(engine)
-    for now in range(60, 780, 60):
-        ledger.account(now)
+    ledger.run(60, 780)
     engine.lost = {job: [(330, 750)] for job in JOBS}
     if taken_over:
         ledger.take_over()
-    for now in range(780, 1080, 60):
-        ledger.account(now)
+    ledger.run(780, 1080)
     # A step in which one begins anew is charged without what it grew before. Who has taken over cannot know either
     # what it had grown until the engine was back.
     until = counted_until(1020)
@@ -246,14 +101,11 @@ def test_what_was_lost_before_a_series_came_back_is_no_longer_gone_on_from() -> 
     """
     engine = Forgetful(lost={"slurm/1": [(100, 1000)]})
     ledger = Ledger(engine)
-    for now in range(60, 960, 60):
-        ledger.account(now)
+    ledger.run(60, 960)
     engine.lost = {}
-    for now in range(960, 1500, 60):
-        ledger.account(now)
+    ledger.run(960, 1500)
     engine.lost = {job: [(0, 1600)] for job in JOBS}
-    for now in range(1560, 1800, 60):
-        ledger.account(now)
+    ledger.run(1560, 1800)
     assert {ledger.allocated(job) for job in JOBS} == {counted_until(1740)}
 
 
@@ -280,17 +132,30 @@ def test_alerters_that_take_over_one_after_the_other_do_not_believe_each_others_
 ) -> None:
     engine = Forgetful()
     ledger = Ledger(engine)
-    for now in range(60, 420, 60):
-        ledger.account(now)
+    ledger.run(60, 420)
     engine.lost = {job: [lost] for job in JOBS}
-    for now in range(480, 1500, 60):
-        if now in takeovers:
-            ledger.take_over()
-        ledger.account(now)
+    ledger.run(480, 1500, takeovers)
     until = counted_until(1440)
     for job in JOBS:
         # What is known at last: until 330 s, and from the first scrape after the loss.
         assert 330 + until - lost[1] - STEP <= ledger.allocated(job) <= until + STEP
+
+
+@pytest.mark.parametrize("slope", [float("nan"), float("inf"), -1.0, 5.0])
+def test_a_slope_that_cannot_be_charges_no_more_than_the_time_since(
+    slope: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Forgetful()
+    ledger = Ledger(engine)
+    ledger.run(60, 420)
+    engine.lost = {job: [(280, 520)] for job in JOBS}
+    ledger.take_over()
+    slopes = dict.fromkeys(ids_of([*map(key, JOBS)]).tolist(), slope)
+    monkeypatch.setattr(ledger._accounting, "_growing", lambda *_: slopes)
+    ledger.run(480, 720)
+    until = counted_until(660)
+    for job in JOBS:
+        assert 330 <= ledger.allocated(job) <= until + STEP
 
 
 @pytest.mark.parametrize("rate", [1.0, 3 / 7, 1 / 7])
@@ -301,13 +166,9 @@ def test_of_a_slice_no_more_is_charged_than_it_grows(
     monkeypatch.setitem(RATE, "slurm/1", rate)
     engine = Forgetful()
     ledger = Ledger(engine)
-    for now in range(60, 420, 60):
-        ledger.account(now)
+    ledger.run(60, 420)
     engine.lost = {job: [(100, 520)] for job in JOBS}
-    for now in range(480, 1500, 60):
-        if now in takeovers:
-            ledger.take_over()
-        ledger.account(now)
+    ledger.run(480, 1500, takeovers)
     until = counted_until(1440)
     assert 330 + until - 520 - STEP <= ledger.allocated("slurm/1") / rate <= until + STEP + 1e-6
 
@@ -347,8 +208,7 @@ def test_a_restart_that_is_told_late_costs_what_came_late(reset: float) -> None:
 def test_samples_that_are_always_late_are_charged_with_the_next_ones() -> None:
     engine = Forgetful(late=75.0, ends={"slurm/3": 330.0})
     ledger = Ledger(engine)
-    for now in range(60, 3960, 60):
-        ledger.account(now)
+    ledger.run(60, 3960)
     until = counted_until(3900)
     assert until - 75 <= ledger.allocated("slurm/1") <= until
     # Those of a job's end are lost.
@@ -359,8 +219,7 @@ def test_samples_that_are_always_late_are_charged_with_the_next_ones() -> None:
 def test_a_span_that_fails_while_there_is_doubt_is_asked_for_again(fails: str) -> None:
     engine = Forgetful()
     ledger = Ledger(engine)
-    for now in range(60, 420, 60):
-        ledger.account(now)
+    ledger.run(60, 420)
     engine.lost = {job: [(280, 1500)] for job in JOBS}
     ledger.take_over()
     engine.fails, engine.fails_from = (fails,), 600.0
@@ -368,8 +227,7 @@ def test_a_span_that_fails_while_there_is_doubt_is_asked_for_again(fails: str) -
     assert stuck.error == "query timed out"
     assert stuck.until < START + 600
     engine.fails = ()
-    for now in range(1260, 2400, 60):
-        ledger.account(now)
+    ledger.run(1260, 2400)
     until = counted_until(2340)
     for job in JOBS:
         assert 330 + until - 1500 - STEP <= ledger.allocated(job) <= until
@@ -391,8 +249,7 @@ def test_doubt_is_over_once_nothing_of_before_can_be_in_an_answer(*, stands: boo
     flat = [key("slurm/1"), *([key("slurm/3")] if stands else [])]
     assert set(first.remembered.doubt.ids.tolist()) == set(ids_of(flat).tolist())
     assert first.total is None
-    for now in range(420, 1200, 60):
-        last = ledger.account(now)
+    last = ledger.run(420, 1200)
     assert last.remembered.doubt is None
     assert last.total is not None
 
@@ -404,8 +261,7 @@ def test_what_is_doubtful_is_nothing_to_go_on_from_when_it_comes_back() -> None:
     ledger.account(600)
     engine.lost = {"slurm/1": [(100, 3000)], "slurm/2": [(100, 630)]}
     ledger.take_over()
-    for now in range(660, 3600, 60):
-        ledger.account(now)
+    ledger.run(660, 3600)
     assert ledger.allocated("slurm/3") == counted_until(3540)
     # Charged until 570 s, and from its first sample on.
     assert ledger.allocated("slurm/1") == 570 + counted_until(3540) - 3000
@@ -419,8 +275,7 @@ def test_what_is_doubtful_is_nothing_to_go_on_from_when_the_engine_loses_that_to
     ledger.take_over()
     ledger.account(660)
     engine.lost = {job: [(0, 1000)] for job in JOBS}
-    for now in range(720, 1500, 60):
-        ledger.account(now)
+    ledger.run(720, 1500)
     # Charged until 570 s, and from the first sample on.
     assert {ledger.allocated(job) for job in JOBS} == {570 + counted_until(1440) - 1005}
 
@@ -430,12 +285,10 @@ def test_one_that_came_back_does_not_go_on_from_what_it_said_before_it_went_away
     engine = Forgetful(lost={"slurm/1": [(100, 1500)]})
     ledger = Ledger(engine)
     ledger.alive = frozenset({("node-of-slurm/1", "GPU-of-slurm/1", "", "slurm/1")})
-    for now in range(60, 3000, 60):
-        ledger.account(now)
+    ledger.run(60, 3000)
     assert ledger.allocated("slurm/1") == counted_until(2940)
     engine.lost = {"slurm/1": [(0, 6000)]}
-    for now in range(3000, 7200, 60):
-        ledger.account(now)
+    ledger.run(3000, 7200)
     assert ledger.allocated("slurm/1") == counted_until(2940) + counted_until(7140) - 6000
 
 
