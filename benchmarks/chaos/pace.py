@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from benchmarks.box.pace import LATE
 from benchmarks.box.watch import overdue
 
-from .promises.quiet import untouched
+from .promises.lost import lost
+from .promises.quiet import untouched, without
 from .record import Record
 
 
@@ -51,9 +52,9 @@ def _passes(record: Record) -> float | None:
 
 
 def _scrapes(record: Record) -> float | None:
-    """Of all nodes on average, from when Prometheus has anything: it may have lost what it had before."""
-    began = min((times[0] for times in record.scrapes.values() if times), default=record.ended)
-    spans = [(max(since, began), until) for since, until in untouched(record) if until > began]
+    """Of all nodes on average; of what Prometheus had and lost again nobody knows when it came."""
+    gone = [span for fault in record.faults if (span := lost(record, fault)) is not None]
+    spans = without(untouched(record), gone)
     total = sum(until - since for since, until in spans) * len(record.scrapes)
     late = sum(
         overdue(list(times), record.interval, since, until) * (until - since)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 
 from ..happened import EVERY_NODE, Happened
 from ..record import ExporterPage, JobTruth, Record
+from .lost import lost
 from .quiet import Span, during, recovery, without
 from .violation import ASKED, Found, Violation
 
@@ -13,8 +14,6 @@ _ENOUGH = 60.0
 """Measured wall seconds of a GPU from which on a mean says something."""
 _COVERED = 0.9
 """Of the time that a job was seen, the part of which samples tell at least."""
-_SCRAPES = 4
-"""Intervals in which there is a scrape of some node."""
 _TOLERANCE = 0.03
 """By which a mean may be off: GPUs of a job are not all measured at the same times."""
 
@@ -50,18 +49,9 @@ def _unseen(record: Record, job: JobTruth, fault: Happened, until: float) -> Spa
         return None
     began, ended = fault.began, fault.ended + recovery(record)
     edge = began <= job.start or ended >= until
-    if began > until or ended < job.start or not (fault.loses or edge or _lost(record, fault)):
+    if began > until or ended < job.start or not (fault.loses or edge or lost(record, fault)):
         return None
     return (began, ended) if edge else (_not_fetched(record, job, fault), _back(record, job, fault))
-
-
-def _lost(record: Record, fault: Happened) -> bool:
-    """Whether Prometheus, which a fault ended, lacks what it had scraped just before, of every node: where its disk had
-    been full a kill may cost it minutes.
-    """
-    since = fault.began - _SCRAPES * record.interval
-    before = (any(since <= at <= fault.began for at in times) for times in record.scrapes.values())
-    return EVERY_NODE in fault.blinds and bool(record.scrapes) and not any(before)
 
 
 def _not_fetched(record: Record, job: JobTruth, fault: Happened) -> float:

@@ -19,6 +19,11 @@ def scraped(record: Record, every: float, since: float = 1000.0) -> Record:
     return replace(record, scrapes={TARGET: tuple(since + every * number for number in range(count))})
 
 
+def without_scrapes(since: float, until: float) -> Record:
+    record = scraped(clean(), every=0.5)
+    return replace(record, scrapes={TARGET: tuple(at for at in record.scrapes[TARGET] if not since < at < until)})
+
+
 def with_passes(record: Record, age: float, since: float, until: float) -> Record:
     """The last pass was that old, for some time."""
     pages = (replace(page, last_pass=page.at - age) if since <= page.at <= until else page for page in record.alerters)
@@ -50,8 +55,22 @@ def test_what_is_late_on_account_of_a_fault_is_not_the_machines(fault) -> None:
     assert not pace(record).slow
 
 
-def test_what_prometheus_has_lost_was_not_late() -> None:
-    assert not pace(scraped(clean(), every=0.5, since=1500.0)).slow
+@pytest.mark.parametrize("since", [900.0, 1225.0])
+def test_what_prometheus_has_lost_was_not_late(since: float) -> None:
+    """Emptied, it lacks all from before; killed after its disk had been full, the last minutes."""
+    assert not pace(without_scrapes(since, AWAY.began + 1.0)).slow
+
+
+def test_of_what_was_not_lost_it_is_still_said_what_was_late() -> None:
+    record = without_scrapes(1225.0, AWAY.began + 1.0)
+    late = tuple(at for at in record.scrapes[TARGET] if not 1450.0 < at < 1500.0)
+    # All but the two faults with 25 s after each, and the 65 s that are lost between them.
+    assert pace(replace(record, scrapes={TARGET: late})).scrapes == pytest.approx(49.5 / 445, abs=0.01)
+
+
+@pytest.mark.parametrize(("since", "until"), [(1225.0, AWAY.began - 1.5), (1400.0, 1500.0)])
+def test_what_is_missing_at_another_time_was_late(since: float, until: float) -> None:
+    assert pace(without_scrapes(since, until)).slow
 
 
 def test_who_does_not_lead_makes_no_passes() -> None:
