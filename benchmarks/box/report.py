@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from benchmarks import results
@@ -18,20 +18,30 @@ from .seeds import Seed, counting, summary
 
 def show_runs(found: Sequence[Played]) -> None:
     """Also those that do not count, and why."""
-    names = sorted({name for played in found for name in played.cores})
+    cores = [_by_kind(played.cores) for played in found]
+    names = sorted({name for taken in cores for name in taken})
     lines = [
         (
             played.seed,
             f"{played.settings['time_scale']:g}",
-            *(f"{played.cores[name]:.2f}" if name in played.cores else None for name in names),
+            *(f"{taken[name]:.2f}" if name in taken else None for name in names),
             f"{played.pace.late:.1%}",
             f"{played.pace.passes_made:.0%}",
             "; ".join(played.spoilt()) or None,
         )
-        for played in found
+        for played, taken in zip(found, cores, strict=True)
     ]
     header = ("seed", "time scale", *names, "late", "passes of due", "does not count, as")
-    results.show(header, lines, title="\nCores that each process kept busy")
+    results.show(header, lines, title="\nCores that each kind of process kept busy")
+
+
+def _by_kind(cores: Mapping[str, float]) -> Mapping[str, float]:
+    """Of all processes that differ in a number only."""
+    found: dict[str, float] = {}
+    for name, taken in cores.items():
+        kind = name.rstrip("-0123456789")
+        found[kind] = found.get(kind, 0.0) + taken
+    return found
 
 
 def rows(score: scoring.Score, seeds: Sequence[Seed]) -> list[Row]:

@@ -25,6 +25,10 @@ from .settings import NodeSettings
 
 CROWDS = 2
 """Processes that the crowd is spread over: one that stands still for a moment does not delay all nodes."""
+DOUBLES = 4
+"""Nodes on the NVML double that share a process, in which time passes for each by a thread: where all 32 did, they kept
+one another, and jobs that were due, waiting for minutes.
+"""
 PATIENCE = 300.0
 """Wall seconds that a process may take to begin or to end."""
 
@@ -70,11 +74,8 @@ class Fleet:
         self._directory = directory
         self._settings = replace(settings, sample_period=scenario.sample_period, full=scenario.full)
         known = {name: getattr(models, scenario.models.get(name, "H100")) for name in scenario.nodes}
-        self._real: Mapping[str, Model] = {name: known[name] for name in scenario.nodes[:processes]}
-        crowd = scenario.nodes[processes:]
-        self._crowds: Sequence[Mapping[str, Model]] = [
-            {name: known[name] for name in crowd[place::CROWDS]} for place in range(CROWDS)
-        ]
+        self._real = _shared(scenario.nodes[:processes], known, -(-processes // DOUBLES))
+        self._crowds = _shared(scenario.nodes[processes:], known, CROWDS)
         self._hosting: list[_Hosting] = []
         self._feeder: BaseProcess | threading.Thread | None = None
         self._feeding: Connection | None = None
@@ -113,7 +114,7 @@ class Fleet:
     def _start(self) -> None:
         for name, nodes, run in (
             *((f"crowd-{number}", nodes, crowd_process.run) for number, nodes in enumerate(self._crowds, 1)),
-            ("doubles", self._real, doubles_process.run),
+            *((f"doubles-{number}", nodes, doubles_process.run) for number, nodes in enumerate(self._real, 1)),
         ):
             if nodes:
                 faults = tuple(fault for fault in self._scenario.faults if fault.gpu[0] in nodes)
@@ -183,6 +184,11 @@ class Fleet:
             hosting.control.send(None)
             found[hosting.name] = hosting.hear()
         return found
+
+
+def _shared(nodes: Sequence[str], models: Mapping[str, Model], processes: int) -> list[Mapping[str, Model]]:
+    """Nodes by the process in which they live."""
+    return [{name: models[name] for name in nodes[place::processes]} for place in range(processes)]
 
 
 def _can_be_sent(what: object) -> bool:

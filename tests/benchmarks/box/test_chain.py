@@ -153,7 +153,7 @@ def test_the_ledger_is_in_seconds_of_the_full_length_run(observed: Observed) -> 
 
 
 def test_a_run_says_what_it_took(run: Run) -> None:
-    assert {"crowd-1", "doubles", "prometheus", "postgres", "alerter-a", "alerter-b"} <= set(run.costs["cores"])
+    assert {"crowd-1", "doubles-1", "prometheus", "postgres", "alerter-a", "alerter-b"} <= set(run.costs["cores"])
     assert run.costs["pace"]["passes_made"] > 0
     assert run.observed.passes > 5
     assert run.observed.failures == 0

@@ -97,11 +97,22 @@ def test_nodes_keep_their_places_in_the_interval_however_long_all_had_to_wait() 
     assert [turn.due for turn in found.values()] == [110.0, 112.5, 135.0, 147.5]
 
 
-def test_the_crowd_is_spread_over_processes_each_node_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("doubles", "real", "crowds"),
+    [
+        (0, [], [["n0", "n2", "n4"], ["n1", "n3", "n5"]]),
+        (1, [["n0"]], [["n1", "n3", "n5"], ["n2", "n4"]]),
+        (4, [["n0", "n1", "n2", "n3"]], [["n4"], ["n5"]]),
+        (6, [["n0", "n2", "n4"], ["n1", "n3", "n5"]], [[], []]),
+    ],
+)
+def test_nodes_are_spread_over_processes_each_once(
+    tmp_path: Path, doubles: int, real: list[list[str]], crowds: list[list[str]]
+) -> None:
     names = tuple(f"n{number}" for number in range(6))
-    of = fleet.Fleet(Scenario(1, names, 1, 10.0, ()), lambda _: (), tmp_path, NodeSettings(), 1)
-    assert list(of._real) == ["n0"]
-    assert [list(crowd) for crowd in of._crowds] == [["n1", "n3", "n5"], ["n2", "n4"]]
+    of = fleet.Fleet(Scenario(1, names, 1, 10.0, ()), lambda _: (), tmp_path, NodeSettings(), doubles)
+    assert [list(nodes) for nodes in of._real] == real
+    assert [list(crowd) for crowd in of._crowds] == crowds
 
 
 WORK = (Phase(0.0, (Load(Level(0.5), [GpuProcess(1, 2**30)]),), (Use(cpu_cores=1.0),)),)

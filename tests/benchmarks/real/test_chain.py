@@ -31,7 +31,7 @@ def test_a_pass_that_failed_counts_whenever_it_was() -> None:
     assert passes.failed() == 3
 
 
-FINE = {"doubles": Report(), "crowd-1": Report()}
+FINE = {"doubles-1": Report(), "crowd-1": Report()}
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,12 @@ FINE = {"doubles": Report(), "crowd-1": Report()}
         (FINE, 3, True, ()),
         (FINE, 2, True, ("Prometheus has 2 of 3 nodes",)),
         (FINE, 3, False, (NOT_ALL,)),
-        ({**FINE, "doubles": Report(trouble=["job 1: KeyError('a')"])}, 3, True, ("doubles: job 1: KeyError('a')",)),
+        (
+            {**FINE, "doubles-1": Report(trouble=["job 1: KeyError('a')"])},
+            3,
+            True,
+            ("doubles-1: job 1: KeyError('a')",),
+        ),
     ],
 )
 def test_what_went_wrong_in_the_harness_is_named(
