@@ -83,6 +83,7 @@ class FakeNode:
         cpus: int = 64,
         sample_period: float = SAMPLE_PERIOD,
         capacity: int = CAPACITY,
+        pause: float | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -95,6 +96,7 @@ class FakeNode:
             time_scale=time_scale,
             sample_period=sample_period,
             capacity=capacity,
+            pause=pause,
             clock=clock,
         )
         self.processes = ProcTree(directory / "proc")

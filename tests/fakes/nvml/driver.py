@@ -44,8 +44,10 @@ class Driver(Behaviour):
         time_scale: float = 1.0,
         sample_period: float = SAMPLE_PERIOD,
         capacity: int = CAPACITY,
+        pause: float | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """`pause`: wall seconds between two steps, where many machines share a process; None: about a sample's."""
         if not 0 < capacity <= layout.MAX_SAMPLES:
             raise ValueError(f"a buffer of {capacity} samples; the shared block has room for {layout.MAX_SAMPLES}")
         self.libraries = libraries
@@ -55,6 +57,8 @@ class Driver(Behaviour):
         self._lock = threading.RLock()
         self.truth = Truth(self.gpus, self._lock)
         self._sample_period = sample_period
+        # Often enough for a sample to appear soon after its time, rarely enough to leave the machine to the tests.
+        self._pause = min(0.1, max(0.04, sample_period / time_scale)) if pause is None else pause
         self._capacity = capacity
         self._clock = clock
         self._now_us = 0
@@ -155,9 +159,7 @@ class Driver(Behaviour):
         self.state.close()
 
     def _play(self) -> None:
-        # Often enough for a sample to appear soon after its time, rarely enough to leave the machine to the tests.
-        pause = min(0.1, max(0.04, self._sample_period / self.time_scale))
-        while not self._stopping.wait(pause):
+        while not self._stopping.wait(self._pause):
             self.step()
 
     # For Job and Change.
