@@ -100,3 +100,14 @@ def test_rows_name_the_commit_that_scored_where_another_one_played(monkeypatch: 
         "dutycycle c0ffee": "dutycycle c0ffee, scored by f00d",
         "dutycycle f00d": "dutycycle f00d",
     }
+
+
+def test_what_differs_in_a_number_is_one_kind_of_process(capsys: pytest.CaptureFixture[str]) -> None:
+    cores = {"doubles-1": 0.25, "doubles-2": 0.5, "crowd-1": 0.125, "alerter-a": 0.03, "alerter-b": 0.01}
+    played = Played(1, "", "", BoxSettings().numbers, observed(), cores=cores)
+    former = replace(played, seed=2, cores={"doubles": 0.5})
+    report.show_runs([played, former])
+    said = [[cell.strip() for cell in line.split("│")[1:]] for line in capsys.readouterr().out.splitlines()]
+    first, second = (line for line in said if line and line[0] in "12")
+    assert first[2:6] == ["0.03", "0.01", "0.12", "0.75"]
+    assert second[2:6] == ["-", "-", "-", "0.50"]

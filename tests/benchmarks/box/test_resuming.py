@@ -60,7 +60,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_seeds_that_are_missing_or_late(
     assert playing.seeds == [1, 2, 2]
     assert command.main([*arguments, "--score"]) == 0
     assert playing.seeds == [1, 2, 2]
-    assert "Cores that each process kept busy" in capsys.readouterr().out
+    assert "Cores that each kind of process kept busy" in capsys.readouterr().out
 
 
 def test_rows_are_of_the_day_the_machine_and_the_versions_that_were_played_whoever_scores_them(
