@@ -97,6 +97,8 @@ def test_what_prometheus_had_scraped_and_lost_may_be_missing() -> None:
         ({"n1": there, "n2": there}, 0.0),
         ({"n1": gone, "n2": there}, 0.0),
         ({"n1": gone, "n2": gone}, AWAY.ended + recovery(clean()) - AWAY.began + clean().interval),
+        ({"n1": (*gone, AWAY.began + 10), "n2": gone}, 0.0),  # it was not stopped
+        ({"n1": gone[:1], "n2": gone[:1]}, 0.0),  # what a later fault made it lose had been counted
         ({}, 0.0),
     ):
         assert lost(replace(clean(), scrapes=scrapes)) == pytest.approx(lost(clean()) + more)

@@ -58,17 +58,25 @@ def test_what_is_late_on_account_of_a_fault_is_not_the_machines(fault) -> None:
 @pytest.mark.parametrize("since", [900.0, 1225.0])
 def test_what_prometheus_has_lost_was_not_late(since: float) -> None:
     """Emptied, it lacks all from before; killed after its disk had been full, the last minutes."""
-    assert not pace(without_scrapes(since, AWAY.began + 1.0)).slow
+    assert not pace(without_scrapes(since, AWAY.ended + 1.0)).slow
 
 
 def test_of_what_was_not_lost_it_is_still_said_what_was_late() -> None:
-    record = without_scrapes(1225.0, AWAY.began + 1.0)
+    record = without_scrapes(1225.0, AWAY.ended + 1.0)
     late = tuple(at for at in record.scrapes[TARGET] if not 1450.0 < at < 1500.0)
     # All but the two faults with 25 s after each, and the 65 s that are lost between them.
     assert pace(replace(record, scrapes={TARGET: late})).scrapes == pytest.approx(49.5 / 445, abs=0.01)
 
 
-@pytest.mark.parametrize(("since", "until"), [(1225.0, AWAY.began - 1.5), (1400.0, 1500.0)])
+@pytest.mark.parametrize(
+    ("since", "until"),
+    [
+        (1225.0, AWAY.began - 1.5),
+        (1225.0, AWAY.began + 1.0),  # it went on while the fault stood: it was not stopped
+        (1225.0, AWAY.ended + 60.0),  # and was not the one that is to blame
+        (1400.0, 1500.0),
+    ],
+)
 def test_what_is_missing_at_another_time_was_late(since: float, until: float) -> None:
     assert pace(without_scrapes(since, until)).slow
 
