@@ -83,7 +83,7 @@ class FakeNode:
         cpus: int = 64,
         sample_period: float = SAMPLE_PERIOD,
         capacity: int = CAPACITY,
-        pause: float | None = None,
+        step: float | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -96,7 +96,7 @@ class FakeNode:
             time_scale=time_scale,
             sample_period=sample_period,
             capacity=capacity,
-            pause=pause,
+            step=step,
             clock=clock,
         )
         self.processes = ProcTree(directory / "proc")

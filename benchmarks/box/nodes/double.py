@@ -26,7 +26,7 @@ from .settings import NodeSettings
 SAMPLES = 1000
 """Samples that its NVML keeps: of a time long enough for a machine that stalls."""
 _STEP = 1.0
-"""Seconds of the scenario between two steps of its clock, which make a machine with many nodes work most."""
+"""Seconds of the scenario between two steps of its NVML, at most."""
 _UID = 1000
 _FIRST_PID = 10_000
 _LINKS = ("pcie_tx", "pcie_rx", "nvlink_tx", "nvlink_rx")
@@ -57,7 +57,7 @@ class DoubleNode:
             time_scale=settings.time_scale,
             sample_period=settings.sample_period,
             capacity=SAMPLES,
-            pause=min(0.1, max(0.04, _STEP / settings.time_scale)),
+            step=_STEP,
         )
         self.uuids = [gpu.uuid for gpu in self.node.driver.gpus]
         self._kubelet = FakeKubelet(directory / f"{name}.sock")

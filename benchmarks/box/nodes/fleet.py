@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from math import ceil
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -25,7 +26,7 @@ from .settings import NodeSettings
 
 CROWDS = 2
 """Processes that the crowd is spread over: one that stands still for a moment does not delay all nodes."""
-DOUBLES = 4
+DOUBLES_EACH = 4
 """Nodes on the NVML double that share a process, in which time passes for each by a thread: where all 32 did, they kept
 one another, and jobs that were due, waiting for minutes.
 """
@@ -74,8 +75,8 @@ class Fleet:
         self._directory = directory
         self._settings = replace(settings, sample_period=scenario.sample_period, full=scenario.full)
         known = {name: getattr(models, scenario.models.get(name, "H100")) for name in scenario.nodes}
-        self._real = _shared(scenario.nodes[:processes], known, -(-processes // DOUBLES))
-        self._crowds = _shared(scenario.nodes[processes:], known, CROWDS)
+        self._real = _spread(scenario.nodes[:processes], known, ceil(processes / DOUBLES_EACH))
+        self._crowds = _spread(scenario.nodes[processes:], known, CROWDS)
         self._hosting: list[_Hosting] = []
         self._feeder: BaseProcess | threading.Thread | None = None
         self._feeding: Connection | None = None
@@ -186,8 +187,8 @@ class Fleet:
         return found
 
 
-def _shared(nodes: Sequence[str], models: Mapping[str, Model], processes: int) -> list[Mapping[str, Model]]:
-    """Nodes by the process in which they live."""
+def _spread(nodes: Sequence[str], models: Mapping[str, Model], processes: int) -> list[Mapping[str, Model]]:
+    """The nodes of each process, with their models."""
     return [{name: models[name] for name in nodes[place::processes]} for place in range(processes)]
 
 

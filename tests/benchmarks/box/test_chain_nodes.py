@@ -126,6 +126,14 @@ class Measured:
     phases: list[list[float]]
 
 
+@pytest.mark.parametrize(("scale", "pause"), [(6.0, 0.1), (16.0, 1 / 16), (50.0, 0.04)])
+def test_a_node_steps_once_a_second_of_the_scenario_as_far_as_that_is_not_too_rare_or_often(
+    tmp_path: Path, nvml_libraries: Libraries, scale: float, pause: float
+) -> None:
+    real = DoubleNode("gpu01", 2, tmp_path, nvml_libraries, NodeSettings(time_scale=scale))
+    assert real.node.driver._pause == pytest.approx(pause)
+
+
 def measured(directory: Path, libraries: Libraries, scale: float) -> Measured:
     steps: list[int] = []
     settings = NodeSettings(time_scale=scale, interval=10.0, read_interval=5.0)

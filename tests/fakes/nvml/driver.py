@@ -44,10 +44,12 @@ class Driver(Behaviour):
         time_scale: float = 1.0,
         sample_period: float = SAMPLE_PERIOD,
         capacity: int = CAPACITY,
-        pause: float | None = None,
+        step: float | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`pause`: wall seconds between two steps, where many machines share a process; None: about a sample's."""
+        """`step`: seconds, before the time scale, between two steps of the background thread; None: a sample's. More
+        spares work where many machines share a process: samples then appear in groups.
+        """
         if not 0 < capacity <= layout.MAX_SAMPLES:
             raise ValueError(f"a buffer of {capacity} samples; the shared block has room for {layout.MAX_SAMPLES}")
         self.libraries = libraries
@@ -58,7 +60,7 @@ class Driver(Behaviour):
         self.truth = Truth(self.gpus, self._lock)
         self._sample_period = sample_period
         # Often enough for a sample to appear soon after its time, rarely enough to leave the machine to the tests.
-        self._pause = min(0.1, max(0.04, sample_period / time_scale)) if pause is None else pause
+        self._pause = min(0.1, max(0.04, (sample_period if step is None else step) / time_scale))
         self._capacity = capacity
         self._clock = clock
         self._now_us = 0
