@@ -18,6 +18,8 @@ class Holder:
     held: Held
     seen: float
     start: float | None
+    listed: float
+    """When the kubelet was asked that listed it last."""
     missing: float | None = None
     returned: bool = False
     """Whether an answer once lacked it: a pod that took its name may be listed now."""
@@ -28,6 +30,8 @@ class Holder:
     unrecorded: int = 0
     over: bool = False
     uid: str = ""
+    guessed: float | None = None
+    """When the process came that has told the uid; None once the kubelet was asked, and listed the pod, after that."""
     record: PodRecord | None = None
     workload: Workload | None = None
     starting: bool = False
@@ -59,4 +63,4 @@ class Holder:
 
     def successor(self, now: float, clock_offset: float | None) -> Holder:
         """The pod that has taken this one's name, and was not seen to begin."""
-        return Holder(self.held, now, None if clock_offset is None else clock_offset + now)
+        return Holder(self.held, now, None if clock_offset is None else clock_offset + now, self.listed)

@@ -63,13 +63,17 @@ class Holders:
         self._stale = stale
         self._holders: dict[Name, Holder] = {}
         self._strangers = Strangers(patience, api=api)
+        self._sighted: dict[str, float] = {}
+        """When a process of each pod that nobody is known to be was first seen on a device."""
         self._table = DeviceTable()
         self._answers = Answers()
         self._begun = False
         self._clock_offset: float | None = None
 
-    def listed(self, pods: Sequence[PodResources], now: float, wall: float) -> Mapping[str, int]:
-        """The kubelet's answer; `wall` is the Unix time. Returns how many pods could not be used, by reason."""
+    def listed(self, pods: Sequence[PodResources], asked: float, now: float, wall: float) -> Mapping[str, int]:
+        """The kubelet's answer, which it was asked for at `asked`; `wall` is the Unix time. Returns how many pods could
+        not be used, by reason.
+        """
         self._clock_offset = wall - now
         if not pods:
             return {}
@@ -85,12 +89,15 @@ class Holders:
             holder = self._holders.get(name)
             if holder is None or (holder.over and holder.returned):
                 # Pods of the first answer that has any began nobody knows when.
-                self._holders[name] = Holder(held, now, wall if self._begun else None)
+                self._holders[name] = Holder(held, now, wall if self._begun else None, listed=asked)
             else:
                 if holder.missing is not None:
                     # It may be another pod of that name.
                     holder.doubted = now
                 holder.held, holder.missing, holder.unrecorded = held, None, 0
+                holder.listed = asked
+                if holder.guessed is not None and asked > holder.guessed:
+                    holder.guessed = None
         for name in self._holders.keys() - found.keys():
             holder = self._holders[name]
             holder.returned = True
@@ -241,9 +248,15 @@ class Holders:
         """Finds the uid of a pod that is the only one without, among the uids that are nobody's, on its devices.
 
         Those of pods in other pods are not among these: the node's kubelet does not know them.
-        So it is done where a pod may have taken another's name: the uid was that of processes, of which none is left.
+        So it is done where a pod may have taken another's name: the uid was that of processes, of which none is left;
+        but only once the kubelet was asked, and listed the name, after the first process of the new uid was seen. Until
+        then a pod of another name may have the device.
         """
+        for name in [name for name in devices if self._was_over(name, devices)]:
+            del self._holders[name]
         known = {holder.uid for holder in self._holders.values()}.union(self._answers.records, inner)
+        unknown = {uid for uids in processes.values() for uid in uids} - known
+        self._sighted = {uid: self._sighted.get(uid, now) for uid in unknown}
         present = {name: {uid for key in keys for uid in processes.get(key, ())} for name, keys in devices.items()}
         lacking = [name for name, holder in self._holders.items() if self._lacks_uid(holder, present[name])]
         for name in lacking:
@@ -255,12 +268,30 @@ class Holders:
                 and devices[name].keys() & devices[other].keys()
                 and (holder.uid or not self._holders[other].uid)
             ]
-            if len(uids) == 1 and not rivals:
-                if holder.uid:
-                    holder = self._holders[name] = holder.successor(now, self._clock_offset)
-                [holder.uid] = uids
+            if len(uids) != 1 or rivals:
+                continue
+            [uid] = uids
+            if not holder.uid:
+                holder.uid, holder.guessed = uid, self._sighted[uid]
+            elif holder.listed > self._sighted[uid]:
+                successor = self._holders[name] = holder.successor(now, self._clock_offset)
+                successor.uid = uid
+
+    def _was_over(self, name: Name, devices: Mapping[Name, Mapping[Key, object]]) -> bool:
+        """Whether the process whose uid a pod was given may be of the pod that has its device now: it came after the
+        kubelet's last answer that has the one, and the next has the other.
+        """
+        holder = self._holders[name]
+        if holder.guessed is None or holder.missing is None:
+            return False
+        return any(
+            other.seen >= holder.missing and devices[name].keys() & devices[later].keys()
+            for later, other in self._holders.items()
+        )
 
     def _lacks_uid(self, holder: Holder, present: Collection[str]) -> bool:
+        if holder.missing is not None:
+            return False
         if holder.record is not None or not holder.uid:
             return not holder.uid and not holder.over
         return holder.uid not in present and not self._cgroups.there(holder.uid)

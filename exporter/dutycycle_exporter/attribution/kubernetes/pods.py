@@ -209,7 +209,7 @@ class KubernetesPods:
             self._kubelet_gap = min(2 * self._kubelet_gap, _LONGEST_GAP) if exhausted else self._pace.interval
             return Pause(self._kubelet_gap)
         with self._lock:
-            failures = self._holders.listed(pods, time.monotonic(), time.time())
+            failures = self._holders.listed(pods, began, time.monotonic(), time.time())
             unnamed = self._holders.unnamed()
             self._answered = self._answered or time.monotonic()
             self._wake_api()

@@ -61,7 +61,7 @@ class Node:
 
     def listed(self, *pods: PodResources, after: float = INTERVAL, daemon: bool = True) -> None:
         self.wait(after)
-        self.holders.listed((*pods, DAEMON) if daemon else pods, self.now, WALL + self.now)
+        self.holders.listed((*pods, DAEMON) if daemon else pods, self.now, self.now, WALL + self.now)
 
     def named(self, **uids: Collection[str]) -> None:
         """What links tell, by the names of pods."""

@@ -15,6 +15,7 @@ def by_cgroup(*, seen: bool = True) -> Node:
     node.listed()
     node.listed(holding("a", A))
     assert node.claims({A: ["u-a"]}) == {"k8s/ml/a/u-a": [A]}
+    node.listed(holding("a", A))
     return node
 
 
@@ -29,12 +30,46 @@ class TestAPodThatIsMadeAnewUnderItsName:
         if missed:
             node.listed()
         node.listed(holding("a", A))
+        node.claims({A: ["u-new"]})
+        node.listed(holding("a", A))
         assert node.claims({A: ["u-new"]}) == {"k8s/ml/a/u-new": [A]}
         assert node.workload("u-new") == Workload("k8s/ml/a/u-new", "k8s", namespace="ml", pod="a", user="ml")
         assert node.start() == WALL + node.now
         for _ in range(5):
             node.listed(holding("a", A))
             assert node.claims({A: ["u-new"]}) == {"k8s/ml/a/u-new": [A]}
+
+    @pytest.mark.parametrize("known", [False, True])
+    @pytest.mark.parametrize("cgroups", [None, {"u-b"}])
+    def test_is_not_the_next_pod_on_its_gpu_of_which_the_kubelet_has_not_told_yet(
+        self, known: bool, cgroups: set[str] | None
+    ) -> None:
+        """Also where the one before had no process in its time: the next one's is not its own."""
+        node = Node(api=False)
+        node.listed(holding("a", A))
+        if known:
+            node.claims({A: ["u-a"]})
+            node.listed(holding("a", A))
+        node.cgroups, node.living = cgroups, {"u-b"}
+        if known:
+            assert node.claims({A: ["u-b"]}) == {"k8s/ml/a/u-a": [A]}
+        else:
+            node.claims({A: ["u-b"]})
+        node.listed(holding("b", A))
+        assert node.claims({A: ["u-b"]})["k8s/ml/b/u-b"] == [A]
+        assert node.workload("u-b") == Workload("k8s/ml/b/u-b", "k8s", namespace="ml", pod="b", user="ml")
+        for _ in range(5):
+            node.listed(holding("b", A))
+            assert node.claims({A: ["u-b"]}) == {"k8s/ml/b/u-b": [A]}
+
+    def test_is_so_by_what_the_kubelet_was_asked_after_the_process_came(self) -> None:
+        """An answer may be older than it seems."""
+        node = by_cgroup(seen=False)
+        node.claims({A: ["u-new"]})
+        for asked, expected in ((node.now, "u-a"), (node.now + 1, "u-new")):
+            node.wait(5)
+            node.holders.listed((holding("a", A),), asked, node.now, WALL + node.now)
+            assert node.claims({A: ["u-new"]}) == {f"k8s/ml/a/{expected}": [A]}
 
     @pytest.mark.parametrize(
         ("processes", "cgroups"),
@@ -61,7 +96,9 @@ class TestAPodThatIsMadeAnewUnderItsName:
         node.listed(*both)
         node.claims({C: ["u-b"]})
         # Of both the processes have ended, and whose the new one is nobody tells.
-        assert node.claims({A: ["u-x"]}) == {"k8s/ml/a/u-a": [A, B], "k8s/ml/b/u-b": [A, C]}
+        for _ in range(2):
+            assert node.claims({A: ["u-x"]}) == {"k8s/ml/a/u-a": [A, B], "k8s/ml/b/u-b": [A, C]}
+            node.listed(*both)
         assert node.claims({A: ["u-x", "u-b"]}) == {"k8s/ml/a/u-x": [A, B], "k8s/ml/b/u-b": [A, C]}
 
     def test_is_what_the_api_server_says_where_it_has_told(self) -> None:
@@ -154,4 +191,6 @@ class TestAPodWhoseCgroupHasGone:
         node.wait(2)
         assert node.claims() == {}
         node.cgroups = {"u-new"}
+        assert node.claims({A: ["u-new"]}) == {}
+        node.listed(holding("a", A))
         assert node.claims({A: ["u-new"]}) == {"k8s/ml/a/u-new": [A]}

@@ -91,7 +91,7 @@ class TestNames:
     def test_that_cannot_be_part_of_an_id_are_refused(self) -> None:
         node = Node()
         pods = [holding("a/b", A), holding("", A), holding("x" * 300, A), holding("a\n", A), holding("ok", B)]
-        assert node.holders.listed(pods, node.now, WALL) == {"bad_name": 4}
+        assert node.holders.listed(pods, node.now, node.now, WALL) == {"bad_name": 4}
         node.recorded(record("ok", "u"))
         assert node.claims() == {"k8s/ml/ok/u": [B]}
 
