@@ -28,16 +28,26 @@ class Certificate:
     def pair(self) -> tuple[Path, Path]:
         return self.chain, self.key
 
+    def write_web_config(self) -> Path:
+        """A file for --web.config.file of a program that serves with it."""
+        written = self._authority.directory / f"{self.name}.web.yml"
+        written.write_text(f"tls_server_config:\n  cert_file: {self.chain}\n  key_file: {self.key}\n")
+        return written
+
     def renew(self) -> None:
         """Valid for a day from now."""
         self._authority.issue(self, age=0.0)
 
-    def replace(self, context: ssl.SSLContext, *, expired: bool) -> None:
-        """Renewed, or `expired`; new connections of a server with this context get what there is now."""
+    def become(self, *, expired: bool) -> None:
+        """Expired, or renewed."""
         if expired:
             self.expire()
         else:
             self.renew()
+
+    def replace(self, context: ssl.SSLContext, *, expired: bool) -> None:
+        """The same; new connections of a server with this context get what there is now."""
+        self.become(expired=expired)
         context.load_cert_chain(*self.pair)
 
     def expire(self) -> None:

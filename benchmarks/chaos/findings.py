@@ -21,6 +21,7 @@ def making() -> Provenance:
     """Of which run its record will be, asked as it begins."""
     return results.provenance(
         results.command_version(prometheus_program("prometheus")),
+        results.command_version(prometheus_program("prometheus-alertmanager")),
         results.command_version(postgres_program("postgres")),
         results.command_version("slurmctld", "-V"),
         results.versions("psycopg", "sqlalchemy"),

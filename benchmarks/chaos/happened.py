@@ -14,11 +14,11 @@ class Effects:
     """What a fault does to whom.
 
     `blinds` are nodes, and UUIDs of GPUs, of which nobody learns anything meanwhile (EVERY_NODE: of none); `halts` are
-    parts that cannot do their work (`evaluation`, `mail`, `slack`, `slurm`, `slurmd-NODE`, `kubernetes`, `a`, `b`);
-    `says` is what the site itself must say meanwhile: `source:NAME` (the leading alerter's `source_up` is 0),
-    `watch:NAME` (its count of failures grows), `store:REPLICA` (its `store_up` is 0; without a name that of each),
-    `receiver:NAME` (it fails, where a message was due to it), `nvml:NODE` (the exporter's collector failed or is old),
-    `left-out:NODE` (it counts fewer GPUs than there are),
+    parts that cannot do their work (`evaluation`, `mail`, `slack`, `webhook`, `alertmanager`, `slurm`, `slurmd-NODE`,
+    `kubernetes`, `a`, `b`); `says` is what the site itself must say meanwhile: `source:NAME` (the leading alerter's
+    `source_up` is 0), `watch:NAME` (its count of failures grows), `store:REPLICA` (its `store_up` is 0; without a name
+    that of each), `receiver:NAME` (it fails, where a message was due to it, or it is refreshed all the time),
+    `nvml:NODE` (the exporter's collector failed or is old), `left-out:NODE` (it counts fewer GPUs than there are),
     `kubelet:NODE` (the same of the kubelet's), `restart:NODE` (the exporter's liveness fails, and says why).
     `broken` are nodes with a GPU of which a device incident has to tell. `loses` tells that counters are lost.
     """
@@ -37,6 +37,8 @@ class Effects:
     """Nodes whose exporter has to replace its child."""
     instances: frozenset[str] = frozenset()
     """UUIDs of the MIG instances that there are meanwhile, beside those that there always are."""
+    skews: float = 0.0
+    """Wall seconds by which an alerter's clock is ahead meanwhile; negative: behind."""
     loses: bool = False
     restart_helps: frozenset[str] = frozenset()
     """Exporters of nodes that only a restart of their container would help: their liveness may fail."""

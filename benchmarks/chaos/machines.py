@@ -60,15 +60,12 @@ class Machine:
         )
         self.clock = self._stack.enter_context(SteppedClock(directory / name / "clock", clock_library))
         self.certificate = authority.certificate(name)
-        web = directory / name / "web.yml"
-        cert, key = self.certificate.pair
-        web.write_text(f"tls_server_config:\n  cert_file: {cert}\n  key_file: {key}\n")
         self.port = free_port()
         paths = self.fake.paths
         command = [
             str(BIN / "dutycycle-exporter"),
             f"--web.listen-address=127.0.0.1:{self.port}",
-            f"--web.config.file={web}",
+            f"--web.config.file={self.certificate.write_web_config()}",
             f"--node-name={name}",
             f"--time-scale={time_scale:g}",
             f"--sample-interval={INTERVAL:g}s",

@@ -26,7 +26,8 @@ def play(plan: Plan, directory: Path, time_scale: float, tell: Tell) -> Record:
     until then is handed back with the reason. Raises where there is nothing to hand back: the site did not start, or
     cannot be read.
     """
-    tell("the site is being started: Slurm, Kubernetes' doubles, Prometheus, PostgreSQL, exporters, two alerters")
+    parts = "Slurm, Kubernetes' doubles, Prometheus, PostgreSQL, receivers, exporters, two alerters"
+    tell(f"the site is being started: {parts}")
     with Site(directory, time_scale) as site, ExitStack() as stack:
         site.start()
         began = time.time()

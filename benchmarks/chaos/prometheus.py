@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import ssl
+import time
 import urllib.parse
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
@@ -32,21 +32,20 @@ class Prometheus:
         self._context = ssl.create_default_context(cafile=str(authority.chain))
         directory.mkdir()
         self.certificate = authority.certificate("prometheus")
-        cert, key = self.certificate.pair
-        web = directory / "web.yml"
-        web.write_text(f"tls_server_config:\n  cert_file: {cert}\n  key_file: {key}\n")
         tls = f"tls_config: {{ca_file: '{authority.chain}'}}"
         self.server = PrometheusServer(
             directory,
             targets=tuple(targets),
             interval=f"{round(1000 * interval)}ms",
             scrape=f"honor_labels: true\nscheme: https\n{tls}",
-            web_config=web,
+            web_config=self.certificate.write_web_config(),
             scheme="https",
             flags=("--storage.tsdb.wal-segment-size=10MB",),
         )
         self.server.data.mkdir()
         self.disk = SmallDisk(self.server.data, _MEGABYTES)
+        self._made = time.time()
+        self._before: dict[str, tuple[float, ...]] = {}
 
     def __enter__(self) -> Self:
         self._stack.enter_context(self.disk)
@@ -64,30 +63,20 @@ class Prometheus:
         """As alerters reach it."""
         return f"https://127.0.0.1:{self.link.port}"
 
-    def kill(self) -> None:
-        with suppress(AssertionError, ProcessLookupError):
-            self.server._process.send_signal(signal.SIGKILL)  # type: ignore[union-attr] # noqa: SLF001
-        self.server.stop()
-
-    def start(self) -> None:
-        self.server.start()
-
     def empty(self) -> None:
-        """It has lost all that it knew, and goes on scraping."""
-        self.kill()
+        """It has lost all that it knew, and goes on scraping. When it had scraped is remembered here."""
+        with suppress(OSError):
+            self._before = self.scrapes(self._made, time.time())
+        self.server.kill()
         for path in self.server.data.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        self.start()
+        self.server.start()
 
     def revive(self) -> None:
         """Start it where it ended by itself, as it may when its disk is full."""
-        if self.ended():
+        if self.server.ended():
             self.server.stop()
-            self.start()
-
-    def ended(self) -> bool:
-        process = self.server._process  # noqa: SLF001 - whether it runs is not told otherwise
-        return process is None or process.poll() is not None
+            self.server.start()
 
     def oldest(self) -> float:
         """Since when (Unix seconds) it knows anything; for ever where it knows nothing."""
@@ -95,12 +84,12 @@ class Prometheus:
         return float(line.removeprefix(_OLDEST))
 
     def scrapes(self, since: float, until: float) -> dict[str, tuple[float, ...]]:
-        """When each target was scraped and answered, oldest first, of what it still has."""
+        """When each target was scraped and answered, oldest first, of what it has and had when it was emptied."""
         query = urllib.parse.urlencode({"query": f"up[{round(1000 * (until - since))}ms]", "time": f"{until:.3f}"})
         series = json.loads(self._get(f"/api/v1/query?{query}"))["data"]["result"]
-        return {
-            one["metric"]["instance"]: tuple(float(at) for at, value in one["values"] if value == "1") for one in series
-        }
+        has = {one["metric"]["instance"]: [float(at) for at, up in one["values"] if up == "1"] for one in series}
+        had = {target: [at for at in times if since <= at <= until] for target, times in self._before.items()}
+        return {target: (*had.get(target, ()), *has.get(target, ())) for target in sorted(had.keys() | has.keys())}
 
     def _get(self, path: str) -> str:
         """What it answers. Raises OSError where it does not, or with an error."""

@@ -11,7 +11,7 @@ from .alerters import LEASE, PASS, Replica
 from .cases import ERASES, FORGED, HOSTILE
 from .happened import Happened
 from .machines import INTERVAL, Machine
-from .receivers import SENDER
+from .receivers import SENDER, SINKS
 from .record import JobTruth, Record, StoredDelivery, StoredEvent, StoredIncident, StoredNotice
 from .site import Site
 from .watching import Watcher
@@ -48,12 +48,14 @@ def read(
         notices=tuple(_notices(site)),
         deliveries=tuple(_deliveries(site)),
         taken=site.receivers.taken({replica.url: name for name, replica in site.replicas.items()}),
+        sinks=SINKS,
+        firing=tuple(watcher.firing),
         looks=tuple(watcher.looks),
         writes=site.database.written(),
         exporters=tuple(watcher.exporters),
         alerters=tuple(watcher.alerters),
         pages=tuple(_pages(site)),
-        answers=tuple(_answers(site)),
+        answers=(*_answers(site), *sorted(watcher.alerts)),
         ended_by_themselves=tuple(watcher.ended),
         ledger={job: allocated for job, allocated, _, _ in held},
         measured={job: (observed, busy) for job, _, observed, busy in held},

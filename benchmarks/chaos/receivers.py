@@ -1,4 +1,6 @@
-"""Whom the alerters tell: a mail server with STARTTLS and a Slack, behind links, which note what they took and when."""
+"""Whom the alerters tell, behind links: a mail server with STARTTLS, a Slack, a program, which note what they took and
+when, and an Alertmanager.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from email.message import EmailMessage
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,7 +20,9 @@ from tests.fakes.slack.server import TOKEN, SlackServer
 from tests.fakes.slack.workspace import Channel
 from tests.fakes.smtp.server import MailServer, Received
 
+from .alertmanager import Alertmanager
 from .certificates import Authority
+from .hook import KEY, Hook
 from .links import Link
 from .record import Taken
 
@@ -28,14 +33,21 @@ _TIMEOUT = 4
 """Wall seconds that one answer may take."""
 
 
-class Receivers:
-    """A context manager. `authority` issues the mail server's certificate."""
+SINKS: Mapping[str, str] = {"mail": "mail", "chat": "slack", "program": "webhook", "alerts": ""}
+"""By the name of each receiver what it writes to; empty: what nothing can be read back from, message by message."""
 
-    def __init__(self, authority: Authority) -> None:
+
+class Receivers:
+    """A context manager. `authority` issues certificates; Alertmanager runs in `directory`."""
+
+    def __init__(self, directory: Path, authority: Authority) -> None:
         self._authority = authority
-        self.certificate = authority.certificate("mail")
-        self.mail = MailServer(self.certificate.pair)
+        self._mail_certificate = authority.certificate("mail")
+        self.mail = MailServer(self._mail_certificate.pair)
         self.mail.users = dict([MAILER])
+        self._hook_certificate = authority.certificate("webhook")
+        self.hook = Hook(self._hook_certificate.pair)
+        self.alertmanager = Alertmanager(directory / "alertmanager", authority)
         self.slack = SlackServer()
         self.channel: Channel = self.slack.workspace.add_channel("gpus")
         # It says at each login that an attribute of its own is deprecated, and traces every session that is damaged.
@@ -50,6 +62,9 @@ class Receivers:
         port = int(self.slack.url.split(":")[2].split("/")[0])
         self.mail_link = self._stack.enter_context(Link("mail", self.mail.port))
         self.slack_link = self._stack.enter_context(Link("slack", port))
+        self._stack.enter_context(self.hook)
+        self.hook_link = self._stack.enter_context(Link("webhook", self.hook.port))
+        self._stack.enter_context(self.alertmanager)
         return self
 
     def __exit__(
@@ -59,10 +74,10 @@ class Receivers:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        return MAILER[1], TOKEN
+        return MAILER[1], TOKEN, KEY
 
     def settings(self) -> dict[str, Any]:
-        """`notify` of an alerter: operators hear of everything at once by both, users by mail."""
+        """`notify` of an alerter: operators hear of everything at once by each of them, users by mail."""
         mail = {
             "host": "127.0.0.1",
             "port": self.mail_link.port,
@@ -79,6 +94,13 @@ class Receivers:
             "url": f"http://127.0.0.1:{self.slack_link.port}/api/",
             "timeout": _TIMEOUT,
         }
+        program = {
+            "url": f"https://127.0.0.1:{self.hook_link.port}/hooks/gpus",
+            "secret": KEY,
+            "ca_file": str(self._authority.chain),
+            "timeout": _TIMEOUT,
+        }
+        alerts = {"url": self.alertmanager.url, "ca_file": str(self._authority.chain), "timeout": _TIMEOUT}
         news = {"news": ["opened", "reopened", "escalated", "resolved"]}
         everything = {"limit": 100_000, "digest_above": 100}
         return {
@@ -87,20 +109,27 @@ class Receivers:
             "receivers": [
                 {"name": "mail", "email": mail, **everything},
                 {"name": "chat", "slack": slack, **everything},
+                {"name": "program", "webhook": program, **everything},
+                {"name": "alerts", "alertmanager": alerts, **everything},
             ],
             "routes": [
                 {"receiver": "mail", **news},
                 {"receiver": "mail", "audience": "owner", **news},
                 {"receiver": "chat", **news},
+                {"receiver": "program", **news},
+                {"receiver": "alerts"},
             ],
         }
 
-    def renew_certificate(self, *, expired: bool) -> None:
-        """The mail server's; new connections get the one that there is now."""
+    def replace_mail_certificate(self, *, expired: bool) -> None:
+        """New connections to the mail server get the one that there is now."""
         context = self.mail.context
         assert isinstance(context, ssl.SSLContext)
-        self.certificate.replace(context, expired=expired)
-        self.mail_link.drop()
+        self._mail_certificate.replace(context, expired=expired)
+
+    def replace_hook_certificate(self, *, expired: bool) -> None:
+        """The same of the program that is told by webhook."""
+        self._hook_certificate.replace(self.hook.context, expired=expired)
 
     def taken(self, senders: Mapping[str, str]) -> tuple[Taken, ...]:
         """All that was ever accepted, a message as often as it was. `senders` are names of alerters by the addresses of
@@ -108,7 +137,7 @@ class Receivers:
         """
         mails = [mailed(mail, at) for at, mail in zip(list(self._taken), list(self.mail.messages), strict=False)]
         posts = [posted(message) for message in list(self.channel.messages)]
-        return tuple(replace(one, sender=sent_by(one, senders)) for one in (*mails, *posts))
+        return tuple(replace(one, sender=sent_by(one, senders)) for one in (*mails, *posts, *list(self.hook.taken)))
 
 
 class _Stamped(list[Any]):

@@ -106,7 +106,7 @@ class StoredNotice:
 
 @dataclass(frozen=True)
 class StoredDelivery:
-    """A row of the outbox. `mark` is by what the sink knows it: a mail's Message-ID, a Slack message's key."""
+    """A row of the outbox. `mark` is by what the sink knows it: a mail's Message-ID, else a message's key."""
 
     id: int
     key: str
@@ -121,7 +121,7 @@ class StoredDelivery:
 
 @dataclass(frozen=True)
 class Taken:
-    """A message that a sink accepted, each time that it did."""
+    """A message that a sink took, each time that it did; of one that it refused the key is that of no message."""
 
     sink: str
     key: str
@@ -131,7 +131,7 @@ class Taken:
     headers: tuple[tuple[str, str], ...]
     """Decoded."""
     body: str
-    """Its text, as people read it and not as it was encoded."""
+    """Its text, as people read it and not as it was encoded; of a webhook, which programs read, its JSON."""
     sender: str = ""
     """The alerter that sent it, by the address of its page there; empty where that is not in it."""
     html: str = ""
@@ -153,6 +153,15 @@ class Look:
     active: tuple[tuple[str, str, tuple[int, ...]], ...]
     holder: str
     epoch: int
+
+
+@dataclass(frozen=True)
+class Firing:
+    """What Alertmanager answered at one moment, after so many wall seconds: the incident of each alert."""
+
+    at: float
+    took: float
+    incidents: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -244,6 +253,9 @@ class Record:
     notices: tuple[StoredNotice, ...] = ()
     deliveries: tuple[StoredDelivery, ...] = ()
     taken: tuple[Taken, ...] = ()
+    sinks: Mapping[str, str] = field(default_factory=lambda: {"mail": "mail", "chat": "slack"})
+    """What each receiver writes to; empty: what cannot be read back message by message."""
+    firing: tuple[Firing, ...] = ()
     looks: tuple[Look, ...] = ()
     writes: tuple[Write, ...] = ()
     exporters: tuple[ExporterPage, ...] = ()
@@ -271,7 +283,7 @@ class Record:
     stalls: tuple[tuple[float, float], ...] = ()
     """Times in which this machine had no time for the harness: what was late then is nobody's fault."""
     scrapes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """When each target of Prometheus was scraped, as far back as it knows at the end."""
+    """When each target of Prometheus was scraped, of what that knows at the end and knew when it was emptied."""
     broke: str = ""
     """Why the harness ended the run before its time."""
     seed: int = 0

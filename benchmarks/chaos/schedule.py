@@ -18,7 +18,7 @@ _GAP = (4.0, 10.0)
 _MOST_AT_ONCE = 3
 _EXPORTERS = ("nvml:", "kubelet:", "restart:")
 """What exporters say."""
-_TOLD = frozenset({"mail", "slack"})
+_TOLD = frozenset({"mail", "slack", "webhook", "alertmanager"})
 """Parts to which nothing is done before there is anything to tell."""
 _TOGETHER = (0.5, 0.35, 0.15)
 """Chances that a round has one fault, two, three."""

@@ -1,6 +1,7 @@
 """The site: Slurm and Kubernetes nodes, Prometheus, PostgreSQL, two alerters, and the links between all of them.
 
-Everything listens on loopback. GPUs, kubelet, API server, mail server and Slack are doubles; the rest is real.
+Everything listens on loopback. Doubles are GPUs, kubelet, API server, mail server, Slack and the program that is told
+by webhook; the rest is real.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import dutycycle_exporter
 from tests.cluster.site import MINORS
 from tests.cluster.slurm import MortalCluster
 from tests.e2e.site import wait_for
-from tests.fakes import kubelet
+from tests.fakes import alertmanager, kubelet
 from tests.fakes.kubernetes import KubernetesServer
 from tests.fakes.kubernetes import node as node_object
 from tests.fakes.kubernetes.access import ALL
@@ -56,7 +57,7 @@ _KUBERNETES_TOKEN = "one-that-no-page-may-show-5b1f0c"
 def missing() -> list[str]:
     """What a site needs and this machine lacks."""
     programs = (*PROGRAMS, "sacct", "openssl", "gcc", "mount")
-    absent = [program for program in programs if shutil.which(program) is None] + lacking()
+    absent = [program for program in programs if shutil.which(program) is None] + lacking() + alertmanager.missing()
     if os.geteuid():
         return ["root", *absent]
     return absent if absent or mountable() else ["the right to mount a tmpfs"]
@@ -124,7 +125,7 @@ class Site:
         self.kubernetes.put(node_object(POD_NODE, POD_GPUS))
         self.kubernetes_link = enter(Link("kubernetes", int(self.kubernetes.url.rpartition(":")[2])))
         self.slurm_link = enter(Link("slurmrestd", self.slurm.rest_port))
-        self.receivers = enter(Receivers(authority))
+        self.receivers = enter(Receivers(self.directory, authority))
         self.database = enter(Database())
         prologs = {name: self.slurm.node_directory(name) / "prolog" for name in NODES}
         fakes = {name: machine.fake for name, machine in self.machines.items()}
@@ -268,12 +269,11 @@ class Site:
         if hasattr(self, "database"):
             (said / "postgresql.log").write_text(self.database.server.log)
 
-    def renew_kubernetes_certificate(self, *, expired: bool) -> None:
-        """The API server's; its connections begin anew."""
+    def replace_kubernetes_certificate(self, *, expired: bool) -> None:
+        """New connections to the API server get the one that there is now."""
         context = self.kubernetes.tls
         assert context is not None
         self._api_certificate.replace(context, expired=expired)
-        self.kubernetes_link.drop()
 
     def leader(self) -> Replica | None:
         """Who says that it evaluates; None where nobody answers that they do."""

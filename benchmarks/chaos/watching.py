@@ -19,10 +19,11 @@ from .alerters import Replica
 from .machines import Machine
 from .processes import Program
 from .promises.bounds import PATIENCE
-from .record import AlerterPage, Ended, ExporterPage, Look
+from .record import AlerterPage, Ended, ExporterPage, Firing, Look
 from .site import Site
 
 STORE_EVERY = 0.3
+FIRING_EVERY = 1.0
 PAGES_EVERY = 2.0
 ALERTERS_ANSWER = 10.0
 """Wall seconds within which an alerter's page, for which it asks its database, is to be there."""
@@ -42,10 +43,14 @@ class Watcher:
         self._threads = [
             threading.Thread(target=self._every, args=(STORE_EVERY, self._look), name="looks", daemon=True),
             threading.Thread(target=self._every, args=(PAGES_EVERY, self._ask), name="pages", daemon=True),
+            threading.Thread(target=self._every, args=(FIRING_EVERY, self._fire), name="firing", daemon=True),
             threading.Thread(target=self._feel, name="stalls", daemon=True),
         ]
         self._pool = ThreadPoolExecutor(4)
         self.looks: list[Look] = []
+        self.firing: list[Firing] = []
+        self.alerts: set[tuple[str, str]] = set()
+        """Labels and annotations of every alert that Alertmanager showed, as it wrote them."""
         self.exporters: list[ExporterPage] = []
         self.alerters: list[AlerterPage] = []
         self.ended: list[Ended] = []
@@ -91,6 +96,14 @@ class Watcher:
             active = tuple((subject, kind, tuple(numbers)) for subject, kind, numbers in connection.execute(_ACTIVE))
             lease = connection.execute(_LEASE).fetchone() or ("", 0)
         self.looks.append(Look(time.time(), active, lease[0], lease[1]))
+
+    def _fire(self) -> None:
+        began = time.time()
+        alerts = self._site.receivers.alertmanager.alerts()
+        at = time.time()
+        self.firing.append(Firing(at, at - began, tuple(sorted(alert.incident for alert in alerts))))
+        self.alerts.update((f"alert of incident {alert.incident}", alert.text) for alert in alerts)
+        self.failures += self._site.receivers.hook.take_failures()
 
     def _ask(self) -> None:
         machines = [self._pool.submit(exporter_page, one) for one in self._site.machines.values()]

@@ -12,38 +12,63 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.prometheus.server import PATIENCE, Server
+from tests.prometheus.server import PATIENCE, Server, find
 from tests.required import lacking
 
+_PROGRAM = "prometheus-alertmanager"
 _TEMPLATES = Path("/usr/share/prometheus/alertmanager/default.tmpl")
 _CONFIGURATION = """\
 route: {{receiver: site, group_by: [alertname, cluster], group_wait: 200ms, group_interval: 200ms, repeat_interval: 1h}}
 receivers:
   - name: site
-    webhook_configs: [{{url: "{webhook}", send_resolved: true}}]
+    webhook_configs: {told}
 """
 
 
-class AlertmanagerServer(Server):
-    """Alertmanager in `directory`, which tells `webhook` of everything, by alertname and cluster, almost at once."""
+def missing() -> list[str]:
+    """What it needs and this machine lacks."""
+    return [name for name, there in ((_PROGRAM, find(_PROGRAM)), (str(_TEMPLATES), _TEMPLATES.exists())) if not there]
 
-    def __init__(self, directory: Path, webhook: str) -> None:
-        super().__init__(directory, "prometheus-alertmanager")
+
+class AlertmanagerServer(Server):
+    """Alertmanager in `directory`, which tells `webhook`, or nobody, of everything, by alertname and cluster, almost at
+    once.
+
+    `web_config` is a file for --web.config.file; with TLS in it give `scheme="https"`, and ask it yourself.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        webhook: str | None = None,
+        *,
+        web_config: Path | None = None,
+        scheme: str = "http",
+    ) -> None:
+        super().__init__(directory, _PROGRAM)
         self._config = directory / "alertmanager.yml"
-        self._config.write_text(_CONFIGURATION.format(webhook=webhook))
+        told = "[]" if webhook is None else f'[{{url: "{webhook}", send_resolved: true}}]'
+        self._config.write_text(_CONFIGURATION.format(told=told))
+        self._flags = [] if web_config is None else [f"--web.config.file={web_config}"]
+        self._scheme = scheme
+        self._port = 0
 
     def start(self) -> None:
         if not _TEMPLATES.exists():
             lacking(f"{_TEMPLATES}, which Debian's Alertmanager reads,")
+        said = len(self.log)
         self._launch(
             f"--config.file={self._config}",
             f"--storage.path={self.directory / 'data'}",
-            "--web.listen-address=127.0.0.1:0",
+            f"--web.listen-address=127.0.0.1:{self._port}",
             "--cluster.listen-address=",
+            *self._flags,
         )
+        # With port 0 the kernel chose one; a later start takes the same.
         listening = re.compile(r'msg="Listening on" address=127\.0\.0\.1:(\d+)')
-        self._until(lambda: listening.search(self.log), "listening")
-        self.url = f"http://127.0.0.1:{listening.findall(self.log)[-1]}"
+        self._until(lambda: listening.search(self.log, said), "listening")
+        self._port = int(listening.findall(self.log)[-1])
+        self.url = f"{self._scheme}://127.0.0.1:{self._port}"
 
     def alerts(self, *matchers: str) -> list[dict[str, Any]]:
         """Those that fire and match all of these (`user="alice"`), silenced ones too."""

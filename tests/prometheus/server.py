@@ -28,10 +28,14 @@ PATIENCE = 120.0
 """Seconds until a server that does not come up is given up."""
 
 
+def find(name: str) -> str | None:
+    """The path of a program such as `prometheus`, `promtool` or `victoria-metrics`; None where there is none."""
+    return shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+
+
 def program(name: str) -> str:
-    """Its path: `prometheus`, `promtool` or `victoria-metrics`. Ends the test where there is none."""
-    found = shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    return lacking(name) if found is None else found
+    """The same. Ends the test where there is none."""
+    return find(name) or lacking(name)
 
 
 class Server(ABC):
@@ -75,6 +79,16 @@ class Server(ABC):
             self._process.kill()
             self._process.wait()
         self._process = None
+
+    def kill(self) -> None:
+        """kill -9; as after `stop`."""
+        if self._process is not None:
+            self._process.kill()
+        self.stop()
+
+    def ended(self) -> bool:
+        """Whether it does not run."""
+        return self._process is None or self._process.poll() is not None
 
     def freeze(self) -> None:
         """From now on it accepts connections and answers nothing."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
-from typing import Self
+from abc import abstractmethod
+from typing import ClassVar, Self
 
 from .. import probes
 from ..happened import EVERY_NODE, Effects
+from ..links import Link
 from ..site import Site
 from .base import Fault
 from .processes import OnMachine
@@ -35,74 +37,111 @@ class ExporterCertificateExpired(OnMachine):
         machine.scraped_through.drop()
 
 
-class PrometheusCertificateExpired(Fault):
+class _OfServer(Fault):
+    """The certificate of a server to which there is one link: whoever talked to it has to begin anew."""
+
+    starttls: ClassVar[bool] = False
+
+    @classmethod
+    def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one
+        return cls()
+
+    @abstractmethod
+    def link(self, site: Site) -> Link:
+        """The way to the server."""
+
+    @abstractmethod
+    def replace(self, site: Site, *, expired: bool) -> None:
+        """From now on it serves with one that has expired, or with a new one."""
+
+    def begin(self, site: Site) -> None:
+        self.replace(site, expired=True)
+        self.link(site).drop()
+
+    def in_force(self, site: Site) -> bool | None:
+        return probes.expired(self.link(site).port, site.authority, mail=self.starttls)
+
+    def end(self, site: Site) -> None:
+        self.replace(site, expired=False)
+        self.link(site).drop()
+
+
+class PrometheusCertificateExpired(_OfServer):
     """Prometheus' own certificate expires: the alerters ask it nothing until it is renewed in place."""
 
     name = "prometheus-certificate"
     touches = frozenset({"prometheus"})
     effects = Effects(blinds=frozenset({EVERY_NODE}), says=frozenset({"source:prometheus"}))
 
-    @classmethod
-    def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one
-        return cls()
+    def link(self, site: Site) -> Link:
+        return site.prometheus.link
 
-    def begin(self, site: Site) -> None:
-        site.prometheus.certificate.expire()
-        site.prometheus.link.drop()
-
-    def in_force(self, site: Site) -> bool | None:
-        return probes.expired(site.prometheus.link.port, site.authority)
-
-    def end(self, site: Site) -> None:
-        site.prometheus.certificate.renew()
-        site.prometheus.link.drop()
+    def replace(self, site: Site, *, expired: bool) -> None:
+        site.prometheus.certificate.become(expired=expired)
 
 
-class MailCertificateExpired(Fault):
+class MailCertificateExpired(_OfServer):
     """The mail server's certificate expires, and is renewed: nothing is mailed meanwhile, and everything afterwards."""
 
     name = "mail-certificate"
     touches = frozenset({"mail"})
     effects = Effects(halts=frozenset({"mail"}), says=frozenset({"receiver:mail"}))
+    starttls = True
 
-    @classmethod
-    def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one way
-        return cls()
+    def link(self, site: Site) -> Link:
+        return site.receivers.mail_link
 
-    def begin(self, site: Site) -> None:
-        site.receivers.renew_certificate(expired=True)
-
-    def in_force(self, site: Site) -> bool | None:
-        return probes.expired(site.receivers.mail_link.port, site.authority, mail=True)
-
-    def end(self, site: Site) -> None:
-        site.receivers.renew_certificate(expired=False)
+    def replace(self, site: Site, *, expired: bool) -> None:
+        site.receivers.replace_mail_certificate(expired=expired)
 
 
-class KubernetesCertificateExpired(Fault):
+class WebhookCertificateExpired(_OfServer):
+    """The certificate of the program that is told by webhook expires: it is told once that is renewed."""
+
+    name = "webhook-certificate"
+    touches = frozenset({"webhook"})
+    effects = Effects(halts=frozenset({"webhook"}), says=frozenset({"receiver:program"}))
+
+    def link(self, site: Site) -> Link:
+        return site.receivers.hook_link
+
+    def replace(self, site: Site, *, expired: bool) -> None:
+        site.receivers.replace_hook_certificate(expired=expired)
+
+
+class AlertmanagerCertificateExpired(_OfServer):
+    """Alertmanager's certificate expires: it hears of nothing until that is renewed in place."""
+
+    name = "alertmanager-certificate"
+    touches = frozenset({"alertmanager"})
+    effects = Effects(halts=frozenset({"alertmanager"}), says=frozenset({"receiver:alerts"}))
+
+    def link(self, site: Site) -> Link:
+        return site.receivers.alertmanager.link
+
+    def replace(self, site: Site, *, expired: bool) -> None:
+        site.receivers.alertmanager.certificate.become(expired=expired)
+
+
+class KubernetesCertificateExpired(_OfServer):
     """The API server's certificate expires: nothing of Kubernetes is watched until it is renewed."""
 
     name = "kubernetes-certificate"
     touches = frozenset({"kubernetes"})
     effects = Effects(halts=frozenset({"kubernetes"}), says=frozenset({"watch:kubernetes"}))
 
-    @classmethod
-    def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one
-        return cls()
+    def link(self, site: Site) -> Link:
+        return site.kubernetes_link
 
-    def begin(self, site: Site) -> None:
-        site.renew_kubernetes_certificate(expired=True)
-
-    def in_force(self, site: Site) -> bool | None:
-        return probes.expired(site.kubernetes_link.port, site.authority)
-
-    def end(self, site: Site) -> None:
-        site.renew_kubernetes_certificate(expired=False)
+    def replace(self, site: Site, *, expired: bool) -> None:
+        site.replace_kubernetes_certificate(expired=expired)
 
 
 CERTIFICATES = (
     ExporterCertificateExpired,
     PrometheusCertificateExpired,
     MailCertificateExpired,
+    WebhookCertificateExpired,
+    AlertmanagerCertificateExpired,
     KubernetesCertificateExpired,
 )

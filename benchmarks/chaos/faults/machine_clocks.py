@@ -58,6 +58,7 @@ class AlerterClockForward(Fault):
 
     def __init__(self, replica: str) -> None:
         self._replica = replica
+        self.effects = Effects(skews=self.step)
         self.touches = frozenset({f"clock-{replica}"})
 
     @classmethod

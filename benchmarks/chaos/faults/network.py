@@ -47,6 +47,10 @@ def _database(replica: str) -> _Way:
     )
 
 
+def _receiver(part: str, name: str, find: Callable[[Site], Link]) -> _Way:
+    return _Way(find, part, Effects(halts=frozenset({part}), says=frozenset({f"receiver:{name}"})))
+
+
 _PROMETHEUS = _Way(
     lambda site: site.prometheus.link,
     "prometheus",
@@ -56,20 +60,10 @@ WAYS: Mapping[str, Mapping[str, _Way]] = {
     "scrape": {node: _scrape(node) for node in MACHINES},
     "prometheus": {"": _PROMETHEUS},
     "database": {replica: _database(replica) for replica in REPLICAS},
-    "mail": {
-        "": _Way(
-            lambda site: site.receivers.mail_link,
-            "mail",
-            Effects(halts=frozenset({"mail"}), says=frozenset({"receiver:mail"})),
-        )
-    },
-    "slack": {
-        "": _Way(
-            lambda site: site.receivers.slack_link,
-            "slack",
-            Effects(halts=frozenset({"slack"}), says=frozenset({"receiver:chat"})),
-        )
-    },
+    "mail": {"": _receiver("mail", "mail", lambda site: site.receivers.mail_link)},
+    "slack": {"": _receiver("slack", "chat", lambda site: site.receivers.slack_link)},
+    "webhook": {"": _receiver("webhook", "program", lambda site: site.receivers.hook_link)},
+    "alertmanager": {"": _receiver("alertmanager", "alerts", lambda site: site.receivers.alertmanager.link)},
     "slurmrestd": {
         "": _Way(
             lambda site: site.slurm_link,
@@ -94,6 +88,8 @@ WAYS: Mapping[str, Mapping[str, _Way]] = {
         )
     },
 }
+
+_TO_RECEIVERS = ("mail", "slack", "webhook", "alertmanager")
 
 
 class _OnLink(Fault):
@@ -177,6 +173,8 @@ _BETWEEN = {
     "database": "an alerter and PostgreSQL",
     "mail": "the alerters and the mail server",
     "slack": "the alerters and Slack",
+    "webhook": "the alerters and the program that they tell by webhook",
+    "alertmanager": "the alerters and Alertmanager",
     "slurmrestd": "the alerters and slurmrestd",
     "kubernetes": "the alerters and the API server",
     "kubelet": "an exporter and its kubelet",
@@ -190,7 +188,7 @@ def _classes() -> tuple[type[Fault], ...]:
             fields = {
                 "name": f"{link}-{manner}",
                 "link": link,
-                "lasts": _UNTIL_A_MESSAGE if link in ("mail", "slack") else Fault.lasts,
+                "lasts": _UNTIL_A_MESSAGE if link in _TO_RECEIVERS else Fault.lasts,
                 "__doc__": f"The link between {between} {sentence}.",
             }
             made.append(type(f"{link.title()}{manner.title()}", (kind,), fields))

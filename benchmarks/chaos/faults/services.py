@@ -1,4 +1,4 @@
-"""Prometheus and PostgreSQL, killed, paused, restarted and emptied."""
+"""Prometheus, PostgreSQL and Alertmanager, killed, paused, restarted and emptied."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class PrometheusKilled(Fault):
         return cls()
 
     def begin(self, site: Site) -> None:
-        site.prometheus.kill()
+        site.prometheus.server.kill()
 
     def in_force(self, site: Site) -> bool | None:
-        return site.prometheus.ended()
+        return site.prometheus.server.ended()
 
     def end(self, site: Site) -> None:
-        site.prometheus.start()
+        site.prometheus.server.start()
 
 
 class PrometheusPaused(PrometheusKilled):
@@ -122,6 +122,42 @@ class DatabaseRestarted(DatabaseKilled):
         """It is back already."""
 
 
+class AlertmanagerKilled(Fault):
+    """Alertmanager is killed (kill -9), and started again: it has lost every alert."""
+
+    name = "alertmanager-killed"
+    touches = frozenset({"alertmanager"})
+    effects = Effects(halts=frozenset({"alertmanager"}), says=frozenset({"receiver:alerts"}))
+
+    @classmethod
+    def draw(cls, chance: random.Random) -> Self:  # noqa: ARG003 - there is one way
+        return cls()
+
+    def begin(self, site: Site) -> None:
+        site.receivers.alertmanager.server.kill()
+
+    def in_force(self, site: Site) -> bool | None:
+        return site.receivers.alertmanager.server.ended()
+
+    def end(self, site: Site) -> None:
+        site.receivers.alertmanager.server.start()
+
+
+class AlertmanagerPaused(AlertmanagerKilled):
+    """Alertmanager is stopped (SIGSTOP), and goes on: it accepts connections, and says nothing."""
+
+    name = "alertmanager-paused"
+
+    def begin(self, site: Site) -> None:
+        site.receivers.alertmanager.server.freeze()
+
+    def in_force(self, site: Site) -> bool | None:
+        return probes.stopped(site.receivers.alertmanager.server.pid)
+
+    def end(self, site: Site) -> None:
+        site.receivers.alertmanager.server.thaw()
+
+
 SERVICES = (
     PrometheusKilled,
     PrometheusPaused,
@@ -129,4 +165,6 @@ SERVICES = (
     DatabaseKilled,
     DatabasePaused,
     DatabaseRestarted,
+    AlertmanagerKilled,
+    AlertmanagerPaused,
 )

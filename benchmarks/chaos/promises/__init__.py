@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ..record import Record
 from . import (
+    alerts,
     answers,
     devices,
     incidents,
@@ -45,6 +46,7 @@ PROMISES: tuple[Promise, ...] = (
     notifications.what_arrived_is_known,
     repetition.no_change_is_planned_twice,
     repetition.no_message_comes_twice,
+    alerts.alertmanager_shows_what_is_active,
     answers.metrics_answer,
     answers.what_failed_is_never_zero,
     instances.instances_come_and_go,

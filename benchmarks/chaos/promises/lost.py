@@ -13,9 +13,9 @@ _SCRAPES = 4
 def lost(record: Record, fault: Happened) -> Span | None:
     """Since when, and until a fault that stopped it, Prometheus lacks every node's scrapes; None: it lost nothing then.
 
-    It may have been emptied; and where its disk had been full, to be killed may cost it minutes. Whether a fault had
-    stopped it is told by the next scrape, which comes as soon as the fault is over: during another one there are some,
-    and what a later fault made it lose is missing for longer.
+    Where its disk had been full, to be killed may cost it minutes; when one that was emptied had scraped may be known.
+    Whether a fault had stopped it is told by the next scrape, which comes as soon as the fault is over: during another
+    one there are some, and what a later fault made it lose is missing for longer.
     """
     if EVERY_NODE not in fault.blinds:
         return None

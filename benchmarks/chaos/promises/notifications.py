@@ -11,9 +11,7 @@ from ..record import Record, StoredEvent, StoredIncident, StoredNotice
 from .quiet import FOREVER, slack
 from .violation import ASKED, Found, Occasion, Violation
 
-_TO_OPERATORS = (("mail", "operators"), ("chat", "operators"))
 _TO_USERS = (("mail", "owner"),)
-_SINKS = {"mail": "mail", "chat": "slack"}
 _NEWS = {"opened": "opened", "reopened": "reopened", "severity changed": "escalated", "resolved": "resolved"}
 """What the routes of this site subscribe to, by the kind of the event: none of it is silent here."""
 _FOR_THOSE_WHO_KNOW = frozenset({"reopened", "escalated"})
@@ -35,7 +33,7 @@ def every_change_is_planned(record: Record) -> Iterator[Found]:
     planned = rows_of(record)
     for number, events in changes_of(record).items():
         incident = record.incident[number]
-        for receiver, audience in _readers(incident):
+        for receiver, audience in _readers(record, incident):
             mine = planned[number, receiver, audience]
             for news, due, told in _owed(record, events, mine, audience):
                 yield Occasion(news)
@@ -89,10 +87,11 @@ def rows_of(record: Record) -> defaultdict[tuple[int, str, str], list[StoredNoti
     return found
 
 
-def _readers(incident: StoredIncident) -> tuple[tuple[str, str], ...]:
+def _readers(record: Record, incident: StoredIncident) -> tuple[tuple[str, str], ...]:
     """Receivers and audiences that are told. A hang that no counter confirms is for operators alone."""
     unsure = incident.rule == "hung" and incident.severity != "critical"
-    return _TO_OPERATORS + (_TO_USERS if incident.kind == "efficiency" and incident.user and not unsure else ())
+    operators = tuple((receiver, "operators") for receiver in record.sinks)
+    return operators + (_TO_USERS if incident.kind == "efficiency" and incident.user and not unsure else ())
 
 
 def every_notice_is_sent(record: Record) -> Iterator[Found]:
@@ -115,10 +114,11 @@ def what_is_sent_arrived(record: Record) -> Iterator[Found]:
     for taken in record.taken:
         keys[taken.sink].append(taken.key)
     for one in record.deliveries:
-        if one.sent_at is not None:
-            yield ASKED
-        arrived = any(key.startswith(one.mark) for key in keys[_SINKS[one.receiver]])
-        if one.sent_at is not None and not arrived:
+        sink = record.sinks[one.receiver]
+        if one.sent_at is None or not sink:
+            continue
+        yield ASKED
+        if not any(key.startswith(one.mark) for key in keys[sink]):
             text = f"message {one.id} to {one.receiver} is called sent, and never came"
             yield Violation("no notification is lost", one.key, one.sent_at, text)
 
@@ -126,7 +126,8 @@ def what_is_sent_arrived(record: Record) -> Iterator[Found]:
 def what_arrived_is_known(record: Record) -> Iterator[Found]:
     """No message was sent of what the store does not know: of a change that was rolled back, or lost."""
     marks = {
-        sink: tuple(one.mark for one in record.deliveries if _SINKS[one.receiver] == sink) for sink in _SINKS.values()
+        sink: tuple(one.mark for one in record.deliveries if record.sinks[one.receiver] == sink)
+        for sink in record.sinks.values()
     }
     for taken in record.taken:
         if not taken.key:

@@ -19,8 +19,8 @@ def no_change_is_planned_twice(record: Record) -> Iterator[Found]:
     """Nobody has more rows of the outbox for an incident than there were changes of it."""
     changes, vain = changes_of(record), {one.id for one in record.deliveries if one.failed_at is not None}
     for (number, receiver, audience), mine in rows_of(record).items():
-        # What was put aside, or never reached its reader, may be told again.
-        told = [one for one in mine if one.dropped is None and one.delivery not in vain]
+        # What was put aside, or never reached its reader, may be told again; and some are told whatever else changed.
+        told = [one for one in mine if one.dropped is None and one.delivery not in vain and one.news != "updated"]
         yield ASKED
         if len(told) > len(changes[number]):
             text = f"incident {number} changed {len(changes[number])} times, planned for {audience} by {receiver} "

@@ -85,16 +85,21 @@ def _store(record: Record, fault: Happened, replica: str, since: float) -> Itera
 
 
 def _receiver(record: Record, fault: Happened, receiver: str, since: float) -> Iterator[Found]:
-    """Only where a message was due to it meanwhile: who has nothing to say learns nothing."""
+    """Only where a message was due to it meanwhile, or what is active had to be told again: who says nothing learns
+    nothing.
+    """
     needs = since - fault.stood_from
+    latest = fault.stood_until - needs
     due = [
         one.at
         for one in record.deliveries
         if one.receiver == receiver
-        and fault.began <= one.at <= fault.stood_until - needs
+        and fault.began <= one.at <= latest
         and one.failed_at is None
         and (one.sent_at is None or one.sent_at > fault.stood_until)
     ]
+    if not record.sinks.get(receiver, receiver):
+        due += [look.at for look in record.looks if look.active and fault.stood_from <= look.at <= latest]
     pages = _replies(record, fault, min(due) + needs, leads=False) if due else []
     for _ in pages:
         yield Occasion(fault.name)

@@ -1,4 +1,4 @@
-"""Probes that wait for longer than those of a run."""
+"""A certificate, and probes that wait for longer than those of a run."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from benchmarks.chaos import probes
+from tests.fakes.smtp.fixtures import mail_certificate
+
+__all__ = ["mail_certificate"]
 
 
 @pytest.fixture

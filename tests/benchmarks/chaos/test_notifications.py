@@ -154,3 +154,37 @@ def test_what_nobody_was_told_may_be_told_again(vain: str) -> None:
         )
         record = replace(record, deliveries=failed)
     assert check(record)[repetition.no_change_is_planned_twice].violations == ()
+
+
+@pytest.mark.parametrize(("receiver", "sink"), [("program", "webhook"), ("alerts", "")])
+def test_each_receiver_that_a_site_has_is_owed_what_happens(receiver: str, sink: str) -> None:
+    record = clean()
+    record = replace(record, sinks={**record.sinks, receiver: sink})
+    assert [one.evidence for one in violations(record)] == [
+        f"incident 1 {news} 1 times, planned for operators by {receiver} 0 times" for news in ("opened", "resolved")
+    ]
+
+
+@pytest.mark.parametrize(("sink", "lost"), [("webhook", ["opened", "resolved"]), ("", [])])
+def test_what_is_called_sent_is_looked_for_where_it_can_be_read_back(sink: str, lost: list[str]) -> None:
+    record = clean()
+    notices = [replace(one, receiver="program") for one in record.notices if one.receiver == "chat"]
+    sent = [
+        replace(one, id=one.id + 100, receiver="program", key=one.key.replace("chat", "program"), mark="new")
+        for one in record.deliveries
+        if one.receiver == "chat"
+    ]
+    record = replace(
+        record,
+        sinks={**record.sinks, "program": sink},
+        notices=(*record.notices, *(replace(one, delivery=(one.delivery or 0) + 100) for one in notices)),
+        deliveries=(*record.deliveries, *sent),
+    )
+    assert [one.subject for one in violations(record)] == [f"program-{news}" for news in lost]
+
+
+def test_whoever_is_told_of_whatever_else_changed_is_told_nothing_twice() -> None:
+    record = clean()
+    updated = replace(record.notices[0], id=99, news="updated", at=1200.0)
+    record = replace(record, notices=(*record.notices, updated))
+    assert check(record)[repetition.no_change_is_planned_twice].violations == ()

@@ -6,12 +6,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from email.message import EmailMessage
 from email.policy import SMTP
+from pathlib import Path
 
 import pytest
 
+from benchmarks.chaos import clocks
+from benchmarks.chaos.certificates import Authority
+from benchmarks.chaos.clocks import SteppedClock
 from benchmarks.chaos.promises import Violation
-from benchmarks.chaos.receivers import mailed, posted, sent_by
+from benchmarks.chaos.receivers import SINKS, Receivers, mailed, posted, sent_by
 from benchmarks.chaos.record import Taken
+from dutycycle_alerter.notify.routing import Routing
+from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.settings.notify.routes import News
+from tests.alerter.notify.alerting import incident
 from tests.fakes.smtp.server import Received
 
 from .evidence import clean, violations
@@ -102,3 +110,15 @@ def test_in_the_text_of_a_mail_markup_is_text() -> None:
 @pytest.mark.parametrize("harmless", [mail, lambda: post("idle")])
 def test_a_message_with_nothing_of_it_violates_nothing(harmless: Callable[[], Taken]) -> None:
     assert found(harmless()) == []
+
+
+def test_an_alerter_takes_the_settings_and_tells_everybody_of_everything(tmp_path: Path) -> None:
+    with SteppedClock(tmp_path / "clock", clocks.build(tmp_path)) as clock:
+        authority = Authority(tmp_path / "certificates", clock)
+        with Receivers(tmp_path, authority) as receivers:
+            notify = Settings.model_validate({"notify": receivers.settings()}).notify
+    assert {one.name for one in notify.receivers} == SINKS.keys()
+    routing = Routing(notify)
+    told = {where.receiver.name: where.news for where in routing.operators(incident())}
+    assert told.keys() == SINKS.keys()
+    assert all({News.OPENED, News.REOPENED, News.ESCALATED, News.RESOLVED} <= news for news in told.values())

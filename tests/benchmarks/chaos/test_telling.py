@@ -10,7 +10,7 @@ import pytest
 from benchmarks.chaos.happened import Happened
 from benchmarks.chaos.promises import answers, check, telling
 from benchmarks.chaos.promises.violation import Judged
-from benchmarks.chaos.record import AlerterPage, ExporterPage, Record, StoredDelivery
+from benchmarks.chaos.record import AlerterPage, ExporterPage, Look, Record, StoredDelivery
 
 from .evidence import clean
 
@@ -103,6 +103,18 @@ def test_the_other_alerters_database_is_none_of_its_business() -> None:
 
 def test_a_receiver_to_which_nothing_was_due_is_not_judged() -> None:
     assert judged("receiver:mail", due=False) == Judged((), ())
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_a_receiver_that_is_told_again_of_what_is_active_is_judged_where_something_is(active: bool) -> None:
+    fault = Happened("fault", "it", BEGAN, ENDED, says=frozenset({"receiver:alerts"}))
+    looks = (Look(BEGAN + 1, (("slurm/1", "efficiency", (1,)),) if active else (), "a#1", 1),)
+    for failing, subjects in ((0.0, ["alerter-a"]), (4.0, [])):
+        page = replace(NOT_TOLD, failing={"alerts": failing})
+        record = replace(clean(), sinks={"alerts": ""}, faults=(fault,), alerters=(BEFORE, page), looks=looks)
+        found = Judged.of(telling.what_is_away_is_told(record))
+        assert [one.subject for one in found.violations] == (subjects if active else [])
+        assert len(found.occasions) == active
 
 
 def test_liveness_that_does_not_answer_is_no_liveness() -> None:
