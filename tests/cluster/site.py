@@ -82,6 +82,11 @@ class ClusterSite:
             sys.stderr.write(f"{self.slurm.logs()}\n--- prometheus\n{self.prometheus.log[-2000:]}\n{self.story()}\n")
         self._stack.__exit__(kind, error, trace)
 
+    @property
+    def until_judged(self) -> float:
+        """Wall seconds for what takes scrapes and passes: some minutes of the site's own time, and a slow machine's."""
+        return PATIENCE + 300.0 / self.time_scale
+
     def _add(self, name: str) -> None:
         own = self.slurm.node_directory(name)
         options = (

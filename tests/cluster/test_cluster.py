@@ -48,9 +48,13 @@ def test_cluster_at_full_length(tmp_path: Path, nvml_libraries: Libraries, morta
 def run(directory: Path, libraries: Libraries, cluster: MortalCluster, time_scale: float) -> None:
     with ClusterSite(directory, libraries, time_scale, cluster) as site:
         site.alerter.start()
-        wait_for(lambda: site.status()["last_pass"] and not site.away(), "every source answers", within=PATIENCE)
+        wait_for(
+            lambda: site.status()["last_pass"] and not site.away(), "every source answers", within=site.until_judged
+        )
         every = f'"{len(NODES) * GPUS}"'
-        wait_for(lambda: every in site.prometheus.answer("count(gpu_info)"), "all are scraped", within=PATIENCE)
+        wait_for(
+            lambda: every in site.prometheus.answer("count(gpu_info)"), "all are scraped", within=site.until_judged
+        )
         jobs = {name: submit(site, name) for name in CASES}
 
         the_right_incidents_open(site, jobs)
@@ -156,7 +160,7 @@ def everything_away_changes_nothing(site: ClusterSite) -> None:
 def stay_away(site: ClusterSite, sources: set[str]) -> None:
     """For longer than the shortest window; and the alerter says which sources are away."""
     site.sleep(OUTAGE)
-    wait_for(lambda: sources <= site.away(), f"the alerter says that {sources} are away", within=PATIENCE)
+    wait_for(lambda: sources <= site.away(), f"the alerter says that {sources} are away", within=site.until_judged)
 
 
 def jobs_end_by_slurms_word(site: ClusterSite, jobs: Mapping[str, int]) -> None:
@@ -166,14 +170,16 @@ def jobs_end_by_slurms_word(site: ClusterSite, jobs: Mapping[str, int]) -> None:
     site.slurm.cancel(str(jobs["half"]))
     site.slurm.scontrol("requeue", str(jobs["again"]))
     for name in ("half", "again"):
-        wait_for(lambda name=name: ended(site, jobs[name]), f"the incident of {name} ended", within=PATIENCE)
+        wait_for(lambda name=name: ended(site, jobs[name]), f"the incident of {name} ended", within=site.until_judged)
     wait_for(lambda: Life(jobs["again"], 1) in site.loads.holds, "the requeued job runs again", within=PATIENCE)
     site.sleep(OUTAGE)
     others = {name: incident_of(site, jobs[name])["state"] for name in FOUND if name not in {"half", "again"}}
     assert set(others.values()) == {"open"}, others
 
     site.slurm.declare_down("n4")
-    wait_for(lambda: ended(site, jobs["uneven"]), "the incident of the job on the dead node ended", within=PATIENCE)
+    wait_for(
+        lambda: ended(site, jobs["uneven"]), "the incident of the job on the dead node ended", within=site.until_judged
+    )
     site.slurm.power_on("n4")
     site.start_exporter("n4")
 
@@ -188,7 +194,7 @@ def the_second_life_is_judged_by_itself(site: ClusterSite, jobs: Mapping[str, in
 
 def the_rest_ends(site: ClusterSite, jobs: Mapping[str, int]) -> None:
     site.slurm.cancel_all()
-    wait_for(lambda: all(ended(site, jobs[name]) for name in FOUND), "every incident ended", within=PATIENCE)
+    wait_for(lambda: all(ended(site, jobs[name]) for name in FOUND), "every incident ended", within=site.until_judged)
     assert len(site.incidents()) == len(FOUND)
     runs = accounted(site.slurm)
     for name in FOUND:
