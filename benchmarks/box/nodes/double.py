@@ -60,8 +60,7 @@ class DoubleNode:
             step=_STEP,
         )
         self.uuids = [gpu.uuid for gpu in self.node.driver.gpus]
-        # Every node has pods, the exporter's own at least: of an answer without any an exporter believes nothing.
-        self._kubelet = FakeKubelet(directory / f"{name}.sock", pod("dutycycle-exporter", "monitoring", {}))
+        self._kubelet = FakeKubelet(directory / f"{name}.sock")
         self.exporter = Exporter(
             self.node,
             directory,

@@ -12,7 +12,7 @@ Name = tuple[str, str]
 
 @dataclass(slots=True)
 class Answers:
-    """When the kubelet last listed pods, and when what the API server last answered was asked for."""
+    """When the kubelet was asked that last listed pods, and when what the API server last answered was asked for."""
 
     listed: float | None = None
     recorded: float | None = None

@@ -30,8 +30,6 @@ class Holder:
     unrecorded: int = 0
     over: bool = False
     uid: str = ""
-    guessed: float | None = None
-    """When the process came that has told the uid; None once the kubelet was asked, and listed the pod, after that."""
     record: PodRecord | None = None
     workload: Workload | None = None
     starting: bool = False

@@ -35,6 +35,7 @@ from .holder import Holder
 from .messages import PodResources
 from .pod_cgroups import PodCgroups, PodGroups
 from .records import PodRecord, is_pod_name
+from .sightings import Sightings
 from .strangers import Strangers
 
 APART = 2.0
@@ -63,8 +64,8 @@ class Holders:
         self._stale = stale
         self._holders: dict[Name, Holder] = {}
         self._strangers = Strangers(patience, api=api)
-        self._sighted: dict[str, float] = {}
-        """When a process of each pod that nobody is known to be was first seen on a device."""
+        self._sightings = Sightings()
+        self._asks = False
         self._table = DeviceTable()
         self._answers = Answers()
         self._begun = False
@@ -96,8 +97,6 @@ class Holders:
                     holder.doubted = now
                 holder.held, holder.missing, holder.unrecorded = held, None, 0
                 holder.listed = asked
-                if holder.guessed is not None and asked > holder.guessed:
-                    holder.guessed = None
         for name in self._holders.keys() - found.keys():
             holder = self._holders[name]
             holder.returned = True
@@ -106,7 +105,7 @@ class Holders:
             elif now - holder.missing >= APART and not self._lives(holder):
                 del self._holders[name]
         self._begun = True
-        self._answers.listed = now
+        self._answers.listed = asked
         return failures
 
     def named(self, uids: Mapping[Name, Collection[str]], now: float) -> None:
@@ -217,6 +216,10 @@ class Holders:
             or any(holder.missing is not None or holder.gone or holder.over for holder in self._holders.values())
         )
 
+    def asks(self) -> bool:
+        """Whether the kubelet's next answer may tell whose a process is. Ask after `claims`."""
+        return self._asks
+
     def unpublished(self) -> bool:
         """Whether any claim needs what a DRA driver publishes."""
         return any(holder.held.claims for holder in self._holders.values())
@@ -248,50 +251,29 @@ class Holders:
         """Finds the uid of a pod that is the only one without, among the uids that are nobody's, on its devices.
 
         Those of pods in other pods are not among these: the node's kubelet does not know them.
-        So it is done where a pod may have taken another's name: the uid was that of processes, of which none is left;
-        but only once the kubelet was asked, and listed the name, after the first process of the new uid was seen. Until
-        then a pod of another name may have the device.
+        So it is done where a pod may have taken another's name: the uid was that of processes, of which none is left.
+        But only once the kubelet was asked, and listed the name, after the first process of the uid was seen: until
+        then that may be of a pod which it has not listed yet, and which has the device of one that is over.
         """
-        for name in [name for name in devices if self._was_over(name, devices)]:
-            del self._holders[name]
         known = {holder.uid for holder in self._holders.values()}.union(self._answers.records, inner)
-        unknown = {uid for uids in processes.values() for uid in uids} - known
-        self._sighted = {uid: self._sighted.get(uid, now) for uid in unknown}
+        self._sightings.saw({uid for uids in processes.values() for uid in uids} - known, now)
         present = {name: {uid for key in keys for uid in processes.get(key, ())} for name, keys in devices.items()}
         lacking = [name for name, holder in self._holders.items() if self._lacks_uid(holder, present[name])]
-        for name in lacking:
-            holder, uids = self._holders[name], present[name] - known
-            rivals = [
-                other
-                for other in lacking
-                if other != name
-                and devices[name].keys() & devices[other].keys()
-                and (holder.uid or not self._holders[other].uid)
-            ]
-            if len(uids) != 1 or rivals:
+        may_be = {name: present[name] - known for name in lacking}
+        self._asks = False
+        for name, uids in may_be.items():
+            rivals = [other for other in lacking if other != name and self._holders[other].missing is None]
+            if len(uids) != 1 or any(uids & may_be[other] for other in rivals):
                 continue
-            [uid] = uids
-            if not holder.uid:
-                holder.uid, holder.guessed = uid, self._sighted[uid]
-            elif holder.listed > self._sighted[uid]:
-                successor = self._holders[name] = holder.successor(now, self._clock_offset)
-                successor.uid = uid
-
-    def _was_over(self, name: Name, devices: Mapping[Name, Mapping[Key, object]]) -> bool:
-        """Whether the process whose uid a pod was given may be of the pod that has its device now: it came after the
-        kubelet's last answer that has the one, and the next has the other.
-        """
-        holder = self._holders[name]
-        if holder.guessed is None or holder.missing is None:
-            return False
-        return any(
-            other.seen >= holder.missing and devices[name].keys() & devices[later].keys()
-            for later, other in self._holders.items()
-        )
+            [uid], holder = uids, self._holders[name]
+            if holder.listed <= self._sightings.first(uid):
+                self._asks = True
+                continue
+            if holder.uid:
+                holder = self._holders[name] = holder.successor(now, self._clock_offset)
+            holder.uid = uid
 
     def _lacks_uid(self, holder: Holder, present: Collection[str]) -> bool:
-        if holder.missing is not None:
-            return False
         if holder.record is not None or not holder.uid:
             return not holder.uid and not holder.over
         return holder.uid not in present and not self._cgroups.there(holder.uid)

@@ -150,6 +150,8 @@ class KubernetesPods:
         """
         with self._lock:
             claims, unknown = self._holders.claims(gpus, processes, self._pools, time.monotonic(), inner)
+            if self._holders.asks():
+                self._loops[0].wake()
             self._wake_api()
         self._sources.unusable(KUBELET, "unknown_device", unknown)
         return claims
@@ -219,7 +221,8 @@ class KubernetesPods:
         self._sources.succeeded(KUBELET, time.monotonic() - began)
         self._expected, self._hopeless = True, False
         self._kubelet_gap = self._pace.interval
-        return Pause(self._kubelet_gap)
+        least = min(_SHORTEST_GAP, self._pace.interval)
+        return Pause(least, self._pace.interval - least)
 
     def _name(self, unnamed: bool) -> None:
         uids = self._logs.uids() if unnamed and self._logs is not None else None

@@ -49,6 +49,7 @@ class Node:
             groups=self,
         )
         self.now = 1000.0
+        self._pods: tuple[PodResources, ...] = ()
 
     def has_pod(self, uid: str) -> bool | None:
         return None if self.cgroups is None else uid in self.cgroups
@@ -59,9 +60,16 @@ class Node:
     def wait(self, seconds: float) -> None:
         self.now += seconds
 
+    def learned(self, processes: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
+        """What is claimed with these processes once the kubelet has said again what it said last."""
+        self.claims(processes)
+        self.listed(*self._pods, daemon=False)
+        return self.claims(processes)
+
     def listed(self, *pods: PodResources, after: float = INTERVAL, daemon: bool = True) -> None:
         self.wait(after)
-        self.holders.listed((*pods, DAEMON) if daemon else pods, self.now, self.now, WALL + self.now)
+        self._pods = (*pods, DAEMON) if daemon else pods
+        self.holders.listed(self._pods, self.now, self.now, WALL + self.now)
 
     def named(self, **uids: Collection[str]) -> None:
         """What links tell, by the names of pods."""

@@ -69,6 +69,7 @@ def test_a_pod_that_a_file_names_has_that_uid_also_under_a_name_that_is_settled(
     node.listed(holding("a", A))
     node.wait(60)
     assert node.claims() == {"k8s/ml/a/": [A]}
+    node.learned({A: {"u-a"}})
     [claim], _ = node.holders.claims((), {A: {"u-a"}}, {}, node.now)
     assert (claim.workload.id, claim.uid) == ("k8s/ml/a/", "u-a")
 
@@ -106,7 +107,7 @@ class TestAnAnswerWithoutAnyPod:
     def test_is_silence_after_which_nothing_is_known(self) -> None:
         node = Node(api=False)
         node.listed(holding("a", A))
-        node.claims({A: ["u-a"]})
+        node.learned({A: ["u-a"]})
         for _ in range(120):
             node.listed(daemon=False)
         assert node.claims() == {"k8s/ml/a/u-a": [A]}
@@ -117,7 +118,7 @@ class TestAnAnswerWithoutAnyPod:
         node = Node(api=False)
         node.cgroups = {"u-a"}
         node.listed(holding("a", A))
-        assert node.claims({A: ["u-a"]}) == {"k8s/ml/a/u-a": [A]}
+        assert node.learned({A: ["u-a"]}) == {"k8s/ml/a/u-a": [A]}
         node.cgroups = set()
         node.listed(daemon=False)
         assert node.claims() == {"k8s/ml/a/u-a": [A]}
@@ -206,7 +207,7 @@ class TestTheKubeletIsAway:
         node = Node(api=False)
         node.cgroups = {"u-a", "u-b"}
         node.listed(holding("a", A), holding("b", B), holding("c", C))
-        assert len(node.claims({A: ["u-a"], B: ["u-b"]})) == 2
+        assert len(node.learned({A: ["u-a"], B: ["u-b"]})) == 2
         node.living = {"u-a"}
         for _ in range(5):
             node.wait(6000)

@@ -54,7 +54,7 @@ class TestNames:
         node = Node(api=False)
         node.listed(holding("a", A, B), holding("b", C))
         assert node.claims() == {}
-        held = node.claims({B: ["u-a"], C: ["u-b"]})
+        held = node.learned({B: ["u-a"], C: ["u-b"]})
         assert held == {"k8s/ml/a/u-a": [A, B], "k8s/ml/b/u-b": [C]}
         assert node.workload("u-b") == Workload("k8s/ml/b/u-b", "k8s", namespace="ml", pod="b", user="ml")
 
@@ -83,7 +83,7 @@ class TestNames:
         node.listed(holding("a", A))
         node.wait(15)
         assert node.claims() == {"k8s/ml/a/": [A]}
-        assert node.claims({A: ["u-a"]}) == {"k8s/ml/a/": [A]}
+        assert node.learned({A: ["u-a"]}) == {"k8s/ml/a/": [A]}
         workload = node.workload("u-a")
         assert workload is not None
         assert workload.id == "k8s/ml/a/"

@@ -107,6 +107,31 @@ def test_a_pod_that_ends_is_gone_after_the_second_answer(socket_path: Path, monk
         eventually(lambda: not held(pods))
 
 
+def test_a_process_of_whom_nobody_knows_has_the_kubelet_asked_at_once(socket_path: Path) -> None:
+    pace = replace(PACE, interval=100.0)
+    with FakeKubelet(socket_path, holding("a", A), DAEMON) as kubelet, asking(socket_path, pace=pace) as pods:
+        eventually(lambda: pods.health().get(KUBELET))
+        assert eventually(lambda: held(pods, a=["u-a"])) == {"k8s/ml/a/u-a": A}
+        asked = len(kubelet.calls)
+        assert asked == 2
+        time.sleep(1.5)
+        held(pods, a=["u-a"])
+        assert len(kubelet.calls) == asked, "and then no more than usual"
+
+
+def test_a_process_is_not_told_by_an_answer_that_was_under_way_when_it_came(
+    socket_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pods = KubernetesPods(node=NODE, socket=socket_path, selection=SELECTION, pace=PACE)
+    with FakeKubelet(socket_path, holding("a", A), DAEMON):
+        ask = pods._list
+        monkeypatch.setattr(pods, "_list", lambda: (ask(), held(pods, a=["u-a"]))[0])
+        pods._ask_kubelet()
+        assert held(pods, a=["u-a"]) == {}
+        pods._ask_kubelet()
+        assert held(pods, a=["u-a"]) == {"k8s/ml/a/u-a": A}
+
+
 def test_a_kubelet_that_restarts_ends_nothing(socket_path: Path, recordings: Recordings) -> None:
     """Through the answers that a real one gave: refused, none for a second, then all again."""
     timeline = json.loads((recordings.directory / "09-podresources/15-kubelet-restart-timeline.json").read_text())
@@ -197,6 +222,8 @@ def test_a_node_without_a_kubelet_is_no_failure_until_there_was_one(socket_path:
     assert pods._ask_kubelet() == Pause(PACE.interval)
     assert (pods.take_failures(), pods.health(), held(pods)) == ({}, {}, {})
     with FakeKubelet(socket_path, holding("a", A), DAEMON):
+        pods._ask_kubelet()
+        held(pods, a=["u-a"])
         pods._ask_kubelet()
         assert held(pods, a=["u-a"]) == {"k8s/ml/a/u-a": A}
     socket_path.unlink()
