@@ -120,7 +120,7 @@ def run(directory: Path, libraries: Libraries, time_scale: float, certificate: t
         site.sleep(5 * MINUTE)
         assert found(alerter) == EXPECTED
         opened = {job: incident["id"] for job, incident in active(alerter).items()}
-        check_that_everybody_is_told(told, set(opened.values()), alerter)
+        check_that_everybody_is_told(told, set(opened.values()), alerter, time_scale)
 
         check_that_a_dead_exporter_changes_nothing(site, alerter)
         check_that_a_gap_in_scraping_changes_nothing(site, alerter)
@@ -133,13 +133,13 @@ def run(directory: Path, libraries: Libraries, time_scale: float, certificate: t
         assert {i["subject"] for i in everything} == set(EXPECTED)
         assert len(everything) == len(EXPECTED)
         assert {i["resolution"] for i in everything} == {"cleared"}
-        check_that_everybody_is_told_of_the_end(told, set(opened.values()))
+        check_that_everybody_is_told_of_the_end(told, set(opened.values()), time_scale)
 
 
-def check_that_everybody_is_told(told: Receivers, opened: set[int], alerter: Alerter) -> None:
+def check_that_everybody_is_told(told: Receivers, opened: set[int], alerter: Alerter, time_scale: float) -> None:
     """Operators in each way, and alice, whose jobs they are; who answers her mail by its link takes care of it."""
     once = dict.fromkeys(opened, 1)
-    within = PATIENCE + 20 * MINUTE / TIME_SCALE
+    within = PATIENCE + 20 * MINUTE / time_scale
     wait_for(lambda: told.told_program("opened") == once, "the program is told of each once", within=within)
     wait_for(lambda: told.firing() == opened, "Alertmanager shows them", within=within)
     wait_for(lambda: len(told.heads()) == len(opened), "each has a thread in Slack", within=within)
@@ -153,10 +153,10 @@ def check_that_everybody_is_told(told: Receivers, opened: set[int], alerter: Ale
     wait_for(lambda: any("alice" in head and "cknowledged" in head for head in told.heads()), "Slack", within=within)
 
 
-def check_that_everybody_is_told_of_the_end(told: Receivers, opened: set[int]) -> None:
+def check_that_everybody_is_told_of_the_end(told: Receivers, opened: set[int], time_scale: float) -> None:
     """And nobody of anything twice, though the alerter was killed in between."""
     once = dict.fromkeys(opened, 1)
-    within = PATIENCE + 20 * MINUTE / TIME_SCALE
+    within = PATIENCE + 20 * MINUTE / time_scale
     wait_for(lambda: told.told_program("resolved") == once, "the program is told of each end", within=within)
     wait_for(lambda: not told.firing(), "Alertmanager shows none", within=within)
     wait_for(lambda: all("esolved" in head for head in told.heads()), "every thread is closed", within=within)

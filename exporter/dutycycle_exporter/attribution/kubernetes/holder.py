@@ -30,6 +30,8 @@ class Holder:
     unrecorded: int = 0
     over: bool = False
     uid: str = ""
+    awaits: float | None = None
+    """When the process came that tells its uid if the kubelet lists it still; None where there is none."""
     record: PodRecord | None = None
     workload: Workload | None = None
     starting: bool = False

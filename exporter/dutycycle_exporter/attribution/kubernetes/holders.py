@@ -41,7 +41,7 @@ from .strangers import Strangers
 APART = 2.0
 """Least time between the two answers of the kubelet that end a pod: one that is starting lists none for a second."""
 _AWAY = 30.0
-"""A kubelet that has not answered for so long leaves the word to the API server."""
+"""A kubelet that has not answered for so long leaves the word to the API server, and is not waited for."""
 
 
 class Holders:
@@ -65,7 +65,6 @@ class Holders:
         self._holders: dict[Name, Holder] = {}
         self._strangers = Strangers(patience, api=api)
         self._sightings = Sightings()
-        self._asks = False
         self._table = DeviceTable()
         self._answers = Answers()
         self._begun = False
@@ -218,7 +217,7 @@ class Holders:
 
     def asks(self) -> bool:
         """Whether the kubelet's next answer may tell whose a process is. Ask after `claims`."""
-        return self._asks
+        return any(holder.awaits is not None for holder in self._holders.values())
 
     def unpublished(self) -> bool:
         """Whether any claim needs what a DRA driver publishes."""
@@ -260,14 +259,15 @@ class Holders:
         present = {name: {uid for key in keys for uid in processes.get(key, ())} for name, keys in devices.items()}
         lacking = [name for name, holder in self._holders.items() if self._lacks_uid(holder, present[name])]
         may_be = {name: present[name] - known for name in lacking}
-        self._asks = False
+        for holder in self._holders.values():
+            holder.awaits = None
         for name, uids in may_be.items():
             rivals = [other for other in lacking if other != name and self._holders[other].missing is None]
             if len(uids) != 1 or any(uids & may_be[other] for other in rivals):
                 continue
             [uid], holder = uids, self._holders[name]
             if holder.listed <= self._sightings.first(uid):
-                self._asks = True
+                holder.awaits = self._sightings.first(uid)
                 continue
             if holder.uid:
                 holder = self._holders[name] = holder.successor(now, self._clock_offset)
@@ -293,6 +293,8 @@ class Holders:
 
     def _settle(self, name: Name, holder: Holder, now: float) -> None:
         if holder.workload is not None or holder.over:
+            return
+        if holder.awaits is not None and now - holder.awaits < _AWAY:
             return
         patience = self._start_up if holder.begins and not self._api else self._patience
         if holder.record is not None or now - holder.seen >= patience or (holder.uid and not self._api):

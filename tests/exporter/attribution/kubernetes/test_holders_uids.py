@@ -96,6 +96,25 @@ def test_a_process_that_comes_and_goes_is_known_from_the_answer_after_it_came_fi
     assert after((pods, {A: ["a-1"]}), (pods, {}), (pods, {A: ["a-1"]})) == {"k8s/ml/a/a-1": [A]}
 
 
+def test_a_kubelet_is_waited_for_that_may_tell_and_not_for_ever() -> None:
+    """Or a pod would have no uid that was there when an exporter began which reads seldom."""
+    node = Node(api=False)
+    node.listed(holding("a", A))
+    node.wait(14)
+    node.claims({A: ["a-1"]})
+    node.wait(29)
+    assert node.claims({A: ["a-1"]}) == {}
+    node.wait(1)
+    assert node.claims({A: ["a-1"]}) == {"k8s/ml/a/": [A]}
+    node = Node(api=False)
+    node.listed(holding("a", A))
+    node.wait(14)
+    node.claims({A: ["a-1"]})
+    node.wait(14)
+    node.listed(holding("a", A))
+    assert node.claims({A: ["a-1"]}) == {"k8s/ml/a/a-1": [A]}
+
+
 @pytest.mark.parametrize("known", [False, True])
 def test_an_answer_may_be_older_than_the_process(known: bool) -> None:
     """What counts is when the kubelet was asked, also for who is not listed."""
