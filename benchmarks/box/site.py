@@ -13,7 +13,8 @@ import urllib3
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.e2e.site import BIN, Process, free_port
+from tests.e2e.site import BIN, Process
+from tests.ports import free_port
 from tests.postgres.server import PostgresServer
 from tests.prometheus.server import PrometheusServer
 

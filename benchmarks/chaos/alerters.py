@@ -9,7 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.e2e.site import BIN, free_port
+from tests.e2e.site import BIN
+from tests.ports import free_port
 
 from .clocks import SteppedClock
 from .fetching import fetch

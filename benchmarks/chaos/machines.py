@@ -9,9 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.e2e.site import BIN, free_port
+from tests.e2e.site import BIN
 from tests.fakes.node import FakeNode
 from tests.fakes.nvml import Libraries
+from tests.ports import free_port
 
 from . import probes
 from .certificates import Authority

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from typing import Any, Self
 from benchmarks.gpu.nvidia_smi import Stream
 from benchmarks.gpu.scrape import Scrape, scrape_of
 from tests.exporter.daemon import Daemon, eventually
+from tests.ports import free_port
 
 DUTYCYCLE = (sys.executable, "-c", "from dutycycle_alerter.cli import main; main()")
 
@@ -63,7 +63,7 @@ class Site:
                     "time_scale": scale,
                     "database": f"sqlite:///{self._directory / 'dutycycle.sqlite3'}",
                     "source": {"targets": [url]},
-                    "web": {"listen_address": f"127.0.0.1:{_free_port()}"},
+                    "web": {"listen_address": f"127.0.0.1:{free_port()}"},
                 }
             )
         )
@@ -130,8 +130,3 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import yaml
 
-from tests.e2e.site import Process, free_port
+from tests.e2e.site import Process
 from tests.exporter.daemon import eventually
 from tests.exporter.published import samples
 from tests.fakes.kubelet import FakeKubelet
@@ -23,6 +23,7 @@ from tests.fakes.node import FakeNode
 from tests.fakes.nvml.compiler import build
 from tests.fakes.slurm_prolog import PrologWriter
 from tests.fakes.smtp.server import MailServer
+from tests.ports import free_port
 from tests.prometheus.server import PrometheusServer
 
 ROOT = Path(__file__).resolve().parent.parent.parent

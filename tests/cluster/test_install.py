@@ -20,10 +20,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.e2e.site import free_port, wait_for
+from tests.e2e.site import wait_for
 from tests.fakes.node import FakeNode
 from tests.fakes.nvml import Libraries
 from tests.fakes.smtp import MailServer
+from tests.ports import free_port
 from tests.prometheus.server import PrometheusServer, program
 from tests.required import lacking
 from tests.slurm.accounting import lacking as lacking_for_accounting

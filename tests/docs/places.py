@@ -21,8 +21,9 @@ import yaml
 
 from tests.docs.blocks import ROOT, blocks
 from tests.docs.commands import ours
-from tests.e2e.site import BIN, free_port
+from tests.e2e.site import BIN
 from tests.fakes.smtp.server import MailServer
+from tests.ports import free_port
 
 INCIDENT = "2"
 """An open incident of the simulated store, for the numbers that the documents have."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,29 +19,11 @@ import yaml
 from tests.fakes.node import FakeNode
 from tests.fakes.nvml import Libraries
 from tests.fakes.slurm_prolog import PrologWriter
+from tests.ports import free_port
 
 BIN = Path(sys.executable).parent
 INTERVAL = 15
 """Seconds between scrapes of the full-length run."""
-
-
-def free_port() -> int:
-    """A port on the loopback interface that nobody listens on, and that no other process of ours gets while this one
-    lives: many nodes' exporters begin at once, each some time after its port was found.
-    """
-    while True:
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            port = int(server.getsockname()[1])
-            claim = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            try:
-                # The same number of UDP, which nobody uses.
-                claim.bind(("127.0.0.1", port))
-            except OSError:
-                claim.close()
-                continue
-            # Kept until the process ends.
-            claim.detach()
-            return port
 
 
 class Process:

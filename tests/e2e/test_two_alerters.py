@@ -27,7 +27,8 @@ from dutycycle_alerter.store.reader import StoreReader, open_reader
 from dutycycle_alerter.views import IncidentFilter
 from tests.alerter.exporters import FakeExporter, serving
 from tests.alerter.test_engine_killed import check_history
-from tests.e2e.site import Process, free_port, wait_for
+from tests.e2e.site import Process, wait_for
+from tests.ports import free_port
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import PostgresServer
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from tests.e2e.site import BIN, Process, free_port, wait_for
+from tests.e2e.site import BIN, Process, wait_for
 from tests.fakes.node import FakeNode
 from tests.fakes.nvml import IDLE, Level, Libraries
+from tests.ports import free_port
 
 SPEED = 240
 PATIENCE = 240

@@ -17,9 +17,9 @@ import pytest
 from click.testing import CliRunner
 
 from dutycycle_exporter.cli import cli
-from tests.e2e.site import free_port
 from tests.exporter.daemon import Daemon, eventually
 from tests.fakes.nvml import A100, RTX_3080_TI
+from tests.ports import free_port
 
 FLAGS = {
     "--config.file": None,

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.e2e.site import free_port
 from tests.exporter.daemon import eventually
 from tests.fakes.node import FakeNode
 from tests.fakes.nvml import Libraries
@@ -20,6 +19,7 @@ from tests.images.container import Confinement, Mount, Running, command
 from tests.images.described import run
 from tests.images.fixtures import TIMEOUT
 from tests.images.image import Image
+from tests.ports import free_port
 
 pytestmark = pytest.mark.timeout(TIMEOUT)
 

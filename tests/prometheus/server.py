@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.ports import free_port
 from tests.required import lacking
 
 PATIENCE = 120.0
@@ -235,7 +235,7 @@ class VictoriaMetricsServer(Server):
         self._port = 0
 
     def start(self) -> None:
-        port = self._port or _free_port()
+        port = self._port or free_port()
         self._launch(
             f"-httpListenAddr=127.0.0.1:{port}",
             f"-storageDataPath={self.directory / 'data'}",
@@ -257,11 +257,6 @@ class VictoriaMetricsServer(Server):
         body = "".join(f"{series} {round(float(t) * 1000)}\n" for series, _, t in samples)
         _post(f"{self.url}/api/v1/import/prometheus", body.encode())
         _post(f"{self.url}/internal/force_flush", b"")  # samples are searchable a second later otherwise
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def _answers(url: str) -> bool:

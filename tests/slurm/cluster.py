@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.exporter.daemon import eventually
+from tests.ports import free_port
 
 from .accounting import DAEMON_USER, Accounting, lacking, listens
 
@@ -91,9 +92,9 @@ class Cluster:
         own = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "SBATCH"))}
         self._environment = {**own, "SLURM_CONF": str(self.directory / "slurm.conf")}
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
-        self.accounting = None if lacking() else Accounting(self.directory, _free_port())
+        self.accounting = None if lacking() else Accounting(self.directory, free_port())
         """The database and slurmrestd; None where they are not installed."""
-        self.rest_port = _free_port()
+        self.rest_port = free_port()
         self.rest_socket = self.directory / "rest" / "socket"
 
     def node_directory(self, node: str) -> Path:
@@ -250,7 +251,7 @@ class Cluster:
         for node in NODES:
             (self.directory / "spool" / node).mkdir()
             shards = f",shard:h100:{2 * GPUS}" if node == SHARED_NODE else ""
-            address = f"NodeHostname=localhost NodeAddr=127.0.0.1 Port={_free_port()}"
+            address = f"NodeHostname=localhost NodeAddr=127.0.0.1 Port={free_port()}"
             nodes.append(f"NodeName={node} {address} Gres=gpu:h100:{GPUS}{shards}")
             gres.append(f"NodeName={node} Name=gpu Type=h100 File={self.directory}/dev/nvidia[0-{GPUS - 1}]")
         gres.append(f"NodeName={SHARED_NODE} Name=shard Count={2 * GPUS}")
@@ -260,7 +261,7 @@ class Cluster:
             "slurm.conf",
             _CONF.format(
                 host=socket.gethostname().split(".")[0],
-                port=_free_port(),
+                port=free_port(),
                 first=1 + 1000 * secrets.randbelow(60_000),
                 root=self.directory,
                 nodes="\n".join(nodes),
@@ -347,8 +348,3 @@ def _rmdir_tree(top: Path) -> bool:
         with suppress(OSError):
             Path(directory).rmdir()
     return not top.exists()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])

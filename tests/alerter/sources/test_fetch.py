@@ -16,6 +16,7 @@ from dutycycle_alerter.errors import SourceError
 from dutycycle_alerter.sources import fetch
 from dutycycle_alerter.sources.fetch import Fetcher
 from tests.alerter.raw_http import OK, Behaviour, answering, dripping, endless, hanging, server, whole
+from tests.ports import free_port
 
 IMPATIENT = 0.5
 PATIENT = 60.0
@@ -143,11 +144,6 @@ def test_a_small_body_that_unpacks_to_a_huge_one_is_left_at_the_same_limit(monke
         pytest.raises(SourceError, match="larger than 1 MiB"),
     ):
         source.get(url)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.cluster.fleet import Fleet
 from benchmarks.cluster.measured import PASSES, Pass, _passes, over_canned, proven
-from tests.e2e.site import free_port
+from tests.ports import free_port
 
 
 def one(error: str = "", opened: int = 1) -> Pass:
