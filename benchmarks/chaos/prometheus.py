@@ -8,27 +8,24 @@ import ssl
 import time
 import urllib.parse
 from collections.abc import Iterable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from tests.prometheus.server import PrometheusServer
 
 from .certificates import Authority
 from .disks import SmallDisk
 from .fetching import fetch
-from .links import Link
+from .served import Served
 
 _MEGABYTES = 300
 _OLDEST = "prometheus_tsdb_lowest_timestamp_seconds "
 
 
-class Prometheus:
+class Prometheus(Served):
     """A context manager. Scrapes `targets` over TLS, each `interval` wall seconds."""
 
     def __init__(self, directory: Path, targets: Iterable[str], authority: Authority, interval: float) -> None:
-        self._stack = ExitStack()
         self._context = ssl.create_default_context(cafile=str(authority.chain))
         directory.mkdir()
         self.certificate = authority.certificate("prometheus")
@@ -44,24 +41,9 @@ class Prometheus:
         )
         self.server.data.mkdir()
         self.disk = SmallDisk(self.server.data, _MEGABYTES)
+        super().__init__("prometheus", self.server, self.disk)
         self._made = time.time()
         self._before: dict[str, tuple[float, ...]] = {}
-
-    def __enter__(self) -> Self:
-        self._stack.enter_context(self.disk)
-        self._stack.enter_context(self.server)
-        self.link = self._stack.enter_context(Link("prometheus", int(self.server.url.rpartition(":")[2])))
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
-
-    @property
-    def url(self) -> str:
-        """As alerters reach it."""
-        return f"https://127.0.0.1:{self.link.port}"
 
     def empty(self) -> None:
         """It has lost all that it knew, and goes on scraping. When it had scraped is remembered here."""

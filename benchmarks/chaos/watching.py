@@ -50,7 +50,7 @@ class Watcher:
         self.looks: list[Look] = []
         self.firing: list[Firing] = []
         self.alerts: set[tuple[str, str]] = set()
-        """Labels and annotations of every alert that Alertmanager showed, as it wrote them."""
+        """What every alert said that Alertmanager showed, and whose it was."""
         self.exporters: list[ExporterPage] = []
         self.alerters: list[AlerterPage] = []
         self.ended: list[Ended] = []
@@ -98,12 +98,12 @@ class Watcher:
         self.looks.append(Look(time.time(), active, lease[0], lease[1]))
 
     def _fire(self) -> None:
+        """What fires, as whoever asks Alertmanager past all faults of the network sees it."""
         began = time.time()
         alerts = self._site.receivers.alertmanager.alerts()
         at = time.time()
         self.firing.append(Firing(at, at - began, tuple(sorted(alert.incident for alert in alerts))))
         self.alerts.update((f"alert of incident {alert.incident}", alert.text) for alert in alerts)
-        self.failures += self._site.receivers.hook.take_failures()
 
     def _ask(self) -> None:
         machines = [self._pool.submit(exporter_page, one) for one in self._site.machines.values()]
@@ -113,6 +113,7 @@ class Watcher:
         for program in self._site.programs:
             if program.ended_by_itself():
                 self.ended.append(_ended(program))
+        self.failures += self._site.receivers.hook.take_failures()
         self._site.supervise()
 
 

@@ -13,7 +13,6 @@ from .bounds import NOTICED
 from .quiet import Span, evaluates, quiet, without
 from .violation import ASKED, Found, Violation
 
-_PROMISE = "Alertmanager shows what is active"
 _REFRESH = float(Alertmanager.model_fields["refresh"].default)
 """Seconds of the full-length run."""
 _LAPSES = 5
@@ -26,42 +25,40 @@ def alertmanager_shows_what_is_active(record: Record) -> Iterator[Found]:
     While an alerter's clock is wrong nothing is asked: by it beginnings and ends are told. What ended by one that was
     ahead may show as much longer.
     """
-    subjects = {number: one.subject for number, one in record.incident.items()}
     hindered = quiet(record, lambda one: evaluates(one) or one.skews != 0, record.began, record.ended)
     # Whatever Alertmanager missed it has by the next refresh.
     spans = without(hindered, [(one.began, one.ended) for one in record.faults if "alertmanager" in one.halts])
-    for at, number, what in (*_missing(record, spans), *_lasting(record, spans)):
-        yield ASKED
-        if what:
-            subject = subjects.get(number, "an incident that the store lacks")
-            yield Violation(_PROMISE, subject, at, f"incident {number} {what}")
+    yield from _missing(record, spans)
+    ahead = [(one.began, one.ended + one.skews) for one in record.faults if one.skews > 0]
+    yield from _lasting(record, without(spans, ahead))
 
 
-_Told = tuple[float, int, str]
-"""When, of which incident, and what is wrong with it; empty: nothing with any."""
-
-
-def _missing(record: Record, spans: Iterable[Span]) -> Iterator[_Told]:
+def _missing(record: Record, spans: Iterable[Span]) -> Iterator[Found]:
     """In two looks in a row: where one alert takes the place of another there may be none or both for a moment."""
     soon = NOTICED + record.scaled(2 * _REFRESH) + record.pass_interval
     for span in spans:
         for (before, _), (seen, looks) in pairwise(_seen(record, span, soon)):
-            yield seen.at, 0, ""
+            yield ASKED
             due = frozenset.intersection(*map(_active, looks))
             for number in sorted(due - {*seen.incidents, *before.incidents}):
-                yield seen.at, number, "is active and does not fire"
+                yield _violation(record, seen, number, "is active and does not fire")
             for number in sorted(due & _several(seen) & _several(before)):
-                yield seen.at, number, "fires more than once"
+                yield _violation(record, seen, number, "fires more than once")
 
 
-def _lasting(record: Record, spans: Sequence[Span]) -> Iterator[_Told]:
+def _lasting(record: Record, spans: Iterable[Span]) -> Iterator[Found]:
     late = NOTICED + record.scaled(_LAPSES * _REFRESH) + record.pass_interval
-    ahead = [(one.began, one.ended + one.skews) for one in record.faults if one.skews > 0]
-    for span in without(spans, ahead):
+    for span in spans:
         for seen, looks in _seen(record, span, late):
-            yield seen.at, 0, ""
+            yield ASKED
             for number in sorted(set(seen.incidents) - frozenset().union(*map(_active, looks))):
-                yield seen.at, number, "is not active and fires"
+                yield _violation(record, seen, number, "is not active and fires")
+
+
+def _violation(record: Record, seen: Firing, number: int, what: str) -> Violation:
+    incident = record.incident.get(number)
+    subject = "an incident that the store lacks" if incident is None else incident.subject
+    return Violation("Alertmanager shows what is active", subject, seen.at, f"incident {number} {what}")
 
 
 def _seen(record: Record, span: Span, after: float) -> Iterator[tuple[Firing, Sequence[Look]]]:

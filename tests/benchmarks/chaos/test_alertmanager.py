@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.chaos import clocks, probes
-from benchmarks.chaos.alertmanager import Alertmanager
+from benchmarks.chaos.alertmanager import Alertmanager, read
 from benchmarks.chaos.certificates import Authority
 from benchmarks.chaos.clocks import SteppedClock
 from dutycycle_alerter.errors import DeliveryError
@@ -15,6 +16,8 @@ from dutycycle_alerter.notify.receivers.alertmanager import AlertmanagerReceiver
 from dutycycle_alerter.settings.notify import Alertmanager as Settings
 from tests.alerter.notify.alerting import LINKS, incident, parcel
 from tests.alerter.notify.listening import PlainComposer
+
+from .evidence import clean, violations
 
 
 def firing(site: Alertmanager) -> list[int]:
@@ -48,3 +51,13 @@ def test_it_shows_what_fires_until_it_is_killed_and_its_certificate_expires_in_u
             receiver.deliver(parcel(one))
             assert firing(site) == [one.id]
             receiver.close()
+
+
+def test_what_an_alert_says_is_read_as_people_read_it() -> None:
+    labels = {"incident": "7", "user": "trudy\x1b[2J"}
+    alert = read({"labels": labels, "annotations": {"summary": "idle"}})
+    assert (alert.incident, alert.text) == (7, "7 trudy\x1b[2J idle")
+    said = replace(clean(), answers=(("alert of incident 7", alert.text),), unprintable=("\x1b[2J",))
+    assert [(one.promise, one.subject) for one in violations(said)] == [
+        ("untrusted text does nothing", "alert of incident 7")
+    ]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
 from benchmarks.chaos import probes, watching
+from benchmarks.chaos.alertmanager import Alert
 from benchmarks.chaos.fetching import fetch
+from benchmarks.chaos.watching import Watcher
 
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nup"
 KILLED = b"HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\nup 1\ndown"
@@ -76,3 +80,27 @@ class Program:
 def test_a_page_that_is_cut_is_none(look: Callable[[Program], object], whole: str, cut: str) -> None:
     assert look(Program(whole)).status == 200  # type: ignore[attr-defined]
     assert look(Program(whole + cut)).status == 0  # type: ignore[attr-defined]
+
+
+def test_what_fires_is_noted_with_when_it_was_asked_and_each_alert_once() -> None:
+    alerts = (Alert(9, "idle"), Alert(7, "hung"), Alert(9, "idle"))
+    receivers = SimpleNamespace(alertmanager=SimpleNamespace(alerts=lambda: time.sleep(0.2) or alerts))
+    watcher = Watcher(SimpleNamespace(receivers=receivers))  # type: ignore[arg-type]
+    before = time.time()
+    watcher._fire()
+    watcher._fire()
+    first, second = watcher.firing
+    assert first.incidents == second.incidents == (7, 9, 9)
+    assert first.took >= 0.2
+    assert before <= first.at - first.took <= first.at <= second.at - second.took
+    assert watcher.alerts == {("alert of incident 7", "hung"), ("alert of incident 9", "idle")}
+
+
+def test_an_error_of_the_program_that_is_told_is_one_of_the_watching_also_where_nobody_answers() -> None:
+    hook = SimpleNamespace(take_failures=lambda: ["hook: KeyError('incident')"])
+    site = SimpleNamespace(
+        machines={}, replicas={}, programs=(), supervise=lambda: None, receivers=SimpleNamespace(hook=hook)
+    )
+    watcher = Watcher(site)  # type: ignore[arg-type]
+    watcher._ask()
+    assert watcher.failures == ["hook: KeyError('incident')"]
