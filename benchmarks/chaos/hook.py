@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import ssl
 import sys
@@ -14,6 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+from dutycycle_alerter.notify.receivers.webhook import DELIVERY, SIGNATURE
+from tests.alerter.notify.listening import is_signed
 
 from .record import Taken
 
@@ -98,8 +99,8 @@ def heard(headers: Mapping[str, str], body: bytes, at: float) -> Taken:
     """A message that came at that time. One that nobody signed with KEY is of no incident, and its key is that of no
     message of ours.
     """
-    key = headers.get("Dutycycle-Delivery", "")
-    signed = _signed(headers.get("Dutycycle-Signature", ""), body)
+    key = headers.get(DELIVERY, "")
+    signed = is_signed(headers.get(SIGNATURE, ""), body, KEY)
     return Taken(
         sink="webhook",
         key=key if signed else f"{_NOT_SIGNED}{key}",
@@ -113,9 +114,3 @@ def heard(headers: Mapping[str, str], body: bytes, at: float) -> Taken:
 
 def _incidents(body: bytes) -> tuple[int, ...]:
     return tuple(int(item["incident"]["id"]) for item in json.loads(body)["items"])
-
-
-def _signed(signature: str, body: bytes) -> bool:
-    parts = dict(part.partition("=")[::2] for part in signature.split(","))
-    wanted = hmac.new(KEY.encode(), f"{parts.get('t', '')}.".encode() + body, hashlib.sha256).hexdigest()
-    return hmac.compare_digest(parts.get("v1", ""), wanted)

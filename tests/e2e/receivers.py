@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import http.cookiejar
 import json
 import re
@@ -15,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.alerter.notify.listening import listening
+from tests.alerter.notify.listening import is_signed, listening
 from tests.fakes.alertmanager import AlertmanagerServer
 from tests.fakes.slack.rendering import mentions, seen
 from tests.fakes.slack.server import SlackServer
@@ -105,9 +103,7 @@ class Receivers:
         told: Counter[int] = Counter()
         keys = set()
         for request in list(self.program.requests):
-            signed = dict(part.split("=", 1) for part in request.headers["dutycycle-signature"].split(","))
-            wanted = hmac.new(_KEY.encode(), f"{signed['t']}.".encode() + request.body, hashlib.sha256).hexdigest()
-            assert hmac.compare_digest(signed["v1"], wanted)
+            assert is_signed(request.headers["dutycycle-signature"], request.body, _KEY)
             document = json.loads(request.body)
             if document["key"] in keys:
                 continue  # sent again, as its answer was lost

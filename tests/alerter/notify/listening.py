@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -60,6 +62,13 @@ def listening() -> Iterator[Listening]:
         finally:
             server.shutdown()
             thread.join()
+
+
+def is_signed(signature: str, body: bytes, key: str) -> bool:
+    """Whether a webhook's `Dutycycle-Signature` is of this body, under this key."""
+    parts = dict(part.partition("=")[::2] for part in signature.split(","))
+    wanted = hmac.new(key.encode(), f"{parts.get('t', '')}.".encode() + body, hashlib.sha256).hexdigest()
+    return hmac.compare_digest(parts.get("v1", ""), wanted)
 
 
 @dataclass(frozen=True)

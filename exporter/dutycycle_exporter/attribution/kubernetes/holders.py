@@ -16,9 +16,10 @@ is over. Either may be away, and neither's silence ends an allocation:
 
 A workload's id and names are settled once and stay as long as the pod does: `k8s/<namespace>/<pod>/<uid>`, the uid from
 the API server, else from the links beside its containers' logs, else from the cgroups of the processes on its devices,
-where these are of one pod. Where nothing tells within `patience` seconds the last part stays empty. A pod that was seen
-to begin and none of whose containers has been started, as far as links tell, has `start_up` seconds instead: its images
-are being fetched. It must not be called by one id now and by another once the exporter is restarted.
+where these are of one pod and of no other holder's, once the kubelet has listed the pod since they came. Where nothing
+tells within `patience` seconds the last part stays empty. A pod that was seen to begin and none of whose containers has
+been started, as far as links tell, has `start_up` seconds instead: its images are being fetched. It must not be called
+by one id now and by another once the exporter is restarted.
 """
 
 from __future__ import annotations
@@ -262,6 +263,7 @@ class Holders:
         for holder in self._holders.values():
             holder.awaits = None
         for name, uids in may_be.items():
+            # One that the kubelet lacks may be over: what comes is not its own.
             rivals = [other for other in lacking if other != name and self._holders[other].missing is None]
             if len(uids) != 1 or any(uids & may_be[other] for other in rivals):
                 continue
