@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
@@ -18,20 +18,21 @@ SOON, LATE = 10.0, 13.0
 """Wall seconds of this record: a question, two refreshes and a pass; and as many until an alert ends by itself."""
 RECOVERED = 25.0
 
+ACTIVE = ((IDLE, "efficiency", (1,)),)
+
 Shown = Callable[[float], tuple[int, ...]]
+
+
+def seen(looks: Iterable[Look], firing: Iterable[Firing], *faults: Happened) -> Record:
+    return replace(clean(), faults=faults, looks=tuple(looks), firing=tuple(firing))
 
 
 def judged(firing: Shown, *faults: Happened) -> Judged:
     """Alertmanager's answer of each second, and the store's now and then: the incident, from its opening to its end."""
-    active = ((IDLE, "efficiency", (1,)),)
-    looks = (1000 + 0.31 * number for number in range(1935))
-    record: Record = replace(
-        clean(),
-        faults=faults,
-        looks=tuple(Look(at, active if OPENED <= at < RESOLVED else (), "a#1", 1) for at in looks),
-        firing=tuple(Firing(float(at), 0.05, firing(at)) for at in range(1000, 1600)),
-    )
-    return check(record)[alerts.alertmanager_shows_what_is_active]
+    times = (1000 + 0.31 * number for number in range(1935))
+    looks = [Look(at, ACTIVE if OPENED <= at < RESOLVED else (), "a#1", 1) for at in times]
+    answers = [Firing(float(at), 0.05, firing(at)) for at in range(1000, 1600)]
+    return check(seen(looks, answers, *faults))[alerts.alertmanager_shows_what_is_active]
 
 
 def between(since: float, until: float) -> Shown:
@@ -63,13 +64,10 @@ def test_what_fires_while_it_is_active_violates_nothing(begins: float, ends: flo
 def test_what_happens_between_two_looks_is_seen_in_the_next(until_the_next_look: float) -> None:
     """Alertmanager may have been told of what no look had seen yet, however they fall."""
     at = 1100 + until_the_next_look
-    active = ((IDLE, "efficiency", (1,)),)
-    looks = tuple(
-        Look(1000 + 0.31 * n, active if at <= 1000 + 0.31 * n < at + 200 else (), "a#1", 1) for n in range(1935)
-    )
-    firing = tuple(Firing(float(now), 0.05, (1,) if at + 0.1 <= now < at + 200.1 else ()) for now in range(1000, 1600))
-    record = replace(clean(), faults=(), looks=looks, firing=firing)
-    assert check(record)[alerts.alertmanager_shows_what_is_active].violations == ()
+    times = [1000 + 0.31 * number for number in range(1935)]
+    looks = [Look(time, ACTIVE if at <= time < at + 200 else (), "a#1", 1) for time in times]
+    firing = [Firing(float(now), 0.05, (1,) if at + 0.1 <= now < at + 200.1 else ()) for now in range(1000, 1600)]
+    assert check(seen(looks, firing))[alerts.alertmanager_shows_what_is_active].violations == ()
 
 
 def test_what_is_active_and_does_not_fire_is_named() -> None:
@@ -130,8 +128,30 @@ def test_a_fault_of_something_else_excuses_nothing(halts: str) -> None:
 
 @pytest.mark.parametrize("skews", [0.0, -300.0, 300.0])
 def test_an_end_told_by_a_clock_that_was_ahead_may_show_as_late_as_that(skews: float) -> None:
-    found = judged(between(OPENED, 1600.0), fault(RESOLVED - 80, RESOLVED - 70, "", skews))
-    assert moments(found)[:1] == ([] if skews > 0 else [RESOLVED + LATE])
+    """What was before is told of once."""
+
+    def firing(at: float) -> tuple[int, ...]:
+        return (*between(OPENED, 1600.0)(at), *((9,) if at == 1200 else ()))
+
+    found = judged(firing, fault(RESOLVED - 80, RESOLVED - 70, "", skews))
+    assert moments(found)[:2] == ([1200.0] if skews > 0 else [1200.0, RESOLVED + LATE])
+
+
+def test_what_is_over_may_fire_twice_until_it_has_ended_there() -> None:
+    assert moments(judged(lambda at: 2 * between(RESOLVED, RESOLVED + LATE)(at) + between(OPENED, RESOLVED)(at))) == []
+
+
+def test_of_what_no_look_followed_nothing_is_asked() -> None:
+    """Whether it was active by then nobody saw."""
+    record = seen([Look(1000 + 0.31 * n, (), "a#1", 1) for n in range(1000)], [Firing(1309.9, 0.05, (1,))])
+    assert check(record)[alerts.alertmanager_shows_what_is_active] == Judged((), ())
+
+
+def test_an_answer_that_took_long_is_of_when_it_was_asked_for() -> None:
+    looks = [Look(1000 + 0.31 * n, ACTIVE if 1000 + 0.31 * n >= 1100 else (), "a#1", 1) for n in range(1000)]
+    for took, expected in ((3.0, []), (0.1, [1111.0])):
+        record = seen(looks, [Firing(at, took, ()) for at in (1110.9, 1111.0)])
+        assert moments(check(record)[alerts.alertmanager_shows_what_is_active]) == expected
 
 
 def test_of_a_record_without_an_alertmanager_nothing_is_asked() -> None:
