@@ -57,15 +57,23 @@ class ListedPods:
     def __init__(self) -> None:
         self.now = 0.0
         self._holders = Holders(SELECTION, api=False)
+        self._listed: tuple[PodResources, ...] = ()
 
     def list(self, *pods: PodResources, ago: float = 0.0) -> None:
         """An answer of the kubelet, so many seconds ago."""
-        self._holders.listed(pods, self.now - ago, self.now)
+        self._listed = pods
+        self._holders.listed(pods, self.now - ago, self.now - ago, self.now - ago)
 
     def allocations(
         self, gpus: Sequence[GpuReading], processes: Mapping[str, Collection[str]], inner: Collection[str] = ()
     ) -> tuple[PodClaim, ...]:
-        return self._holders.claims(gpus, processes, {}, self.now, inner)[0]
+        claims, _ = self._holders.claims(gpus, processes, {}, self.now, inner)
+        if self._holders.asks():
+            # It says the same again, once a process came.
+            self.now += 0.1
+            self.list(*self._listed)
+            claims, _ = self._holders.claims(gpus, processes, {}, self.now, inner)
+        return claims
 
     def workload_of(self, uid: str) -> Workload | None:
         return self._holders.workload_of(uid, self.now)
