@@ -113,7 +113,7 @@ class ClusterSite:
             "slurm": {
                 "url": f"http://127.0.0.1:{self.slurm.rest_port}",
                 "user": "root",
-                "token": self.slurm.token("root"),
+                "token": self.slurm.token("root", seconds=86_400),
             },
         }
 

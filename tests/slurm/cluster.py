@@ -60,7 +60,8 @@ SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0
 ProctrackType=proctrack/{proctrack}
 TaskPlugin=task/none
 ReturnToService=2
-SlurmdTimeout=300
+# A node whose daemon a test kills is down when the test says so.
+SlurmdTimeout=7200
 KillWait=1
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
