@@ -71,8 +71,9 @@ format: $(VENV)/.dev ## rewrite the source as ruff formats it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-type: $(VENV)/.dev ## strict mypy
+type: $(VENV)/.dev ## strict mypy; of tests and benchmarks, that calls fit
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini
 
 generate: $(VENV)/.dev ## documents made from the code
 	$(BIN)/python -m tools.generate

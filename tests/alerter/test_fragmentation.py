@@ -17,7 +17,7 @@ def job(**gpus: int) -> Job:
 
 def devices(**sizes: int) -> list[GpuEvidence]:
     return [
-        GpuEvidence(Gpu(node, str(i), f"GPU-{node}-{i}"), 0.0, window=None)  # type: ignore[arg-type] - nobody looks
+        GpuEvidence(Gpu(node, str(i), f"GPU-{node}-{i}"), 0.0, window=None)  # nobody looks at the window
         for node, count in sizes.items()
         for i in range(count)
     ]

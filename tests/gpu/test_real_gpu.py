@@ -24,7 +24,7 @@ MIB = 2**20
 LAG = 0.6
 """Seconds until the exporter shows what was at an instant: a sample of the driver's, and a turn."""
 
-Start = Callable[..., Job]
+Start = Callable[..., list[Job]]
 
 
 @pytest.fixture(scope="module", autouse=True)

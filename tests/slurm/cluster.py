@@ -46,7 +46,7 @@ SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
 # A requeued job waits as long as credentials are valid.
-AuthInfo=socket={root}/munge.socket,cred_expire=5
+AuthInfo=socket={root}/munge.socket,cred_expire={requeue_delay}
 CommunicationParameters=NoAddrCache,NoCtldInAddrAny,NoInAddrAny
 MailProg=/bin/true
 SlurmctldPidFile={root}/slurmctld.pid
@@ -82,7 +82,8 @@ PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 class Cluster:
     """Slurm under `directory`, running while the context lasts. `node_directory` is what belongs to one node."""
 
-    def __init__(self) -> None:
+    def __init__(self, requeue_delay: int = 5) -> None:
+        self._requeue_delay = requeue_delay
         # Short, as the path of a socket has to be, and open to the jobs' users.
         self.directory = Path(tempfile.mkdtemp(prefix="slurm-"))
         self.directory.chmod(0o755)
@@ -265,6 +266,7 @@ class Cluster:
                 port=free_port(),
                 first=1 + 1000 * secrets.randbelow(60_000),
                 root=self.directory,
+                requeue_delay=self._requeue_delay,
                 nodes="\n".join(nodes),
                 proctrack="cgroup" if self.cgroups else "linuxproc",
                 accounting="cgroup" if self.cgroups else "linux" if self.accounting else "none",

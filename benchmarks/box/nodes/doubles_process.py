@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from itertools import count
 from multiprocessing.connection import Connection, wait
+from typing import cast
 
 from tests.e2e.site import wait_for
 from tests.fakes.nvml import build
@@ -61,9 +62,9 @@ class _Player:
         open_ends = [control, feed]
         while True:
             pause = max(0.0, self._waiting[0][0] - time.time()) if self._waiting else 1.0
-            for end in wait(open_ends, pause):
+            for end in cast(list[Connection], wait(open_ends, pause)):
                 try:
-                    said = end.recv()  # type: ignore[union-attr]
+                    said = end.recv()
                 except EOFError:
                     said = None
                 if end is control:
