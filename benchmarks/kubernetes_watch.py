@@ -3,7 +3,7 @@
     python benchmarks/kubernetes_watch.py        # 5,000 pods of 625 jobs, 50 changes a second for 20 s, twice
     python benchmarks/kubernetes_watch.py --others 15000        # beside pods without GPUs, which change as often each
 
-Exits with 1 where the table lags behind by more than a second. The API server is the tests', a process of its own on
+The API server is the tests', a process of its own on
 this machine; a change's time is what it wrote into the pod just before. Pods are of the size that real ones have, with
 managed fields. Load of the machine and the server's own time are in the lag.
 """
@@ -94,8 +94,6 @@ def main() -> None:
     )
     parts = versions("kubernetes", "urllib3", "msgspec")
     results.report([Row(f"{what}: {name}", figure, versions=parts) for name, figure in told.items()], asked)
-    if max(lags) >= TARGET:
-        sys.exit(1)
 
 
 def quietly(cluster: Any, server: Connection, rate: float, seconds: float) -> str:

@@ -23,7 +23,7 @@ def rows(score: Score, parameters: str) -> list[Row]:
         "precision: each rule that stood over a job's incident, beside what was wrong then (aim 0.99)": _precision(
             jobs
         ),
-        "recall: what must be told of jobs, told under its own rule (aim 0.98)": _recall(jobs),
+        "recall: what must be told of jobs, told under its own rule, alone or beside another (aim 0.98)": _recall(jobs),
         "what need not be told of jobs": _need_not(jobs),
         "jobs by what their GPUs waited for, with no rule in it": _waits(score),
         "causes: of incidents that name one, the true one (aim 0.9)": _causes(jobs),
@@ -52,7 +52,8 @@ def _precision(jobs: Score) -> str:
 def _recall(jobs: Score) -> str:
     return (
         f"{sure(figures.recall, jobs)}; where also what a signal shows and no rule is for counts as missed "
-        f"{sure(figures.recall_with_unruled, jobs)}; where the table of rules is taken to the letter "
+        f"{sure(figures.recall_with_unruled, jobs)}; where only the rule that stands over an incident counts "
+        f"{brief(figures.recall_by_name(jobs)) or '-'}; where the table of rules is taken to the letter "
         f"{brief(figures.recall_by_table(jobs)) or '-'}"
     )
 
@@ -93,8 +94,19 @@ def _causes(jobs: Score) -> str:
         f"{sure(figures.cause_accuracy, jobs)}; of all incidents, those that name one and the true one "
         f"{sure(figures.cause_of_all, jobs)} (aim {CORRECT:g}); those that name two or three "
         f"{brief(figures.hesitation(jobs)) or '-'}, with the true one among them "
-        f"{brief(figures.truth_among(jobs)) or '-'}"
+        f"{brief(figures.truth_among(jobs)) or '-'}{_undecided(jobs)}"
     )
+
+
+def _undecided(jobs: Score) -> str:
+    """The mechanisms with enough incidents of which most name two or three causes, those with the most first."""
+    shares = {name: figures.hesitation(figures.of_mechanism(jobs, name)) for name in figures.mechanisms(jobs)}
+    mostly = [
+        (share.hits, f"{name} {share.hits} of {share.of}")
+        for name, share in shares.items()
+        if share.of >= FEWEST and 2 * share.hits > share.of
+    ]
+    return "; mostly so: " + ", ".join(words for _, words in sorted(mostly, reverse=True)) if mostly else ""
 
 
 def _mails(score: Score) -> str:
@@ -118,18 +130,21 @@ def _mails(score: Score) -> str:
 
 
 def _times(jobs: Score) -> str:
-    """What is told before that, as what went before helps it, is told at once."""
+    """What is told before that, as what went before helps it, is counted apart."""
     parts = []
     for steps in (*timing.STEP_BINS, "all"):
-        late = [
-            max(0.0, condition.delay) / 60
+        delays = [
+            condition.delay / 60
             for condition in figures.musts(jobs)
             if condition.delay is not None and steps in (timing.step_bin(condition.step), "all")
         ]
-        if late:
-            half, nearly_all = quantile(late, 0.5) or 0.0, quantile(late, 0.95) or 0.0
+        late = [delay for delay in delays if delay >= 0]
+        if delays:
+            half, nearly_all = quantile(late, 0.5), quantile(late, 0.95)
+            times = "" if half is None else f"median {half:.1f} min, 95 % within {nearly_all:.1f} min, of {len(late)}"
+            sooner = f"{len(delays) - len(late)} sooner than that" if len(late) < len(delays) else ""
             name = steps if steps in ("all", "no steps") else f"steps {steps}"
-            parts.append(f"{name}: median {half:.1f} min, 95 % within {nearly_all:.1f} min, of {len(late)}")
+            parts.append(f"{name}: {', '.join(filter(None, (times, sooner)))}")
     return "; ".join(parts) or "nothing was told that must be"
 
 

@@ -34,7 +34,8 @@ def tables(score: Score) -> tuple[Table, ...]:
         _shares("GPUs and nodes", figures.mechanisms(devices), devices, figures.of_mechanism),
         _shares("Reports at a job's end", figures.mechanisms(reports), reports, figures.of_mechanism),
         _waits(score),
-        _delays(jobs),
+        _delays("rule", jobs, lambda condition: condition.rule),
+        _delays("mechanism", jobs, lambda condition: condition.case.mechanism),
         _changes(jobs),
         _accuracy(jobs),
         _causes(jobs),
@@ -160,23 +161,23 @@ def _waits(score: Score) -> Table:
     return Table(title, header, tuple(lines) if names else ())
 
 
-def _delays(jobs: Score) -> Table:
+def _delays(by: str, jobs: Score, name: Callable[[Condition], str]) -> Table:
     """From the earliest instant at which the rule could open, of what its own rule said. Who was helped by what was
     before is counted apart, and takes nothing off the others.
     """
     delays: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     first: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for condition in figures.musts(jobs):
-        for rule in (condition.rule, "all"):
-            key = rule, timing.step_bin(condition.step)
+        for part in (name(condition), "all"):
+            key = part, timing.step_bin(condition.step)
             if condition.delay is not None:
                 delays[key].append(condition.delay)
             if condition.first_word is not None:
                 first[key].append(condition.first_word)
     order = sorted(first, key=lambda key: (key[0] == "all", key[0], timing.STEP_BINS.index(key[1])))
     lines = [(*key, *_times(delays[key]), *_times(first[key])) for key in order]
-    header = ("rule", "steps", "n", "before", "median", "90 %", "worst", "any rule: n", "before", "median", "90 %")
-    title = "Time to detect: minutes from the instant at which the rule could first have opened, by its own rule"
+    header = (by, "steps", "n", "before", "median", "90 %", "worst", "any rule: n", "before", "median", "90 %")
+    title = f"Time to detect, by {by}: minutes from when the rule could first have opened, by its own rule"
     return Table(title, header, tuple(line[: len(header)] for line in lines))
 
 

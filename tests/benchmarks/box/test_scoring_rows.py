@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.box.model import Condition, Fault, Observed, SeenIncident
 from benchmarks.box.scoring import rows, score
+from benchmarks.box.scoring.aims import FEWEST
 from tests.benchmarks.box.scored import HOUR, LENGTH, condition, fleet, incident, job, observed, scenario, truth
 
 MINUTE = 60.0
@@ -33,6 +34,29 @@ def test_the_time_to_detect_is_told_by_the_length_of_steps() -> None:
         "of 3"
     )
     assert _row("time to detect", conditions, []) == "nothing was told that must be"
+
+
+def test_what_is_told_sooner_than_a_rule_can_open_shortens_no_time_to_detect() -> None:
+    conditions = [condition(), condition()]
+    seen = [incident(HOUR + minutes * MINUTE, job=job(number), id=number) for number, minutes in ((1, 20), (2, 42))]
+    assert _row("time to detect", conditions, seen).endswith(
+        "all: median 2.0 min, 95 % within 2.0 min, of 1, 1 sooner than that"
+    )
+    assert _row("time to detect", conditions[:1], seen[:1]).endswith("all: 1 sooner than that")
+
+
+def test_a_mechanism_that_mostly_gets_no_one_cause_is_named_once_there_are_enough_of_it() -> None:
+    def row(cases: int, sure: int) -> str:
+        causes = [("no process",) if number <= sure else ("no process", "hang") for number in range(1, cases + 1)]
+        seen = [
+            incident(HOUR + 40 * MINUTE, causes=named, job=job(number), id=number)
+            for number, named in enumerate(causes, start=1)
+        ]
+        return _row("causes: of incidents", [condition()] * cases, seen)
+
+    assert row(FEWEST, 9).endswith(f"; mostly so: {job(1).mechanism} {FEWEST - 9} of {FEWEST}")
+    assert "mostly" not in row(FEWEST, FEWEST // 2)
+    assert "mostly" not in row(FEWEST - 1, 0)
 
 
 def test_what_need_not_be_told_is_told_by_its_reason_and_not_by_what_went_on() -> None:
