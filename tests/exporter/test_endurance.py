@@ -47,7 +47,7 @@ def run_churn(scrapes: int) -> list[Mark]:
     ("scrapes", "settled", "memory", "blocks"),
     [
         pytest.param(1_600, 1_100, 500_000, 250, marks=pytest.mark.timeout(900)),
-        pytest.param(200_000, 5_000, ALL, 1_000, marks=pytest.mark.soak),
+        pytest.param(200_000, 5_000, ALL, 1_000, marks=pytest.mark.soak, id="soak"),
     ],
 )
 def test_with_new_owners_at_every_scrape_memory_stays_and_ended_owners_go(
@@ -70,7 +70,7 @@ def test_with_new_owners_at_every_scrape_memory_stays_and_ended_owners_go(
     ("owners", "settled", "grown"),
     [
         pytest.param(3_000, 1_500, 1_500 * LEAK, marks=pytest.mark.timeout(900)),
-        pytest.param(40_000, 5_000, ALL, marks=pytest.mark.soak),
+        pytest.param(40_000, 5_000, ALL, marks=pytest.mark.soak, id="soak"),
     ],
 )
 def test_the_exporter_and_its_child_stay_as_big_as_they_are(

@@ -18,7 +18,7 @@ from tests.alerter.lease.fighting import TIME_SCALE, Ring, commits, metadata
 from tests.alerter.test_engine_killed import check_history
 
 
-@pytest.mark.parametrize("turns", [300, pytest.param(10_000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("turns", [300, pytest.param(10_000, marks=pytest.mark.soak, id="soak")])
 def test_terms_never_overlap_however_they_end(
     postgres_url: str, turns: int, record_property: Callable[[str, object], None]
 ) -> None:

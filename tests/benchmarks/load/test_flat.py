@@ -69,6 +69,6 @@ def test_over_a_day_on_the_accelerated_clock_memory_is_flat(
 ) -> None:
     found = run(tmp_path, hours=24.0, scale=60.0)
     for row in rows(found):
-        record_property("figure", row.figure)
+        record_property("figure", f"{row.what.partition(': ')[2]}: {row.figure}")
     assert found.jobs > 50
     assert found.flat, found.verdict
