@@ -75,8 +75,12 @@ def run(directory: Path, libraries: Libraries, cluster: MortalCluster, time_scal
 
 
 def submit(site: ClusterSite, name: str) -> int:
+    """Of a job on two nodes each has a step: of a node without one Slurm does not know, once it is back, that a job was
+    there, and runs no epilog.
+    """
     case = CASES[name]
-    script = f"exec sleep {SHORT_TASK / site.time_scale:g}" if name == "array" else "exec sleep infinity"
+    scripts = {"array": f"exec sleep {SHORT_TASK / site.time_scale:g}", "uneven": "exec srun sleep infinity"}
+    script = scripts.get(name, "exec sleep infinity")
     return site.slurm.submit(case.user, f"--job-name={name}", *case.options, script=script)
 
 
