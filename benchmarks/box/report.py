@@ -18,7 +18,7 @@ from .seeds import Seed, counting, summary
 
 def show_runs(found: Sequence[Played]) -> None:
     """Also those that do not count, and why."""
-    cores = [_by_kind(played.cores) for played in found]
+    cores = [by_kind(played.cores) for played in found]
     names = sorted({name for taken in cores for name in taken})
     lines = [
         (
@@ -35,8 +35,8 @@ def show_runs(found: Sequence[Played]) -> None:
     results.show(header, lines, title="\nCores that each kind of process kept busy")
 
 
-def _by_kind(cores: Mapping[str, float]) -> Mapping[str, float]:
-    """Of all processes that differ in a number only."""
+def by_kind(cores: Mapping[str, float]) -> Mapping[str, float]:
+    """Cores of all processes together that differ in a number only."""
     found: dict[str, float] = {}
     for name, taken in cores.items():
         kind = name.rstrip("-0123456789")

@@ -9,10 +9,11 @@ import pytest
 from benchmarks.box.parameters import DEFAULT, load
 from benchmarks.box.plan import plan
 from benchmarks.box.played import file_name, read
+from benchmarks.box.report import by_kind
 
 EVIDENCE = Path(__file__).resolve().parents[3] / "benchmarks" / "evidence"
 FILES = sorted(EVIDENCE.glob("*/seed-*.json.gz"))
-COSTS = read(FILES[0]).cores.keys() if FILES else frozenset()
+COSTS = by_kind(read(FILES[0]).cores).keys() if FILES else frozenset()
 
 
 def test_there_is_some() -> None:
@@ -33,7 +34,7 @@ def test_an_outcome_counts_and_its_truth_can_be_computed_again(path: Path) -> No
 
 @pytest.mark.parametrize("path", sorted(EVIDENCE.glob("*/scores.txt")), ids=lambda path: path.parent.name)
 def test_scores_are_those_of_the_outcomes_beside_them(path: Path) -> None:
-    """By what each process cost in them, which no two runs share."""
+    """By what each kind of process cost in them, which no two runs share."""
     table = [
         [cell.strip() for cell in line.replace("┃", "│").split("│")]
         for line in path.read_text().split("\nRuns\n", 1)[0].split("\n")
@@ -47,6 +48,6 @@ def test_scores_are_those_of_the_outcomes_beside_them(path: Path) -> None:
         scored[int(cells["seed"])] = (float(cells["time scale"]), costs)
     played = [read(other) for other in FILES if other.parent == path.parent]
     assert scored == {
-        one.seed: (one.settings["time_scale"], {name: f"{cost:.2f}" for name, cost in one.cores.items()})
+        one.seed: (one.settings["time_scale"], {name: f"{cost:.2f}" for name, cost in by_kind(one.cores).items()})
         for one in played
     }
