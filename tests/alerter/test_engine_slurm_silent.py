@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from dutycycle_alerter.incidents.model import Resolution, State
 from dutycycle_alerter.model import Job
@@ -15,6 +16,7 @@ from dutycycle_alerter.slurm.facts import JobFacts
 from dutycycle_alerter.slurm.memory import NOTHING
 from dutycycle_alerter.slurm.model import FinalFigures, JobState, SlurmJob
 from dutycycle_alerter.slurm.unheard import Unheard
+from dutycycle_alerter.store.schema import usage_hour
 from tests.alerter.cases import START as CASES_START
 from tests.alerter.cases import evidence
 from tests.alerter.exporters import Allocation
@@ -27,6 +29,12 @@ SILENCE = 50 * MINUTE
 def site(tmp_path: Path) -> Iterator[Site]:
     with slurm_site(tmp_path) as site:
         yield site
+
+
+def charged(site: Site) -> float:
+    """Allocated GPU-seconds in the ledger."""
+    with site.rig.database.read() as connection:
+        return float(connection.execute(sa.select(sa.func.sum(usage_hour.c.allocated))).scalar_one())
 
 
 class Slow(Allocation):
@@ -103,6 +111,63 @@ def test_a_job_that_was_over_is_not_accused_anew(site: Site) -> None:
     site.slurm.down, site.slurm.known = False, {}
     site.live(5 * MINUTE)
     assert [item.resolution for item in site.incidents()] == [Resolution.ENDED]
+
+
+def test_a_job_that_was_over_is_never_accused_while_its_exporter_shows_it(site: Site) -> None:
+    """Its epilog never ran, and slurmctld forgot it long ago."""
+    site.slurm.known = {1: replace(JOB, gpus_allocated=1)}
+    site.live(5 * MINUTE, 0.9)
+    site.slurm.known = {1: replace(JOB, state=JobState.ENDED, states=("FAILED",), end=site.now, gpus_allocated=1)}
+    site.live(MINUTE)
+    site.slurm.known = {}
+    site.live(3 * HOUR)
+    assert site.incidents() == []
+
+
+def test_what_a_job_that_was_over_is_said_to_hold_is_not_charged_to_it(site: Site) -> None:
+    """Of the pass in which it ended all is: that began before."""
+
+    site.slurm.known = {1: replace(JOB, gpus_allocated=1)}
+    site.live(10 * MINUTE, 0.9)
+    before = charged(site)
+    site.slurm.known = {1: replace(JOB, state=JobState.ENDED, states=("FAILED",), end=site.now + 30, gpus_allocated=1)}
+    site.live(MINUTE)
+    assert charged(site) == pytest.approx(before + MINUTE)
+    site.live(10 * MINUTE)
+    site.slurm.down = True
+    site.live(10 * MINUTE)
+    site.slurm.down, site.slurm.known = False, {}
+    site.live(2 * HOUR)
+    assert charged(site) == pytest.approx(before + 2 * MINUTE), "whose clocks may differ by half a minute"
+
+
+def test_a_requeued_job_is_charged_with_what_its_next_run_holds(site: Site) -> None:
+    site.slurm.known = {1: replace(JOB, gpus_allocated=1)}
+    site.live(10 * MINUTE, 0.9)
+    waits = replace(JOB, state=JobState.PENDING, states=("PENDING",), submit=site.now, restarts=1)
+    site.slurm.known = {1: waits}
+    site.live(5 * MINUTE)
+    before = charged(site)
+    exporter = site.rig.exporters[0]
+    exporter.end("slurm/1")
+    exporter.forget("slurm/1")
+    exporter.allocate("slurm/1", 0, start=site.now)
+    site.slurm.known = {1: replace(JOB, start=site.now, submit=waits.submit, restarts=1, gpus_allocated=1)}
+    site.live(10 * MINUTE, 0.9)
+    assert charged(site) == pytest.approx(before + 10 * MINUTE)
+
+
+def test_a_job_that_was_over_is_forgotten_once_its_exporter_shows_it_no_more(site: Site) -> None:
+    over = replace(JOB, state=JobState.ENDED, states=("FAILED",), end=site.now, gpus_allocated=1)
+    site.slurm.known = {1: over}
+    site.live(MINUTE, 0.9)
+    site.slurm.known = {}
+    site.rig.exporters[0].end("slurm/1")
+    site.rig.exporters[0].forget("slurm/1")
+    site.live(50 * MINUTE)
+    assert 1 in site.workloads.ask(site.now, [], []).memory.jobs
+    site.live(20 * MINUTE)
+    assert 1 not in site.workloads.ask(site.now, [], []).memory.jobs
 
 
 def test_drained_nodes_stay_drained_and_the_queue_is_not_known(site: Site) -> None:

@@ -27,6 +27,7 @@ class JobFacts:
     is suspended, its epilog runs, or it was over by the last word of a Slurm that is silent. `suspended` is when it was
     last known to be suspended. `ended` is true only where Slurm says that the run whose GPUs we see is over, because
     the job ended or because it waits or runs again after a requeue; `ended_at` is when, None where that is not told.
+    `over_at` is the same by the last word that told it, also where Slurm no longer says so.
     `outcome` is Slurm's word for how (`COMPLETED`, `TIMEOUT`, `REQUEUED`). `interactive` is true for what was not
     submitted as a script (salloc, srun), None if that is not known. Texts are anybody's.
     """
@@ -38,6 +39,7 @@ class JobFacts:
     suspended: float | None = None
     ended: bool = False
     ended_at: float | None = None
+    over_at: float | None = None
     outcome: str = ""
     user: str = ""
     account: str = ""
@@ -113,6 +115,7 @@ def settled(facts: JobFacts, job: Job, runs: Sequence[FinalFigures], *, clocks_a
         facts,
         ended=True,
         ended_at=run.end,
+        over_at=run.end,
         outcome=run.state,
         user=facts.user or run.user,
         account=facts.account or run.account,
@@ -137,6 +140,7 @@ def _facts(known: SlurmJob, job: Job, clocks_apart: float, memory: Memory) -> Jo
         suspended=max(suspended, default=None),
         ended=ended,
         ended_at=ended_at,
+        over_at=ended_at,
         outcome=outcome,
         user=known.user,
         account=known.account,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from dutycycle_alerter.slurm.model import JobState, SlurmJob, SlurmNode, Snapshot
 
 KEPT = 3600.0
-"""Seconds for which a job that vanished from slurmctld's answers is remembered: whose it is, and that it was over."""
+"""Seconds for which a job is remembered that vanished from slurmctld's answers, and from the exporters' pages: whose it
+is, and that it was over.
+"""
 
 _SHOWN_ID = re.compile(r"[0-9]{1,18}[_+][0-9]{1,18}", re.ASCII)
 
@@ -17,7 +19,8 @@ _SHOWN_ID = re.compile(r"[0-9]{1,18}[_+][0-9]{1,18}", re.ASCII)
 @dataclass(frozen=True, slots=True)
 class Memory:
     """`numbers` are raw ids by the ids that people use where those differ (`120_3`, `130+1`). `suspended` is when each
-    job was last seen suspended, `vanished` when each that Slurm no longer tells of was last told of (Unix seconds).
+    job was last seen suspended, `vanished` when each that Slurm no longer tells of was last told of, or shown by an
+    exporter (Unix seconds).
     """
 
     jobs: Mapping[int, SlurmJob]
@@ -30,9 +33,10 @@ class Memory:
 NOTHING = Memory({}, {}, {}, {}, {})
 
 
-def learnt(before: Memory, snapshot: Snapshot, *, kept: float = KEPT) -> Memory:
+def learnt(before: Memory, snapshot: Snapshot, *, shown: Collection[int] = (), kept: float = KEPT) -> Memory:
     """The memory after an answer. A slurmctld that forgot its jobs, or hides them for a while, does not make us forget
-    at once whose they are; nor that a job was over whose exporter still shows it. Jobs without GPUs are forgotten.
+    at once whose they are; nor ever that a job was over which exporters still show (`shown`): its epilog may never
+    have run. Jobs without GPUs are forgotten.
     """
     vanished = {
         number: since
@@ -40,14 +44,14 @@ def learnt(before: Memory, snapshot: Snapshot, *, kept: float = KEPT) -> Memory:
         if number not in snapshot.jobs
         and job.start is not None
         and (job.holds_nodes or job.gpus_allocated)
-        and snapshot.at - (since := before.vanished.get(number, snapshot.at)) < kept
+        and snapshot.at - (since := snapshot.at if number in shown else before.vanished.get(number, snapshot.at)) < kept
     }
     jobs = {**{number: before.jobs[number] for number in vanished}, **snapshot.jobs}
     suspended = {number: at for number, at in before.suspended.items() if number in jobs}
     for number, job in snapshot.jobs.items():
         if job.state is JobState.SUSPENDED:
             suspended[number] = snapshot.at
-    numbers = {shown: number for number, job in jobs.items() if _SHOWN_ID.fullmatch(shown := job.shown_id)}
+    numbers = {name: number for number, job in jobs.items() if _SHOWN_ID.fullmatch(name := job.shown_id)}
     return Memory(jobs, snapshot.nodes, numbers, suspended, vanished)
 
 

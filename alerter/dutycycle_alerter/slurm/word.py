@@ -41,6 +41,7 @@ class SlurmWorkloads:
         """Whether slurmctld was late in the last pass: it may hang for hours, in which accounting tells what ended."""
         self._seen_at: float | None = None
         self._memory = NOTHING
+        self._shown: set[int] = set()
         self._numbers: Mapping[str, int] = {}
         """Raw ids of what was asked about lately by the id that people use: slurmctld forgets a job before we do."""
         self._claims = Claims()
@@ -76,6 +77,7 @@ class SlurmWorkloads:
             self._apart,
             claims=self._claims,
             unheard=self._unheard,
+            shown=self._shown,
             ordered=ordered,
             memory=replace(self._memory, numbers={**self._numbers, **self._memory.numbers}),
         )
@@ -87,7 +89,7 @@ class SlurmWorkloads:
         except SourceError as error:
             return None, str(error)
         self._seen_at = now
-        self._memory = learnt(self._memory, snapshot, kept=KEPT / self._time_scale)
+        self._memory = learnt(self._memory, snapshot, shown=self._shown, kept=KEPT / self._time_scale)
         return snapshot, snapshot.nodes_error
 
     def watches(self) -> Mapping[str, WatchCounts]:
@@ -126,7 +128,7 @@ class SlurmWorkloads:
 @dataclass(frozen=True, slots=True)
 class SlurmWord:
     """What Slurm said at one instant, None where it was silent; `memory` is what it said last. `runs` are those that
-    are over, by raw id. `apart` is as for `facts_of`.
+    are over, by raw id. `apart` is as for `facts_of`. `shown` gets the raw ids of the jobs that exporters show.
     """
 
     snapshot: Snapshot | None
@@ -136,6 +138,7 @@ class SlurmWord:
     apart: float = CLOCKS_APART
     claims: Claims = field(default_factory=Claims)
     unheard: Unheard = field(default_factory=Unheard)
+    shown: set[int] = field(default_factory=set)
     ordered: bool = False
     memory: Memory = NOTHING
 
@@ -153,9 +156,12 @@ class SlurmWord:
         Nor is anything known of a job of which a silent Slurm never told: it may be excluded, or interactive.
         """
         facts = self._facts(evidence)
+        self.shown.clear()
+        self.shown.update(known.id for known in facts.values())
         if self.snapshot is not None:
             self.unheard.look(evidence.jobs, facts, self.memory, self.cluster)
-        return replace(evidence, jobs=[self._completed(item, facts.get(item.job.id)) for item in evidence.jobs])
+        since = evidence.accounted_from
+        return replace(evidence, jobs=[self._completed(item, facts.get(item.job.id), since) for item in evidence.jobs])
 
     def declared(self, evidence: Evidence) -> Mapping[str, Declarations]:
         """From the comments of jobs."""
@@ -225,9 +231,9 @@ class SlurmWord:
                 found[job.id] = settled(known, job, self.runs[known.id], clocks_apart=self.apart)
         return found
 
-    def _completed(self, item: JobEvidence, known: JobFacts | None) -> JobEvidence:
+    def _completed(self, item: JobEvidence, known: JobFacts | None, since: float | None) -> JobEvidence:
         if known is not None:
-            return completed(item, known)
+            return completed(item, known, accounted_from=since, clocks_apart=self.apart)
         unheard = self.snapshot is None and is_slurms(item.job, self.cluster)
         return replace(item, visible=False) if unheard and item.ended is None else item
 
