@@ -3,9 +3,9 @@
     python benchmarks/kubernetes_watch.py        # 5,000 pods of 625 jobs, 50 changes a second for 20 s, twice
     python benchmarks/kubernetes_watch.py --others 15000        # beside pods without GPUs, which change as often each
 
-The API server is the tests', a process of its own on
-this machine; a change's time is what it wrote into the pod just before. Pods are of the size that real ones have, with
-managed fields. Load of the machine and the server's own time are in the lag.
+The API server is the tests', a process of its own on this machine; a change's time is what it wrote into the pod just
+before. Pods are of the size that real ones have, with managed fields. Load of the machine and the server's own time are
+in the lag.
 """
 
 from __future__ import annotations
