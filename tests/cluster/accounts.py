@@ -88,8 +88,9 @@ def bounds(
     """Least and most GPU-seconds that the ledger may have of each job, where Slurm has accounted for these runs.
 
     Slurm counts without the time that its prologs and epilogs take; when the nodes had the GPUs is known from what
-    these wrote. Beyond that the ledger may be off by one interval for each GPU of a run, and by the second to which the
-    prolog's own time is whole; and it lacks what no exporter saw.
+    these wrote. A GPU that waits for its epilog need not be charged to the run that Slurm calls over. Beyond that the
+    ledger may be off by one interval for each GPU of a run, and by the second to which the prolog's own time is whole;
+    and it lacks what no exporter saw.
     """
     least: defaultdict[int, float] = defaultdict(float)
     most: defaultdict[int, float] = defaultdict(float)
@@ -99,6 +100,6 @@ def bounds(
         for (node, _), hold in holds[life].items():
             assert hold.until is not None, f"{life} still has a GPU of {node}"
             begun_late, unseen = hold.since - run.start, sum(one.of(node, hold, interval) for one in blind)
-            least[life.job] += run.elapsed - begun_late + (hold.seen - run.end) - unseen - slack
+            least[life.job] += run.elapsed - begun_late + min(0.0, hold.seen - run.end) - unseen - slack
             most[life.job] += run.elapsed - begun_late + (hold.until - run.end) + slack
     return {job: (least[job], most[job]) for job in least}
