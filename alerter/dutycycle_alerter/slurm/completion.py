@@ -6,15 +6,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from dutycycle_alerter.model import Consumption, Job, JobEvidence, JobKind
-from dutycycle_alerter.slurm.facts import CLOCKS_APART, JobFacts
+from dutycycle_alerter.slurm.facts import JobFacts
 from dutycycle_alerter.slurm.model import JobState
 
 _ALIVE = frozenset({JobState.RUNNING, JobState.SUSPENDED})
 
 
-def completed(
-    item: JobEvidence, known: JobFacts, *, accounted_from: float | None = None, clocks_apart: float = CLOCKS_APART
-) -> JobEvidence:
+def completed(item: JobEvidence, known: JobFacts, *, accounted_from: float | None, clocks_apart: float) -> JobEvidence:
     """The job as Slurm knows it. While it does not work, what its GPUs do says nothing of it; nor does any window that
     shows a time in which it was suspended. What its GPUs are said to be held for after its end is nobody's: its epilog
     is still to come, or never ran. `accounted_from` is as in `Evidence`, `clocks_apart` as for `facts_of`.

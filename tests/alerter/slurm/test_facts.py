@@ -171,6 +171,7 @@ def test_final_figures_settle_a_job_that_slurm_no_longer_knows() -> None:
     final = run(limit=60.0, cpus=4, memory=5, nodes=("gpu02",), exit_code=ExitCode(0), max_rss=3)
     found = settled(absent, ours(), [final])
     assert (found.ended, found.ended_at, found.outcome, found.absent) == (True, NOW, "COMPLETED", True)
+    assert found.over_at == NOW
     assert (found.user, found.time_limit, found.cpus, found.memory) == ("alice", 60, 4, 5)
     assert found.final is final
 

@@ -129,6 +129,18 @@ def test_what_cannot_be_said_is_a_dash() -> None:
     assert (str(cells["precision"]), str(cells["recall"])[:5], str(cells["cause right"])) == ("-", "0.000", "-")
 
 
+def test_the_time_to_detect_is_told_by_rule_and_by_mechanism() -> None:
+    found = {table.title.partition(":")[0]: table for table in tables(score(*fleet(), perfect()))}
+    by_rule, by_mechanism = found["Time to detect, by rule"], found["Time to detect, by mechanism"]
+    musts = figures.musts(score(*fleet(), perfect()))
+    for table, names in (
+        (by_rule, {one.rule for one in musts}),
+        (by_mechanism, {one.case.mechanism for one in musts}),
+    ):
+        assert {line[0] for line in table.rows} == {*names, "all"}
+    assert (by_rule.header[0], by_mechanism.header[0]) == ("rule", "mechanism")
+
+
 def test_tables_name_what_was_missed_and_what_was_said_for_nothing() -> None:
     plan, truths = fleet()
     said = observed([incident(3 * HOUR, job=plan.jobs[1])], [message(plan.jobs[1], "bob@example.org", 4 * HOUR)])
