@@ -124,6 +124,45 @@ def test_a_job_that_was_over_is_never_accused_while_its_exporter_shows_it(site: 
     assert site.incidents() == []
 
 
+def test_accounting_ends_a_job_that_slurmctld_forgot_while_nobody_asked(site: Site) -> None:
+    """Its epilog never ran: exporters show it on. The alerter is another one, and has heard of no end."""
+    site.live(SILENCE)
+    assert [item.state for item in site.incidents()] == [State.OPEN]
+    site.account("NODE_FAIL")
+    before, site.slurm.known = charged(site), {}
+    site.configure()
+    site.live(10 * MINUTE)
+    assert [item.resolution for item in site.incidents()] == [Resolution.ENDED]
+    site.live(3 * HOUR)
+    assert len(site.incidents()) == 1
+    assert charged(site) <= before + 3 * MINUTE
+
+
+def test_an_alerter_that_never_heard_of_a_job_asks_accounting_before_it_accuses_it(site: Site) -> None:
+    """It ended, and slurmctld forgot it, while no alerter ran; exporters show it on."""
+    site.live(10 * MINUTE, 0.9)
+    site.account("NODE_FAIL")
+    site.slurm.known = {}
+    site.rig.step(round(SILENCE / MINUTE), 0.0)
+    site.configure()
+    site.live(3 * HOUR)
+    assert site.incidents() == []
+    assert len(site.slurm.asked) == 1, "what is known is not asked for again"
+
+
+def test_a_job_of_which_accounting_tells_nothing_is_judged_by_what_exporters_show(site: Site) -> None:
+    """`PrivateData` hides it, and it runs: accounting is asked at growing intervals."""
+    site.live(10 * MINUTE, 0.9)
+    site.slurm.known = {}
+    site.rig.step(round(SILENCE / MINUTE), 0.0)
+    site.configure()
+    site.live(2 * MINUTE)
+    assert [item.state for item in site.incidents()] == [State.OPEN]
+    site.slurm.asked.clear()
+    site.live(HOUR)
+    assert [item.state for item in site.incidents()] == [State.OPEN]
+
+
 def test_what_a_job_that_was_over_is_said_to_hold_is_not_charged_to_it(site: Site) -> None:
     """Of the pass in which it ended all is: that began before."""
 

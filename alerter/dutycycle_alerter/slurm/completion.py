@@ -23,7 +23,7 @@ def completed(item: JobEvidence, known: JobFacts, *, accounted_from: float | Non
         item = replace(item, recent=tuple(_begun(item.recent, until, accounted_from)))
     if known.suspended is not None:
         item = replace(item, watched_from=min(item.at, max(item.watched_from, known.suspended)))
-    if known.ended and not known.absent:
+    if known.ended:
         return replace(item, ended=item.at if known.ended_at is None else min(item.at, known.ended_at))
     if item.ended is not None:
         # Exporters lost what Slurm says still runs.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from dutycycle_alerter.model import Job, JobEvidence
+from dutycycle_alerter.model import JobEvidence
 from dutycycle_alerter.slurm.facts import JobFacts, is_slurms
 from dutycycle_alerter.slurm.memory import Memory, is_shown
 
@@ -28,8 +28,10 @@ class Unheard:
         for item in jobs:
             runs = item.visible and item.ended is None and item.at - item.job.start >= self._settled
             if runs and is_slurms(item.job, cluster):
+                known = facts.get(item.job.id)
                 self._running += 1
-                self._never_named += _never_named(item.job, facts.get(item.job.id), memory)
+                # The number of a task of an array is known from Slurm alone.
+                self._never_named += is_shown(item.job.job_id) if known is None else never_named(known, memory)
 
     def told(self) -> str:
         """For people; empty where Slurm named them all."""
@@ -41,8 +43,6 @@ class Unheard:
         )
 
 
-def _never_named(job: Job, known: JobFacts | None, memory: Memory) -> bool:
-    if known is None:
-        # The number of a task of an array is known from Slurm alone.
-        return is_shown(job.job_id)
+def never_named(known: JobFacts, memory: Memory) -> bool:
+    """Whether neither slurmctld, as far as we remember, nor accounting told of the job."""
     return known.absent and known.id not in memory.jobs and known.final is None

@@ -20,8 +20,9 @@ from dutycycle_alerter.slurm.fleet_hours import fleet_gpus
 from dutycycle_alerter.slurm.holders import holders
 from dutycycle_alerter.slurm.memory import KEPT, NOTHING, Memory, learnt, raw_number
 from dutycycle_alerter.slurm.model import FinalFigures, JobState, SlurmJob, SlurmNode, Snapshot
-from dutycycle_alerter.slurm.unheard import SETTLED, Unheard
-from dutycycle_alerter.slurm.watching import Watch
+from dutycycle_alerter.slurm.pacing import Pacing
+from dutycycle_alerter.slurm.unheard import SETTLED, Unheard, never_named
+from dutycycle_alerter.slurm.watching import AT_ONCE, Watch
 from dutycycle_alerter.sources.claims import Claims
 from dutycycle_alerter.views import TargetStatus, WatchCounts
 from dutycycle_alerter.workloads import End
@@ -41,7 +42,10 @@ class SlurmWorkloads:
         """Whether slurmctld was late in the last pass: it may hang for hours, in which accounting tells what ended."""
         self._seen_at: float | None = None
         self._memory = NOTHING
-        self._shown: set[int] = set()
+        self._shown: dict[int, float] = {}
+        self._over: Mapping[int, tuple[FinalFigures, ...]] = {}
+        """What accounting said of the jobs that exporters show: whose epilog never ran is shown on."""
+        self._pacing = Pacing(AT_ONCE, time_scale=time_scale)
         self._numbers: Mapping[str, int] = {}
         """Raw ids of what was asked about lately by the id that people use: slurmctld forgets a job before we do."""
         self._claims = Claims()
@@ -64,6 +68,8 @@ class SlurmWorkloads:
             if told is None:
                 wanted, silent = self._wanted(now, snapshot, incidents, ended), snapshot is None
                 told = self._accounting.put_off() if late else self._accounting.ask(wanted, now, silent=silent)
+        known = {**self._over, **told.runs}
+        self._over = {number: runs for number, runs in known.items() if number in self._shown}
         notes = () if snapshot is None else (Nonsense(snapshot.nonsense).told(), self._unheard.told())
         targets = [TargetStatus("slurm", "", self._seen_at, problem, "; ".join(filter(None, notes)))]
         if self._settings.accounting:
@@ -71,7 +77,7 @@ class SlurmWorkloads:
         ordered = self._settings.gpu_order == "nvml"
         return SlurmWord(
             snapshot,
-            told.runs,
+            known,
             tuple(targets),
             self._settings.cluster,
             self._apart,
@@ -103,7 +109,10 @@ class SlurmWorkloads:
     def _wanted(
         self, now: float, snapshot: Snapshot | None, incidents: Collection[Incident], ended: Collection[Job]
     ) -> Mapping[int, float]:
-        """Jobs that are over or may be, by raw id with a time at which each ran: the reports' first, which wait."""
+        """Jobs that are over or may be, by raw id with a time at which each ran: the reports' first, which wait. Of
+        those that exporters show and slurmctld does not know, as far as we remember, few at a time: an alerter that
+        has just begun does not know which of them it has forgotten, and which `PrivateData` hides.
+        """
         numbers = {**self._numbers, **self._memory.numbers}
         named: dict[str, int] = {}
         wanted: dict[int, float] = {}
@@ -121,6 +130,11 @@ class SlurmWorkloads:
             if not incident.state.active or snapshot is None or known is None or known.state is JobState.ENDED:
                 wanted[number] = min(incident.started_at, wanted.get(number, incident.started_at))
         self._numbers = {workload.partition("/")[2]: number for workload, number in named.items()}
+        if snapshot is not None:
+            told = snapshot.jobs.keys() | self._memory.jobs.keys() | self._over.keys()
+            strangers = {number: start for number, start in self._shown.items() if number not in told}
+            for number in self._pacing.due(strangers, now):
+                wanted.setdefault(number, strangers[number])
         since = now - self._settings.accounting_lookback
         return {number: start for number, start in wanted.items() if start >= since}
 
@@ -128,7 +142,8 @@ class SlurmWorkloads:
 @dataclass(frozen=True, slots=True)
 class SlurmWord:
     """What Slurm said at one instant, None where it was silent; `memory` is what it said last. `runs` are those that
-    are over, by raw id. `apart` is as for `facts_of`. `shown` gets the raw ids of the jobs that exporters show.
+    are over, by raw id. `apart` is as for `facts_of`. `shown` has the jobs that exporters showed in the last
+    pass, by raw id with when each began, and gets those that they show in this one.
     """
 
     snapshot: Snapshot | None
@@ -138,7 +153,7 @@ class SlurmWord:
     apart: float = CLOCKS_APART
     claims: Claims = field(default_factory=Claims)
     unheard: Unheard = field(default_factory=Unheard)
-    shown: set[int] = field(default_factory=set)
+    shown: dict[int, float] = field(default_factory=dict)
     ordered: bool = False
     memory: Memory = NOTHING
 
@@ -153,13 +168,21 @@ class SlurmWord:
         """Jobs with who they are and what they asked for; ended where Slurm says that their run is over.
 
         Where Slurm says that a job runs, it has not ended, whatever its exporters lack: nothing is known of it then.
-        Nor is anything known of a job of which a silent Slurm never told: it may be excluded, or interactive.
+        Nor is anything known of a job of which a silent Slurm never told: it may be excluded, or interactive. And of
+        one that Slurm does not know nothing is, until accounting can have been asked.
         """
         facts = self._facts(evidence)
-        self.shown.clear()
-        self.shown.update(known.id for known in facts.values())
         if self.snapshot is not None:
             self.unheard.look(evidence.jobs, facts, self.memory, self.cluster)
+            facts = {
+                job: replace(known, working=False)
+                if never_named(known, self.memory) and known.id not in self.shown
+                else known
+                for job, known in facts.items()
+            }
+        shown = {facts[item.job.id].id: item.job.start for item in evidence.jobs if item.job.id in facts}
+        self.shown.clear()
+        self.shown.update(shown)
         since = evidence.accounted_from
         return replace(evidence, jobs=[self._completed(item, facts.get(item.job.id), since) for item in evidence.jobs])
 
