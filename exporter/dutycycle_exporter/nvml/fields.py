@@ -26,6 +26,9 @@ from dutycycle_exporter.nvml.link_bytes import LinkBytes
 _USUAL_INTERVAL = 5.0
 """Seconds from turn to turn for which `Field.every` is meant: at longer ones no field is read more rarely than then."""
 
+_LINK_CHECK = 12
+"""Turns after which a sum of 0 is compared with the links' own counters, which are 36 fields more."""
+
 _ALL_LINKS = 2**32 - 1
 """The scope of an NVLink field that sums up its links."""
 
@@ -47,6 +50,10 @@ _PARTS = {
 _NOT_THERE = ABSENT | {pynvml.NVML_ERROR_INVALID_ARGUMENT, pynvml.NVML_ERROR_NOT_FOUND}
 
 
+DriverVersion = tuple[int, int]
+"""The first two numbers of a driver's version."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
     """`name` as in a reading, with the label's value where it has one; `unit` is what one of NVML's is in ours."""
@@ -56,13 +63,18 @@ class Field:
     number: int
     unit: float = 1.0
     scope: int = 0
-    since: int = 0
-    """The first major version of the driver that has it under this number."""
+    since: DriverVersion = (0, 0)
+    """The first driver that has it under this number."""
+    until: DriverVersion = (9999, 0)
+    """The first driver after that which has something else there."""
     part: bool = False
     """Whether it is one link's part of a sum, which those of the same name make."""
     every: int = 1
     """Of so many turns of the usual interval it is read at one: for counters alone."""
 
+
+_RENUMBERED = (580, 82)
+"""The first driver with today's numbers of the last three throttle counters."""
 
 FIELDS = (
     Field("power", ("energy", ""), pynvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, 1e-3, every=2),
@@ -75,10 +87,14 @@ FIELDS = (
     Field("throttle", ("throttle", "sync_boost"), pynvml.NVML_FI_DEV_PERF_POLICY_SYNC_BOOST, 1e-9),
     Field("throttle", ("throttle", "board_limit"), pynvml.NVML_FI_DEV_PERF_POLICY_BOARD_LIMIT, 1e-9),
     Field("throttle", ("throttle", "reliability"), pynvml.NVML_FI_DEV_PERF_POLICY_RELIABILITY, 1e-9),
-    # Drivers of the 575 series had these at 251 to 253, and power smoothing here.
-    Field("throttle", ("throttle", "sw_thermal"), 269, 1e-9, since=580),
-    Field("throttle", ("throttle", "hw_thermal"), 270, 1e-9, since=580, every=6),
-    Field("throttle", ("throttle", "power_brake"), 271, 1e-9, since=580, every=6),
+    # nvidia-ml-py 12.575.51 and 13.580.65 number these 251 to 253. The versions before and after have power smoothing
+    # there; those two have it at 269 to 271.
+    Field("throttle", ("throttle", "sw_thermal"), 251, 1e-9, since=(575, 0), until=_RENUMBERED),
+    Field("throttle", ("throttle", "hw_thermal"), 252, 1e-9, since=(575, 0), until=_RENUMBERED, every=6),
+    Field("throttle", ("throttle", "power_brake"), 253, 1e-9, since=(575, 0), until=_RENUMBERED, every=6),
+    Field("throttle", ("throttle", "sw_thermal"), 269, 1e-9, since=_RENUMBERED),
+    Field("throttle", ("throttle", "hw_thermal"), 270, 1e-9, since=_RENUMBERED, every=6),
+    Field("throttle", ("throttle", "power_brake"), 271, 1e-9, since=_RENUMBERED, every=6),
     Field("ecc", ("ecc_errors", "volatile_corrected"), pynvml.NVML_FI_DEV_ECC_SBE_VOL_TOTAL),
     Field("ecc", ("ecc_errors", "volatile_uncorrected"), pynvml.NVML_FI_DEV_ECC_DBE_VOL_TOTAL),
     Field("ecc", ("ecc_errors", "aggregate_corrected"), pynvml.NVML_FI_DEV_ECC_SBE_AGG_TOTAL),
@@ -90,19 +106,19 @@ FIELDS = (
     Field("ecc", ("retired_pages", "single_bit"), pynvml.NVML_FI_DEV_RETIRED_SBE),
     Field("ecc", ("retired_pages", "double_bit"), pynvml.NVML_FI_DEV_RETIRED_DBE),
     Field("ecc", ("retired_pages", "pending"), pynvml.NVML_FI_DEV_RETIRED_PENDING),
-    Field("ecc", ("recovery_action", ""), pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, since=570),
+    Field("ecc", ("recovery_action", ""), pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, since=(570, 0)),
     Field("pcie", ("pcie_replays", ""), pynvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER, every=6),
-    Field("pcie", ("pcie_bytes", "rx"), 198, since=555),
-    Field("pcie", ("pcie_bytes", "tx"), 197, since=555),
+    Field("pcie", ("pcie_bytes", "rx"), 198, since=(555, 0)),
+    Field("pcie", ("pcie_bytes", "tx"), 197, since=(555, 0)),
     # Up to NVLink 4, and from NVLink 5 on.
     Field("nvlink", ("nvlink_bytes", "rx"), pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, 1024, _ALL_LINKS),
     Field("nvlink", ("nvlink_bytes", "tx"), pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, 1024, _ALL_LINKS),
-    Field("nvlink", ("nvlink_bytes", "rx"), 204, 1, _ALL_LINKS, since=565),
-    Field("nvlink", ("nvlink_bytes", "tx"), 202, 1, _ALL_LINKS, since=565),
+    Field("nvlink", ("nvlink_bytes", "rx"), 204, 1, _ALL_LINKS, since=(565, 0)),
+    Field("nvlink", ("nvlink_bytes", "tx"), 202, 1, _ALL_LINKS, since=(565, 0)),
 )
 
 LINKS = tuple(
-    Field("nvlink", ("nvlink_bytes", direction), number, 1, link, since=565, part=True)
+    Field("nvlink", ("nvlink_bytes", direction), number, 1, link, since=(565, 0), part=True)
     for link in range(pynvml.NVML_NVLINK_MAX_LINKS)
     for direction, number in (("rx", 204), ("tx", 202))
 )
@@ -130,6 +146,14 @@ class Values:
         """Those of an earlier turn."""
         return frozenset(self._carried)
 
+    def has(self, name: tuple[str, str]) -> bool:
+        """Return whether there is a value of that name."""
+        return name[1] in self._found.get(name[0], {})
+
+    def is_zero(self, name: tuple[str, str]) -> bool:
+        """Return whether the value is 0; False where it is missing."""
+        return self._found.get(name[0], {}).get(name[1]) == 0
+
     def drop(self, name: tuple[str, str]) -> None:
         """A part of it is not known."""
         self._found.get(name[0], {}).pop(name[1], None)
@@ -151,13 +175,17 @@ class Values:
 class Batch:
     """The fields of one GPU that are asked for."""
 
-    def __init__(self, collect: Iterable[str], driver: int, *, interval: float) -> None:
-        """`driver` is its major version, 0 where that is not known; `interval` the wall seconds between two turns."""
+    def __init__(self, collect: Iterable[str], driver: DriverVersion, *, interval: float) -> None:
+        """`driver` is (0, 0) where its version is unknown. `interval` is in wall seconds, from turn to turn."""
         collected = frozenset(collect)
-        self._wanted = [field for field in FIELDS if field.collected in collected and driver >= field.since]
-        self._links = [field for field in LINKS if field.collected in collected and driver >= field.since]
+        self._wanted = [
+            field for field in FIELDS if field.collected in collected and field.since <= driver < field.until
+        ]
+        self._links = [field for field in LINKS if field.collected in collected and field.since <= driver < field.until]
         self._asked = self._wanted
         self._links_asked = False
+        self._idle_sums: set[tuple[str, str]] = set()
+        """Directions of NVLink whose sum was 0 at the last turn."""
         self._stretch = min(1.0, _USUAL_INTERVAL / interval)
         self._turn = 0
         self._known: dict[Field, float] = {}
@@ -186,6 +214,8 @@ class Batch:
         """One call. Raises LostError, NvmlUnavailableError."""
         values = Values()
         due = [field for field in self._asked if self._due(field)]
+        if self._idle_sums and not self._links_asked and self._turn % _LINK_CHECK == 0:
+            due += self._links
         self._turn += 1
         # Pairs: pynvml takes a bare number only after failing to take it apart.
         request = [(field.number, field.scope) for field in due]
@@ -213,20 +243,44 @@ class Batch:
                     calls.note("nvmlDeviceGetFieldValues", "out_of_range")
                     incomplete.append(field.name)
                     continue
-                values.put(field.name, self._summed(field, number) if field.part else number)
-                if field.every > 1:
-                    self._known[field] = number
+                self._put(values, field, number)
             elif result in _NOT_THERE or part is None:
                 device.unsupported.add(field)
                 gone = True
             else:
                 calls.count("nvmlDeviceGetFieldValues", result)
                 incomplete.append(field.name)
+        self._compare_links(values, answers)
         for name in incomplete:
             values.drop(name)
         if gone:
             self._leave_out(device.unsupported)
         return values
+
+    def _put(self, values: Values, field: Field, number: float) -> None:
+        if field.scope == _ALL_LINKS and not number and values.has(field.name):
+            # The sum of the other generation's counters is no less.
+            return
+        values.put(field.name, self._summed(field, number) if field.part else number)
+        if field.every > 1:
+            self._known[field] = number
+
+    def _compare_links(self, values: Values, answers: dict[Field, tuple[int, ...]]) -> None:
+        """Read the links one by one where their sum is 0 though a link counted bytes: some drivers fill no sum."""
+        if self._links_asked:
+            return
+        self._idle_sums = {name for name in (("nvlink_bytes", "rx"), ("nvlink_bytes", "tx")) if values.is_zero(name)}
+        counted = {
+            field.name
+            for field in self._links
+            if field in answers and answers[field][5] == pynvml.NVML_SUCCESS and answers[field][6]
+        }
+        if self._idle_sums & counted:
+            for name in self._idle_sums | counted:
+                values.drop(name)
+            self._asked = [field for field in self._asked if field.name[0] != "nvlink_bytes"] + self._links
+            self._links_asked = True
+            self._idle_sums = set()
 
     def _summed(self, field: Field, value: float) -> float:
         """The sum of which it is a part, as far as its parts have been read in this turn."""

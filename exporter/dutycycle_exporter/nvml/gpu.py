@@ -13,7 +13,7 @@ from dutycycle_exporter.nvml import gauges
 from dutycycle_exporter.nvml.bytes_counted import ByteCount
 from dutycycle_exporter.nvml.calls import Calls, ratio
 from dutycycle_exporter.nvml.devices import Device
-from dutycycle_exporter.nvml.fields import Batch, Values
+from dutycycle_exporter.nvml.fields import Batch, DriverVersion, Values
 from dutycycle_exporter.nvml.finished import FinishedProcesses
 from dutycycle_exporter.nvml.gpm import Metrics, Sampler, supported
 from dutycycle_exporter.nvml.mig import MigInstances
@@ -38,7 +38,7 @@ class Gpu:
         interval: float,
         time_scale: float,
         collect: frozenset[str],
-        driver: int,
+        driver: DriverVersion,
         metrics: Metrics | None,
     ) -> None:
         self.device = device

@@ -15,6 +15,7 @@ from dutycycle_exporter.model import Asking, DeviceIndex, GpuReading, Snapshot, 
 from dutycycle_exporter.nvml.calls import Calls, LostError, unavailable
 from dutycycle_exporter.nvml.devices import Device, Devices
 from dutycycle_exporter.nvml.events import XidWatch
+from dutycycle_exporter.nvml.fields import DriverVersion
 from dutycycle_exporter.nvml.gpm import Metrics
 from dutycycle_exporter.nvml.gpu import Gpu
 from dutycycle_exporter.nvml.lost import MissingGpus
@@ -92,7 +93,7 @@ class NvmlReader:
         self._missing = MissingGpus(time_scale=time_scale)
         self._metrics: Metrics | None = None
         if "gpm" in collect:
-            self._metrics = Metrics(self._calls, self._driver_major, time_scale=time_scale)
+            self._metrics = Metrics(self._calls, self._driver_version[0], time_scale=time_scale)
         self._xids = XidWatch(on_xid, clock=clock, time_scale=time_scale) if "xid" in collect else None
 
     def close(self) -> None:
@@ -198,16 +199,17 @@ class NvmlReader:
                 interval=self._interval,
                 time_scale=self._time_scale,
                 collect=self._collect,
-                driver=self._driver_major,
+                driver=self._driver_version,
                 metrics=self._metrics,
             )
         return gpu
 
     @property
-    def _driver_major(self) -> int:
-        """0 where it is not known: then nothing is asked for that older drivers number otherwise."""
-        major = self._driver.split(".")[0]
-        return int(major) if major.isascii() and major.isdigit() else 0
+    def _driver_version(self) -> DriverVersion:
+        """(0, 0) where it is unknown: then nothing is read that older drivers number otherwise."""
+        major, minor = ([*self._driver.split("."), "", ""])[:2]
+        digits = f"{major}{minor}"
+        return (int(major), int(minor)) if major and minor and digits.isascii() and digits.isdigit() else (0, 0)
 
 
 def _excluded(calls: Calls) -> tuple[str, ...] | None:

@@ -10,16 +10,47 @@ import pytest
 from dutycycle_exporter.nvml.fields import FIELDS
 from tests.fakes.nvml import RTX_3080_TI, V100
 
+BINDINGS = {
+    # nvidia-ml-py's version and what its NVML_FI_* constants are: software thermal, hardware thermal, power brake;
+    # PCIe tx and rx; NVLink tx and rx; recovery action.
+    (535, 161): (None, None, None, None),
+    (550, 89): (None, None, None, None),
+    (555, 43): (None, (197, 198), None, None),
+    (560, 30): (None, (197, 198), (202, 204), None),
+    (570, 86): (None, (197, 198), (202, 204), 230),
+    (570, 172): (None, (197, 198), (202, 204), 230),
+    (575, 51): ((251, 252, 253), (197, 198), (202, 204), 230),
+    (580, 65): ((251, 252, 253), (197, 198), (202, 204), 230),
+    (580, 82): ((269, 270, 271), (197, 198), (202, 204), 230),
+    (580, 126): ((269, 270, 271), (197, 198), (202, 204), 230),
+    (590, 44): ((269, 270, 271), (197, 198), (202, 204), 230),
+    (590, 48): ((269, 270, 271), (197, 198), (202, 204), 230),
+    (595, 45): ((269, 270, 271), (197, 198), (202, 204), 230),
+    (610, 43): ((269, 270, 271), (197, 198), (202, 204), 230),
+    (615, 71): ((269, 270, 271), (197, 198), (202, 204), 230),
+}
+"""All other fields that are read have one number from 535 to 615."""
 
-def test_the_numbers_that_are_written_out_are_those_of_this_driver_s_header():
-    by_number = {field.number: field.name for field in FIELDS}
-    assert by_number[pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN] == ("throttle", "sw_thermal")
-    assert by_number[pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN] == ("throttle", "hw_thermal")
-    assert by_number[pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN] == ("throttle", "power_brake")
-    assert by_number[pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES] == ("pcie_bytes", "tx")
-    assert by_number[pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES] == ("pcie_bytes", "rx")
-    assert by_number[pynvml.NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES] == ("nvlink_bytes", "tx")
-    assert by_number[pynvml.NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES] == ("nvlink_bytes", "rx")
+
+@pytest.mark.parametrize("driver", BINDINGS)
+def test_fields_are_read_by_the_numbers_of_the_driver_s_binding(driver):
+    throttle, pcie, nvlink, recovery = BINDINGS[driver]
+    read = {}
+    for field in FIELDS:
+        if field.since <= driver < field.until:
+            read.setdefault(field.name, set()).add(field.number)
+
+    def numbers(name, *labels):
+        return [read.get((name, label), set()) for label in labels]
+
+    def expected(wanted, count):
+        return [{number} for number in wanted] if wanted else [set()] * count
+
+    assert numbers("throttle", "sw_thermal", "hw_thermal", "power_brake") == expected(throttle, 3)
+    assert numbers("pcie_bytes", "tx", "rx") == expected(pcie, 2)
+    if driver >= (565, 0):  # a driver of the 560 series is not relied on
+        assert numbers("nvlink_bytes", "tx", "rx") == [{138, nvlink[0]}, {139, nvlink[1]}]
+    assert numbers("recovery_action", "") == expected((recovery,) if recovery else None, 1)
 
 
 def test_all_fields_of_a_gpu_are_read_in_one_call(make_rack):
@@ -45,17 +76,29 @@ def test_throttle_counters_become_seconds_by_reason(make_rack):
 
 
 @pytest.mark.parametrize(
-    ("version", "known"), [("535.104.12", False), ("570.86", False), ("575.57.08", False), ("580.95.05", True)]
+    ("version", "known"),
+    [
+        ("535.104.12", False),
+        ("570.86", False),
+        ("575.57.08", True),
+        ("580.65.06", True),
+        ("580.82.07", True),
+        ("595.45", True),
+    ],
 )
-def test_throttle_counters_that_drivers_number_differently_are_read_from_580_on(make_rack, version, known):
-    """Drivers of the 575 series answer something else, without an error, under the numbers of 580."""
-    rack = make_rack(driver_version=version).turn()
-    reasons = {reason for reason, _ in rack.gpu.throttle}
-    assert ({"sw_thermal", "hw_thermal", "power_brake"} <= reasons) is known
-    assert {"power_cap", "thermal", "sync_boost", "board_limit", "reliability"} <= reasons
+def test_thermal_throttling_is_counted_whatever_numbers_the_driver_has(make_rack, version, known):
+    rack = make_rack(driver_version=version)
+    for reason in ("sw_thermal", "hw_thermal", "hw_power_brake"):
+        rack.driver.throttle(0, reason, 1.0)
+    before = dict(rack.turn().gpu.throttle)
+    after = dict(rack.turn(6).gpu.throttle)
+    rise = {reason: after[reason] - before[reason] for reason in ("sw_thermal", "hw_thermal", "power_brake") if known}
+    assert rise == ({"sw_thermal": 30, "hw_thermal": 30, "power_brake": 30} if known else {})
+    assert ("sw_thermal" in after) is known
+    assert {"power_cap", "thermal", "sync_boost", "board_limit", "reliability"} <= after.keys()
 
 
-@pytest.mark.parametrize("version", ["", "banana", "v580", "²80.1"])
+@pytest.mark.parametrize("version", ["", "banana", "v580", "²80.1", "580"])
 def test_of_a_driver_that_does_not_say_which_it_is_only_what_all_have_is_read(make_rack, version):
     rack = make_rack(driver_version=version).turn()
     assert {reason for reason, _ in rack.gpu.throttle} == {

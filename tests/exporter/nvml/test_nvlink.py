@@ -130,3 +130,44 @@ def test_a_gpu_that_has_both_generations_counters_shows_the_newer_and_not_their_
     both.__name__ = "nvmlDeviceGetFieldValues"
     monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", both)
     assert make_rack().turn().gpu.nvlink_bytes == (("rx", 1000.0), ("tx", 1000.0))
+
+
+@pytest.mark.parametrize("sums", [{138, 139}, {202, 204}, {138, 139, 202, 204}])
+def test_a_sum_of_zero_does_not_hide_the_bytes_of_links(make_rack, monkeypatch, sums):
+    """Sums that a driver answers with 0, while the links' own counters rise."""
+    real = pynvml.nvmlDeviceGetFieldValues
+
+    def empty(handle, fields):
+        values = real(handle, fields)
+        for value in values:
+            if value.fieldId in {138, 139, 202, 204} and value.scopeId == 2**32 - 1:
+                value.nvmlReturn = 0 if value.fieldId in sums else pynvml.NVML_ERROR_NOT_SUPPORTED
+                value.valueType, value.value.ullVal = pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG, 0
+        return values
+
+    empty.__name__ = "nvmlDeviceGetFieldValues"
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", empty)
+    rack = make_rack(model=B200)
+    rack.driver.traffic(0, nvlink_rx=18 * 2.0**30, nvlink_tx=0.0)
+    before = dict(rack.turn(14).gpu.nvlink_bytes)
+    after = dict(rack.turn(2).gpu.nvlink_bytes)
+    assert after["rx"] - before["rx"] == pytest.approx(10 * 18 * 2**30)
+    assert (before["tx"], after["tx"]) == (0, 0)
+    later = dict(rack.turn(seconds=3600).turn().gpu.nvlink_bytes)
+    assert later["rx"] - after["rx"] == pytest.approx(3605 * 18 * 2**30)
+
+
+def test_one_generations_zero_does_not_hide_the_others_bytes(make_rack, monkeypatch):
+    real = pynvml.nvmlDeviceGetFieldValues
+
+    def both(handle, fields):
+        values = real(handle, fields)
+        for value in values:
+            if value.fieldId in {138, 139, 202, 204} and value.scopeId == 2**32 - 1:
+                value.nvmlReturn, value.valueType = 0, pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG
+                value.value.ullVal = 1000 if value.fieldId in {138, 139} else 0
+        return values
+
+    both.__name__ = "nvmlDeviceGetFieldValues"
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", both)
+    assert make_rack().turn().gpu.nvlink_bytes == (("rx", 1024000.0), ("tx", 1024000.0))

@@ -14,7 +14,7 @@ struct field {
     unsigned int id;
     nvmlValueType_t type;
     size_t offset; /* in struct telemetry: of a uint32_t for UNSIGNED_INT, of a uint64_t otherwise */
-    unsigned int since; /* the first driver that has it; 0: they all do */
+    unsigned int since; /* the first driver that has it, as 1000 * major + minor; 0: they all do */
     enum scope scope;
 };
 
@@ -25,7 +25,10 @@ struct field {
     {id, NVML_VALUE_TYPE_UNSIGNED_LONG_LONG, offsetof(struct telemetry, member), since, scope}
 
 enum { FIELD_POWER_AVERAGE = 185 };
-enum { FIRST_RENUMBERED = 269, LAST_RENUMBERED = 271 };
+
+/* In nvidia-ml-py 12.575.51 and 13.580.65 the last three throttle counters are 251 to 253, and all numbers of power
+ * smoothing are five higher than in 12.570.86 and, again, from 13.580.82 on. */
+enum { FIRST_SHIFTED = 575000, FIRST_TODAY = 580082, FIRST_SMOOTHING_DRIVER = 570000, SMOOTHING = 251, SMOOTHING_FIELDS = 18, SHIFT = 5 };
 
 static const struct field fields[] = {
     U32(1, ecc_current),
@@ -58,14 +61,14 @@ static const struct field fields[] = {
     POWER(188, power_limit_max_mw),
     POWER(189, power_limit_default_mw),
     POWER(190, power_limit_mw),
-    LONG(197, pcie_tx_bytes, 555, SCOPE_WRAPPING),
-    LONG(198, pcie_rx_bytes, 555, SCOPE_WRAPPING),
-    LONG(202, nvlink_tx_kib, 565, SCOPE_NVLINK5),
-    LONG(204, nvlink_rx_kib, 565, SCOPE_NVLINK5),
-    {230, NVML_VALUE_TYPE_UNSIGNED_INT, offsetof(struct telemetry, recovery_action), 570, SCOPE_NONE},
-    LONG(269, throttle_ns[6], 580, SCOPE_NONE),
-    LONG(270, throttle_ns[7], 580, SCOPE_NONE),
-    LONG(271, throttle_ns[8], 580, SCOPE_NONE),
+    LONG(197, pcie_tx_bytes, 555000, SCOPE_WRAPPING),
+    LONG(198, pcie_rx_bytes, 555000, SCOPE_WRAPPING),
+    LONG(202, nvlink_tx_kib, 565000, SCOPE_NVLINK5),
+    LONG(204, nvlink_rx_kib, 565000, SCOPE_NVLINK5),
+    {230, NVML_VALUE_TYPE_UNSIGNED_INT, offsetof(struct telemetry, recovery_action), 570000, SCOPE_NONE},
+    LONG(269, throttle_ns[6], FIRST_TODAY, SCOPE_NONE),
+    LONG(270, throttle_ns[7], FIRST_TODAY, SCOPE_NONE),
+    LONG(271, throttle_ns[8], FIRST_TODAY, SCOPE_NONE),
 };
 
 /* A link's part of what all links carried: equal parts, and link 0 the rest. */
@@ -97,10 +100,16 @@ static nvmlReturn_t scoped(enum scope scope, const struct identity *identity, ui
 
 static nvmlReturn_t answer(unsigned int driver, const struct identity *identity, const struct telemetry *telemetry,
                            nvmlFieldValue_t *value) {
-    /* Drivers of the 575 series had other things under these numbers. */
-    if (driver >= 575 && driver < 580 && value->fieldId >= FIRST_RENUMBERED && value->fieldId <= LAST_RENUMBERED) {
+    bool shifted = driver >= FIRST_SHIFTED && driver < FIRST_TODAY;
+    unsigned int smoothing = SMOOTHING + (shifted ? SHIFT : 0), id = value->fieldId;
+    if (driver >= FIRST_SMOOTHING_DRIVER && id >= smoothing && id < smoothing + SMOOTHING_FIELDS) {
         value->valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
         value->value.uiVal = 100;
+        return NVML_SUCCESS;
+    }
+    if (shifted && id >= SMOOTHING && id < SMOOTHING + 3) {
+        value->valueType = NVML_VALUE_TYPE_UNSIGNED_LONG_LONG;
+        value->value.ullVal = telemetry->throttle_ns[6 + id - SMOOTHING];
         return NVML_SUCCESS;
     }
     /* Averages came after GA100, with the rest of Ampere. */
@@ -133,7 +142,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t handle, int count
     struct device *device;
     TRY(device_call(FN_nvmlDeviceGetFieldValues, handle, &device));
     REQUIRE(count > 0 && values != NULL);
-    unsigned int driver = driver_version(mapped_state());
+    unsigned int driver = driver_number(mapped_state());
     struct identity identity;
     struct telemetry telemetry;
     identity_of(device, &identity);

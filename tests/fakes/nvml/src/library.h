@@ -74,7 +74,8 @@ void instance_of(struct device *device, int place, struct instance *instance);
 struct system system_of(struct state *state);
 
 /* Major version of the driver: what it can do hangs on it. */
-unsigned int driver_version(struct state *state);
+unsigned int driver_version(struct state *state); /* its first number */
+unsigned int driver_number(struct state *state); /* 1000 * its first number + its second */
 
 /* The mapped block, in a call that has begun; and whether the library has not been shut down since. */
 struct state *mapped_state(void);

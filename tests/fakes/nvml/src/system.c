@@ -45,6 +45,13 @@ struct system system_of(struct state *state) {
     return copy;
 }
 
+unsigned int driver_number(struct state *state) {
+    struct system system = system_of(state);
+    char *end;
+    unsigned int major = (unsigned int)strtoul(system.driver_version, &end, 10);
+    return 1000 * major + (*end == '.' ? (unsigned int)strtoul(end + 1, NULL, 10) : 0);
+}
+
 unsigned int driver_version(struct state *state) {
     return (unsigned int)strtoul(system_of(state).driver_version, NULL, 10);
 }
