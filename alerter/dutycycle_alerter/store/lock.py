@@ -28,7 +28,7 @@ class StoreLock:
             return
         path = Path(f"{parsed.database}.lock")
         try:
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StoreError(f"{path}: the store cannot be locked: {error.strerror}") from error
         try:

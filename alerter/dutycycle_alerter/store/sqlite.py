@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import sqlite3
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.store.types import to_json
+
+log = logging.getLogger(__name__)
 
 _LOCK_WAIT = 10.0
 """Seconds for which a writer waits for another."""
@@ -24,6 +30,7 @@ def create_engine(url: sa.URL) -> sa.Engine:
     engine = sa.create_engine(
         url, json_serializer=to_json, hide_parameters=True, pool_size=5, max_overflow=15, pool_timeout=_LOCK_WAIT
     )
+    sa.event.listen(engine, "do_connect", lambda *_: keep_private(Path(str(url.database))))
     sa.event.listen(engine, "connect", _configure)
     sa.event.listen(engine, "begin", _begin)
     return engine
@@ -36,6 +43,32 @@ def place_of(url: sa.URL) -> Place:
     except OSError:
         return None, None
     return status.st_dev, status.st_ino
+
+
+def keep_private(file: Path) -> None:
+    """Make the database readable for its owner only, whatever the umask is: it holds the key that signs links and
+    sessions. Raises StoreError where that is not possible.
+
+    SQLite gives its journals the mode of the database. Those that are there already are narrowed, too.
+    """
+    # Where it cannot be made SQLite itself says why.
+    with suppress(OSError):
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    for one in (file, *(file.with_name(f"{file.name}-{kind}") for kind in ("wal", "shm", "journal"))):
+        try:
+            mode = stat.S_IMODE(one.stat().st_mode)
+            if mode & 0o077:
+                one.chmod(mode & 0o700)
+                log.warning(
+                    "%s could be opened by other users (mode %04o): its mode is now %04o", one, mode, mode & 0o700
+                )
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise StoreError(
+                f"{one}: other users can open it, and it holds the key that signs links and sessions. Its mode could "
+                f"not be changed ({error.strerror}). As its owner or root, run: chmod 600 {one}"
+            ) from error
 
 
 def _configure(connection: Any, _record: ConnectionPoolEntry) -> None:

@@ -1,6 +1,9 @@
 """Opening a store: it belongs to one time scale, comes back where its file goes, and keeps secrets out of errors."""
 
+import errno
+import os
 import sqlite3
+import stat
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -9,6 +12,7 @@ import sqlalchemy as sa
 
 from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.store.database import Database, get_meta, open_database, set_meta
+from dutycycle_alerter.store.lock import StoreLock
 from dutycycle_alerter.store.reader import AT_ONCE
 from tests.alerter.store.files import file_of
 
@@ -144,3 +148,53 @@ def test_readers_leave_connections_to_who_writes(database: Database) -> None:
         for _ in range(AT_ONCE + 8):
             connection = stack.enter_context(database.read())
             assert connection.execute(sa.select(1)).scalar() == 1
+
+
+def files_of(directory: Path) -> dict[str, int]:
+    return {file.name: stat.S_IMODE(file.stat().st_mode) for file in directory.iterdir()}
+
+
+def test_a_new_store_is_readable_for_its_owner_only(tmp_path: Path) -> None:
+    """Whatever the umask is: the store holds the key that signs links and sessions."""
+    url, before = f"sqlite:///{tmp_path / 'store.sqlite3'}", os.umask(0)
+    try:
+        lock, database = StoreLock(url), open_database(url)
+        with database.write() as connection:
+            set_meta(connection, "key", 1)
+            found = files_of(tmp_path)
+    finally:
+        os.umask(before)
+    database.close()
+    lock.release()
+    assert found == dict.fromkeys([f"store.sqlite3{end}" for end in ("", "-wal", "-shm", ".lock")], 0o600)
+
+
+def test_a_store_that_others_can_open_is_narrowed_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also the journal that a killed alerter left behind."""
+    url, file = f"sqlite:///{tmp_path / 'store.sqlite3'}", tmp_path / "store.sqlite3"
+    open_database(url).close()
+    wal = tmp_path / "store.sqlite3-wal"
+    wal.touch()
+    for one, mode in ((file, 0o664), (wal, 0o644)):
+        one.chmod(mode)
+    open_database(url).close()
+    assert files_of(tmp_path)["store.sqlite3"] == 0o600
+    assert [record.message for record in caplog.records] == [
+        f"{file} could be opened by other users (mode 0664): its mode is now 0600",
+        f"{wal} could be opened by other users (mode 0644): its mode is now 0600",
+    ]
+
+
+def test_a_store_that_cannot_be_narrowed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url, file = f"sqlite:///{tmp_path / 'store.sqlite3'}", tmp_path / "store.sqlite3"
+    open_database(url).close()
+    file.chmod(0o644)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(Path, "chmod", refuse)
+    with pytest.raises(StoreError, match=f"chmod 600 {file}"):
+        open_database(url)
