@@ -6,7 +6,7 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from dutycycle_exporter.collected import COLLECTED
 from dutycycle_exporter.collector import ExporterCollector, Operation
@@ -122,9 +122,11 @@ class Exporter:
         """Why only a restart of the container or unit can help; empty while that is not so."""
         return self._service.unhealthy() or self._supervisor.standstill()
 
-    def apply(self, settings: Settings) -> None:
-        """Put in force what can be changed. Raises ConfigError before anything has been."""
-        self._access.reload()
+    def apply(self, settings: Settings) -> Collection[str]:
+        """Put in force what can be changed. Returns the sections of the web configuration that changed. Raises
+        ConfigError before anything has been.
+        """
+        web = self._access.reload()
         set_up(settings.log_level)
         _warn_of_lost_time(settings)
         self._collector.cluster = settings.cluster
@@ -140,6 +142,7 @@ class Exporter:
             silence=sample_interval(settings) + settings.nvml_timeout,
             release_timeout=settings.release_timeout / settings.time_scale,
         )
+        return web
 
     def run(self, signals: Signals) -> None:
         """Serve until SIGTERM or SIGINT. SIGHUP reloads, SIGUSR1 releases NVML: those that came before now, too."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from dutycycle_exporter.errors import ExporterError
@@ -23,7 +23,8 @@ class ReloadState:
 
 
 class Configuration:
-    """Holds the settings. `read` reads them anew, `apply` puts them in force; both raise ExporterError.
+    """Holds the settings. `read` reads them anew, `apply` puts them in force; both raise ExporterError. `apply` returns
+    the sections of the web configuration that changed.
 
     What cannot be read, or not be applied, changes nothing: the settings before go on, the log says why, and `state`
     tells it to the metrics.
@@ -34,7 +35,7 @@ class Configuration:
         settings: Settings,
         *,
         read: Callable[[], Settings],
-        apply: Callable[[Settings], None],
+        apply: Callable[[Settings], Collection[str]],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.settings = settings
@@ -48,7 +49,7 @@ class Configuration:
         try:
             found = self._read()
             after = reloaded(self.settings, found)
-            self._apply(after)
+            web = self._apply(after)
         except ExporterError as error:
             self.state = ReloadState(successful=False, at=self.state.at)
             # A person's mistake has no trace worth showing.
@@ -62,7 +63,9 @@ class Configuration:
         fixed = changed(self.settings, found) & FIXED
         if fixed:
             log.warning("only a restart changes %s", ", ".join(sorted(map(flag, fixed))))
-        new = changed(self.settings, after)
-        log.info("the configuration was reloaded; changed: %s", ", ".join(sorted(map(flag, new))) or "nothing")
+        new = sorted(map(flag, changed(self.settings, after)))
+        if web:
+            new.append(f"{flag('web_config')} ({', '.join(web)})")
+        log.info("the configuration was reloaded; changed: %s", ", ".join(new) or "nothing")
         self.settings = after
         self.state = ReloadState(successful=True, at=self._clock())

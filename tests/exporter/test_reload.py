@@ -14,6 +14,7 @@ from dutycycle_exporter.ownership import NodeOwnership
 from dutycycle_exporter.reload import Configuration
 from tests.exporter.daemon import Daemon, eventually
 from tests.exporter.published import samples
+from tests.exporter.web_server import bcrypt, tls_file
 from tests.fakes.cgroup import slurm_task
 from tests.fakes.clock import FakeClock
 from tests.fakes.proc import FakeProcess, ProcTree
@@ -39,6 +40,7 @@ class Course:
         if self.refuse:
             raise self.refuse
         self.applied.append(settings)
+        return ()
 
 
 @pytest.fixture
@@ -225,6 +227,24 @@ def test_an_invalid_file_keeps_the_old_configuration_and_a_metric_says_so(daemon
     reload(daemon, tmp_path, "cluster: mended\nsample-interval: 250ms\nseries-hold: 250ms\n")
     assert state(daemon) == [1]
     assert daemon.values("gpu_allocation", cluster="mended") == [1]
+
+
+def test_a_reload_names_the_sections_of_the_web_configuration_that_changed(daemon, tmp_path, authority):
+    base, secret = "cluster: before\nsample-interval: 250ms\nseries-hold: 250ms\n", bcrypt("right")
+    (tmp_path / "web.yml").write_text(f"basic_auth_users:\n  alice: {secret}\n")
+    said = reload(daemon, tmp_path, base)
+    assert "changed: --web.config.file (basic_auth_users)" in said
+    certificate = authority.issue("server")
+    tls = tls_file(
+        certificate,
+        "  client_auth_type: RequireAndVerifyClientCert",
+        f"  client_ca_file: {authority.pair.cert}",
+    )
+    (tmp_path / "web.yml").write_text(tls)
+    said += reload(daemon, tmp_path, base)
+    assert "changed: --web.config.file (basic_auth_users, tls_server_config)" in said
+    assert secret not in said
+    assert "changed: nothing" in reload(daemon, tmp_path, base)
 
 
 def test_an_invalid_web_configuration_keeps_everything_else_as_it_was(daemon, tmp_path):

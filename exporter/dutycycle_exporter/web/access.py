@@ -93,11 +93,14 @@ class Access:
         if path is not None:
             self.reload()
 
-    def reload(self) -> None:
-        """Read the files, whether they changed or not. Raises ConfigError, and what held before goes on."""
-        if self._path is not None:
-            with self._lock:
-                self._read(self._path)
+    def reload(self) -> tuple[str, ...]:
+        """Read the files, whether they changed or not. Returns the sections of the web configuration that changed,
+        without their values. Raises ConfigError, and the policy before stays in force.
+        """
+        if self._path is None:
+            return ()
+        with self._lock:
+            return self._read(self._path)
 
     def policy(self) -> Policy:
         """What holds now."""
@@ -117,22 +120,25 @@ class Access:
     def _read_again(self, path: Path, signature: _Signature) -> tuple[int, str] | None:
         """What there is to be logged: at which level, and what."""
         try:
-            self._read(path)
+            new = self._read(path)
         except ConfigError as error:
             wrong = str(error)
         except Exception as error:  # noqa: BLE001 - a defect of ours must not turn everybody away
             # Its kind alone: its text may quote the file, which has secrets.
             wrong = f"--web.config.file={path}: cannot be used: {type(error).__name__}"
         else:
-            return logging.INFO, "--web.config.file was read again, as it or a certificate changed"
+            return logging.INFO, f"--web.config.file was read again; changed: {', '.join(new) or 'nothing'}"
         known = wrong == self._wrong
         self._signature, self._wrong = signature, wrong
         self._retry_at = time.monotonic() + _RETRY
         return None if known else (logging.ERROR, f"{wrong}; what held before goes on")
 
-    def _read(self, path: Path) -> None:
+    def _read(self, path: Path) -> tuple[str, ...]:
+        before, signature = self._policy.config, self._signature
         self._policy, self._signature = _read(path, self._policy)
         self._wrong = ""
+        renewed = bool(signature) and signature[1:] != self._signature[1:]
+        return web_config.changed(before, self._policy.config, renewed=renewed)
 
     def wrap(self, connection: socket.socket) -> ssl.SSLSocket | None:
         """The same connection for TLS, before its handshake; None where the web configuration has no TLS."""

@@ -102,6 +102,17 @@ class WebConfig:
     """Whether the file has any, whatever they say."""
 
 
+def changed(before: WebConfig, after: WebConfig, *, renewed: bool = False) -> tuple[str, ...]:
+    """Return the file's sections that differ. `renewed`: a certificate or key that the file names was replaced."""
+    differ = {
+        "basic_auth_users": before.users != after.users,
+        "http_server_config": before.headers != after.headers,
+        "rate_limit": before.rate_limit != after.rate_limit,
+        "tls_server_config": before.tls != after.tls or (renewed and after.tls is not None),
+    }
+    return tuple(name for name, differs in differ.items() if differs)
+
+
 def load(path: Path, *, had_keys: bool = False) -> WebConfig:
     """Read the file. Raises ConfigError that names the file, the key and the remedy, and shows no value of it; also
     where it `had_keys` when it was read last and has none now.
