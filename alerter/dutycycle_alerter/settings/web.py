@@ -187,9 +187,9 @@ class Web(Section):
     strip or leave. Empty: messages have no links.
     """
     trusted_proxies: tuple[_Network, ...] = Field(default=(), max_length=50)
-    """Addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed, beside those on this
-    machine and those of `auth.proxy`: for who may fail to log in how often, and for cookies that need TLS. They do not
-    log anybody in.
+    """Addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted, beside those of
+    `auth.proxy`. A proxy on this machine is `127.0.0.1` and `::1`. X-Forwarded-For is used to count failed log-ins,
+    X-Forwarded-Proto for cookies that need TLS. These proxies do not log anybody in.
     """
     auth: Auth | None = None
 

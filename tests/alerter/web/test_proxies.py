@@ -117,8 +117,8 @@ def test_failures_are_counted_by_whom_the_proxy_names() -> None:
 @pytest.mark.parametrize(
     ("peer", "client", "scheme"),
     [
-        ("127.0.0.1", "198.51.100.1", "https"),
-        ("::1", "198.51.100.1", "https"),
+        ("127.0.0.1", "127.0.0.1", "http"),
+        ("::1", "::/64", "http"),
         ("10.9.0.1", "198.51.100.1", "https"),
         ("10.8.0.1", "10.8.0.1", "http"),
     ],

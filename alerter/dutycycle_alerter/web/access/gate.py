@@ -112,18 +112,21 @@ class Gate:
         return self.sessions.begun(token, presented, now=self._clock())
 
     def _presented(self, request: HTTPConnection, presented: str, what: str) -> Token:
-        """Whose token it is; guesses are counted, those of programs apart: one with an old token shuts out nobody."""
+        """Return the token's entry. A valid token is never refused, whatever others at the same address presented.
+
+        Wrong tokens are counted by address, those of log-ins and those of programs apart.
+        """
+        token = self._tokens.presented(presented)
+        if token is not None:
+            return token
         client, now = self.peers.client(request.scope), self._monotonic()
         counted = f"{what} {client}"
         wait = self._attempts.wait(counted, now=now)
         if wait:
             raise TooManyAttemptsError(wait)
-        token = self._tokens.presented(presented)
-        if token is None:
-            self._attempts.failed(counted, now=now)
-            log.warning("%s from %s refused: nobody's token", what, client)
-            raise NotLoggedInError("this is nobody's token")
-        return token
+        self._attempts.failed(counted, now=now)
+        log.warning("%s from %s refused: nobody's token", what, client)
+        raise NotLoggedInError("this is nobody's token")
 
     def _bearer(self, request: HTTPConnection) -> Visitor | None:
         # A proxy may pass on a token of its own; where there are none of ours, it is not for us.

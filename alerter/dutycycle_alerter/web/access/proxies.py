@@ -20,8 +20,8 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Peers:
-    """Which peers are proxies. Those of `trusted` say who asks; they, those of `forwarding` and those on this machine
-    say from where, and that the browser used TLS. Both are networks.
+    """The configured proxies, as networks. The headers of `trusted` name the user. The headers of both name the
+    client's address and the browser's scheme.
     """
 
     def __init__(self, trusted: Iterable[str] = (), forwarding: Iterable[str] = ()) -> None:
@@ -34,8 +34,7 @@ class Peers:
 
     def forwards(self, scope: Scope) -> bool:
         """Whether the connection is that of a proxy which is believed from where a request comes."""
-        address = peer(scope)
-        return address is not None and (address.is_loopback or _within(address, self._forwarding))
+        return _within(peer(scope), self._forwarding)
 
     def scheme(self, scope: Scope) -> str:
         """`https` where the connection is encrypted, or its proxy says that the browser's is."""
