@@ -66,6 +66,7 @@ RESTART_REASONS = (
     "uninitialized",
     "driver_not_loaded",
     "library_not_found",
+    "library_not_loadable",
     "lib_rm_version_mismatch",
 )
 """Why an NVML child is replaced: the reasons that are known, shown at 0 from the start. NVML may give others."""
@@ -163,7 +164,8 @@ SECTIONS = (
                 "gpu_power_watts",
                 "gauge",
                 DEVICE,
-                "Mean power between the last two readings of the energy counter; else the sensor's.",
+                "Mean power between the last two readings of the energy counter; else the sensor's, also where the "
+                "counter stands still.",
             ),
             Family("gpu_power_limit_watts", "gauge", DEVICE, "Power limit in force."),
             Family("gpu_energy_joules_total", "counter", DEVICE, "Energy as the device counts it."),
@@ -463,7 +465,7 @@ SECTIONS = (
                 "dutycycle_exporter_samples_dropped_total",
                 "counter",
                 ("reason",),
-                "Utilization samples and XIDs that were not counted.",
+                "Utilization samples, XIDs and readings of energy counters that stand still: not counted.",
             ),
             Family(
                 "dutycycle_exporter_values_clamped_total",

@@ -248,6 +248,16 @@ def test_the_probe_of_a_machine_without_gpus_says_so(nvml_driver):
     assert (done.returncode, done.stderr) == (1, "dutycycle-exporter: NVML works, and shows no GPU\n")
 
 
+def test_probe_of_a_library_that_cannot_be_loaded_gives_the_loaders_reason(no_nvml, tmp_path):
+    """Not exit code 3, upon which `dutycycle up` plays its demonstration."""
+    library = tmp_path / "libnvidia-ml.so.1"
+    library.write_bytes(b"no library" * 100)
+    done = command("--probe", LD_LIBRARY_PATH=str(tmp_path))
+    assert done.returncode == 1
+    assert f"{library}: invalid ELF header" in done.stderr
+    assert "not found" not in done.stderr
+
+
 def test_the_probe_of_a_machine_without_a_driver_says_what_to_install(no_nvml):
     done = command("--probe")
     assert done.returncode == 3

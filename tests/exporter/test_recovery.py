@@ -67,7 +67,7 @@ def failing_init(code):
     ("prepare", "reason", "said"),
     [
         pytest.param(missing_library, "library_not_found", "libnvidia-ml.so.1", id="no library yet"),
-        pytest.param(broken_library, "library_not_found", "libnvidia-ml.so.1", id="half a library"),
+        pytest.param(broken_library, "library_not_loadable", "file too short", id="half a library"),
         pytest.param(
             failing_init(pynvml.NVML_ERROR_DRIVER_NOT_LOADED), "driver_not_loaded", "Not Loaded", id="no driver yet"
         ),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import math
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,6 +17,8 @@ import pynvml
 from dutycycle_exporter.errors import NvmlUnavailableError
 
 _T = TypeVar("_T")
+
+_LIBRARY = "libnvidia-ml.so.1"
 
 _ERROR_NAMES = {
     value: name.removeprefix("NVML_ERROR_").lower()
@@ -142,10 +147,28 @@ def unavailable(code: int) -> NvmlUnavailableError:
     """What to say when NVML as a whole answers with this error."""
     text = f"NVML cannot be used: {pynvml.NVMLError(code)}"
     if code == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND:
+        if why := _why_not_loaded():
+            return NvmlUnavailableError(
+                "library_not_loadable",
+                f"NVML cannot be used: {_LIBRARY} is there but cannot be loaded ({why}); install the NVIDIA driver's "
+                "library again, or mount the one that fits this system",
+            )
         text += "; libnvidia-ml.so.1 was not found, install the NVIDIA driver or mount its library"
     elif code == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
         text += "; the driver was upgraded: reload its module, or restart the container that mounts its old library"
     return NvmlUnavailableError(error_name(code), text)
+
+
+def _why_not_loaded() -> str:
+    """Return the loader's reason why the library cannot be loaded; "" where no such file is found."""
+    try:
+        ctypes.CDLL(_LIBRARY)
+    except OSError as error:
+        text = str(error)
+        # A library that another one needs may be missing, too: the loader then begins with that one's name.
+        missing = text.startswith(f"{_LIBRARY}:") and os.strerror(errno.ENOENT) in text
+        return "" if missing else text
+    return ""
 
 
 def ratio(percent: int | None) -> float | None:

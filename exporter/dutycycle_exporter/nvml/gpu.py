@@ -49,6 +49,10 @@ class Gpu:
         self._processes = ProcessReader(interval=interval, detail="processes" in collect)
         self._finished = FinishedProcesses()
         self._fields = Batch(collect, driver, interval=interval)
+        self._energy: float | None = None
+        self._energy_stands = False
+        """Whether the energy counter stood still although the sensor measured power."""
+        self._dropped: Counter[str] = Counter()
         self._pcie: dict[str, ByteCount] = {}
         self._metrics = metrics
         self._has_gpm: bool | None = None  # not known yet
@@ -85,7 +89,7 @@ class Gpu:
 
     def take_dropped(self) -> Iterator[Counter[str]]:
         """What was not counted since the last time, by reason."""
-        for dropped in (self._buffer.dropped, self._processes.dropped):
+        for dropped in (self._buffer.dropped, self._processes.dropped, self._dropped):
             if dropped:
                 yield dropped
                 dropped.clear()
@@ -147,7 +151,7 @@ class Gpu:
             memory_reserved=None if memory is None else memory[2],
             power=power,
             power_limit=power_limit,
-            energy=values.one("energy"),
+            energy=self._checked_energy(values, power),
             temperatures=temperatures,
             fan=fan,
             clocks=gauges.read_clocks(device, calls) if "clocks" in collect else (),
@@ -184,6 +188,16 @@ class Gpu:
         if limit is None and self._fields.lacks("power_limit"):
             limit = gauges.read_power_limit(self.device, self._calls)
         return power, limit
+
+    def _checked_energy(self, values: Values, power: float | None) -> float | None:
+        """Return the energy counter; None where it stands still although the sensor measures power."""
+        energy = values.one("energy")
+        if energy is not None and ("energy", "") not in values.carried:
+            self._energy_stands = energy == self._energy and power is not None and power > 0
+            self._energy = energy
+            if self._energy_stands:
+                self._dropped["energy"] += 1
+        return None if self._energy_stands else energy
 
     def _pcie_bytes(self, values: Values, activity: Activity | None, now: float) -> Counts:
         rates = dict(activity.pcie) if activity is not None else {}

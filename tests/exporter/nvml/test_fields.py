@@ -163,6 +163,26 @@ def test_power_energy_and_limit(make_rack):
     assert (gpu.power, gpu.power_limit, gpu.energy) == (345.678, 500.0, pytest.approx(1_234_567.89))
 
 
+def test_an_energy_counter_that_stands_still_is_dropped_and_counted(make_rack):
+    rack = make_rack()
+    rack.driver.force(0, power_mw=650_000, energy_mj=1_000_000)
+    assert rack.turn().gpu.energy == 1000
+    dropped = 0
+    for _ in range(4):
+        gpu = rack.turn().gpu
+        dropped += rack.snapshot.dropped.get("energy", 0)
+    assert (gpu.energy, gpu.power) == (None, 650)
+    assert dropped == 2, "it is read at every second turn"
+    rack.driver.force(0, energy_mj=1_500_000)
+    assert rack.turn(2).gpu.energy == 1500
+
+
+def test_an_energy_counter_that_stands_still_without_power_is_true(make_rack):
+    rack = make_rack()
+    rack.driver.force(0, power_mw=0, energy_mj=1_000_000)
+    assert rack.turn(5).gpu.energy == 1000
+
+
 def test_power_of_a_driver_without_the_field_is_asked_for_by_its_own_call(make_rack, monkeypatch):
     rack = make_rack()
     rack.driver.force(0, power_mw=123_000)
