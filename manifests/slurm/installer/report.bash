@@ -46,6 +46,11 @@ refuse() {
 
 # A check that failed; all are told together, before anything is changed.
 problem() {
+    local text
+    # The same line may come from slurm.conf and from scontrol.
+    for text in "${problems[@]}"; do
+        [[ $text != "$1" ]] || return 0
+    done
     problems+=("$1")
 }
 

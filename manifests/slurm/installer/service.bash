@@ -34,6 +34,7 @@ remove_users() {
             left+=("the user $path")
         else
             step 'removes user' "$path"
+            take_from_group "$path"
             [[ -z $dry ]] || continue
             # The group goes with it, unless the site's login.defs say otherwise.
             ! getent passwd "$path" >/dev/null || userdel -- "$path"
@@ -42,6 +43,19 @@ remove_users() {
             forget "$path"
         fi
     done
+}
+
+# take_from_group NAME: token files that the operator made for the service. They stay, for root only: the group's number
+# may later be given to another group.
+take_from_group() {
+    local file
+    shopt -s globstar dotglob nullglob
+    for file in "$root"/etc/dutycycle/**; do
+        [[ -f $file && ! -L $file && " $(stat -c '%U %G' -- "$file") " == *" $1 "* ]] || continue
+        step 'leaves to root only' "${file#"$root"}"
+        [[ -n $dry ]] || { chown -- root:root "$file" && chmod -- go= "$file"; }
+    done
+    shopt -u globstar dotglob nullglob
 }
 
 forget_shared() {

@@ -233,6 +233,25 @@ def test_the_alerters_store_outlives_it_unless_purged(machine: Machine, wheels: 
     assert machine.changed() == []
 
 
+def test_purge_leaves_token_files_to_root_only(machine: Machine, wheels: Path) -> None:
+    install(machine, wheels, "alerter")
+    token = "/etc/dutycycle/viewer.token"
+    machine.write(token, "secret")
+    machine.run("chgrp", "dutycycle-alerter", token)
+    machine.run("chmod", "0440", token)
+    said = install(machine, wheels, "alerter", "--uninstall", "--purge")
+    assert f"leaves to root only {token}" in said
+    assert machine.run("stat", "-c", "%a %U %G", token) == "400 root root\n"
+
+
+def test_a_refusal_by_slurm_conf_and_scontrol_is_printed_once(machine: Machine, wheels: Path) -> None:
+    install(machine, wheels, "node")
+    machine.write("/etc/slurm/slurm.conf", "Prolog=/etc/slurm/prolog.d/*\n")
+    machine.write("/usr/local/bin/scontrol", "#!/bin/sh\necho 'Prolog[0]    = /etc/slurm/prolog.d/*'\n", 0o755)
+    said = install(machine, wheels, "node", "--uninstall", code=3)
+    assert said.count("Slurm still has Prolog=/etc/slurm/prolog.d/*") == 1
+
+
 def test_what_slurm_runs_by_counts_before_its_file(machine: Machine, wheels: Path) -> None:
     """Nodes of a site without local files have no slurm.conf."""
     install(machine, wheels, "node")
