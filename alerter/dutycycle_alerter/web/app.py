@@ -22,7 +22,7 @@ from dutycycle_alerter.scheduler import TaskRuns
 from dutycycle_alerter.settings import Costs
 from dutycycle_alerter.settings.policies import Expectations
 from dutycycle_alerter.settings.web import Auth
-from dutycycle_alerter.views import Actions, DeliveryCounts, Listed, OutboxDepth, Reader, Standing, WatchCounts
+from dutycycle_alerter.views import Actions, DeliveryCounts, Listed, OutboxDepth, Reader, Standing, Status, WatchCounts
 from dutycycle_alerter.web import api, api_actions, changes, errors, linked, login, metrics, pages, reports
 from dutycycle_alerter.web.access.gate import Gate
 from dutycycle_alerter.web.describing import describe
@@ -146,16 +146,22 @@ async def _healthy() -> PlainTextResponse:
 
 
 def _ready(site: OpenSite) -> PlainTextResponse:
-    """The store answers too. Who does not evaluate is ready all the same: it shows what there is, and says so."""
+    """The store answers, and evaluations of this alerter do not all fail. A follower is ready, too: its page works."""
     try:
         status = site.reader.status()
     except AlerterError as error:
         # Whoever asks: what the error says of the database is for the log.
         log.warning("not ready: %s", error)
         return PlainTextResponse("not ready: the store does not answer\n", 503)
-    late = ""
-    if site.late(status):
-        late = "no pass yet" if status.last_pass is None else f"the last pass is {site.age(status):.0f} s old"
+    if site.failing(status):
+        return PlainTextResponse(
+            f"not ready: evaluations fail, {_last_pass(site, status)}; the log has the reason\n", 503
+        )
+    late = _last_pass(site, status) if site.late(status) else ""
     return PlainTextResponse(
         "\n".join(filter(None, ["ready", site.role(status), late, site.left(), *site.untold()])) + "\n"
     )
+
+
+def _last_pass(site: Site, status: Status) -> str:
+    return "no pass yet" if status.last_pass is None else f"the last pass is {site.age(status):.0f} s old"

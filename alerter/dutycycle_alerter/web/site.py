@@ -150,6 +150,13 @@ class Site:
         """Whether what is shown may be out of date."""
         return self.age(status) > self.late_after
 
+    def failing(self, status: Status) -> bool:
+        """Whether this alerter evaluates and every evaluation has failed since the page is out of date."""
+        own, runs = self.standing(), self.tasks().get("pass")
+        if own is None or not own.leads or runs is None or not runs.failures or not self.late(status):
+            return False
+        return runs.last_success is None or self.clock() - runs.last_success > self.late_after
+
     def role(self, status: Status) -> str:
         """Who of several alerters evaluates, and which this is; empty where there can be only one."""
         own, other = self.standing(), status.evaluating

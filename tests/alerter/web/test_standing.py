@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from dutycycle_alerter.scheduler import TaskRuns
 from dutycycle_alerter.views import Evaluating, Standing, Status
 from tests.alerter.web.conftest import Client
 from tests.alerter.web.doubles import NOW, FixedReader, status
@@ -67,6 +68,25 @@ def test_a_follower_whose_leader_is_late_says_so_and_still_answers(
     client = served(serve, FOLLOWS, status(evaluating=HELD, last_pass=last_pass))
     assert client.page("/-/ready") == f"ready\na evaluates; b serves this\n{said}"
     assert client.get("/-/healthy").status == 200
+
+
+@pytest.mark.parametrize(
+    ("standing", "runs", "ready"),
+    [
+        pytest.param(ALONE, TaskRuns(9, 9), False, id="no evaluation since the start succeeded"),
+        pytest.param(ALONE, TaskRuns(99, 9, last_success=NOW - 900), False, id="none since a while"),
+        pytest.param(ALONE, TaskRuns(9, 0), True, id="none failed"),
+        pytest.param(ALONE, TaskRuns(9, 8, last_success=NOW - 20), True, id="the newest succeeded"),
+        pytest.param(FOLLOWS, TaskRuns(9, 9), True, id="another evaluates"),
+    ],
+)
+def test_an_alerter_whose_evaluations_all_fail_is_not_ready(
+    serve: Serve, standing: Standing, runs: TaskRuns, ready: bool
+) -> None:
+    shown = status(evaluating=HELD, last_pass=NOW - 900)
+    answer = serve(FixedReader(shown=shown), standing=lambda: standing, tasks=lambda: {"pass": runs}).get("/-/ready")
+    assert answer.status == (200 if ready else 503)
+    assert ("not ready: evaluations fail, the last pass is 900 s old" in answer.data.decode()) is not ready
 
 
 def test_what_hangs_is_told_to_whoever_asks_for_health(serve: Serve) -> None:
