@@ -34,6 +34,15 @@ class Reader(Protocol):
         """Everything since the previous call, at `now` (Unix seconds), when `elapsed()` was `elapsed`."""
         ...
 
+    @property
+    def poll_interval(self) -> float:
+        """Return the wall seconds between two calls of `poll`; infinity where none is needed."""
+        ...
+
+    def poll(self, elapsed: float) -> None:
+        """Read, between two snapshots, what has no buffer."""
+        ...
+
     def close(self) -> None:
         """Let go of what is held."""
         ...
@@ -60,7 +69,11 @@ def run(reader: Reader, pipe: Sender, interval: float) -> None:
             memory.turn()
             # Turns that were missed (a slow call, a paused machine) are not made up for.
             due = max(due + interval, time.monotonic())
-            if _told_to_end(within=max(0.0, due - time.monotonic())):
+            while (left := due - time.monotonic()) > (pause := reader.poll_interval):
+                if _told_to_end(within=pause):
+                    return
+                reader.poll(elapsed())
+            if _told_to_end(within=max(0.0, left)):
                 return
     except PipeClosedError:
         return

@@ -39,6 +39,9 @@ _LATE = 1.0
 _REACH = 1.5
 """Poll intervals for which a rate may stand, and that a hole may be long to be idle time."""
 
+RATE_INTERVAL = 1.0
+"""Seconds, before division by the time scale, between two readings of a rate that is a GPU's only source."""
+
 _HELD = 10.0
 """Seconds of the past, before division by the time scale, that a buffer surely holds: 72 samples and more were seen."""
 
@@ -70,6 +73,7 @@ class SampleBuffer:
     def __init__(self, *, interval: float, time_scale: float = 1.0) -> None:
         self.dropped: Counter[str] = Counter()
         self._reach = _REACH * interval
+        self._rate_reach = min(self._reach, _REACH * RATE_INTERVAL / time_scale)
         self._held = _HELD / time_scale
         self._period = NOMINAL_PERIOD / time_scale
         self._last: float | None = None  # when the newest sample was taken
@@ -143,14 +147,19 @@ class SampleBuffer:
         """The current rate, where the buffer has no sample though one was due.
 
         A rate of 0 stands for the time since the last measured instant, at most one and a half poll intervals, and no
-        longer than the buffer would tell of work if samples may be missing. A rate over 0 says nothing of that time,
-        unless it is the only source that the device has.
+        longer than the buffer would tell of work if samples may be missing. A rate over 0 says nothing of that time.
+
+        A rate that is the device's only source stands for the time since the rate before, at most one and a half times
+        RATE_INTERVAL. After a longer time, and at first, it stands for one sample period.
         """
         if not 0 <= percent <= 100:
             self.dropped["out_of_range"] += 1
             return []
         reach = self._reach
-        if not only_source:
+        if only_source:
+            known = self._covered is not None and now - self._covered <= self._rate_reach
+            reach = self._rate_reach if known else self._period
+        else:
             if percent > 0 or (self._last is not None and now - self._last <= max(_LATE, _JITTER * self._period)):
                 return []
             self._silent_when_idle = True

@@ -150,12 +150,14 @@ def test_a_rate_above_zero_beside_an_empty_buffer_says_nothing():
     assert SampleBuffer(interval=5).take_rate(100, START, only_source=False) == []
 
 
-def test_a_rate_that_is_all_that_a_device_has_stands_for_the_time_since_the_last_one():
+def test_a_rate_that_is_the_only_source_stands_for_what_was_observed():
+    """The time since the rate before, and one sample period at first and after a hole."""
     buffer = SampleBuffer(interval=5)
-    spans = buffer.take_rate(40, START, only_source=True) + buffer.take_rate(60, START + 5, only_source=True)
-    spans += buffer.take_rate(80, START + 3600, only_source=True)
-    assert [round(span.end - span.start, 6) for span in spans] == [7.5, 5, 7.5]
-    assert [span.utilization for span in spans] == [0.4, 0.6, 0.8]
+    spans = []
+    for rate, t in ((40, 0), (60, 1), (70, 2.25), (80, 3600)):
+        spans += buffer.take_rate(rate, START + t, only_source=True)
+    assert [round(span.end - span.start, 6) for span in spans] == [0.166667, 1, 1.25, 0.166667]
+    assert [span.utilization for span in spans] == [0.4, 0.6, 0.7, 0.8]
 
 
 @pytest.mark.parametrize("lag", [0.1, 0.7])

@@ -87,6 +87,15 @@ class Gpu:
             device.mode_due = True
         return readings
 
+    @property
+    def polls(self) -> bool:
+        """Return whether `poll` is to be called between two readings."""
+        return self._samples.polls(self.device)
+
+    def poll(self, now: float) -> None:
+        """Read the utilization of a GPU without a sample buffer. Raises LostError, NvmlUnavailableError."""
+        self._samples.poll(self.device, self._calls, now)
+
     def take_dropped(self) -> Iterator[Counter[str]]:
         """What was not counted since the last time, by reason."""
         for dropped in (self._buffer.dropped, self._processes.dropped, self._dropped):

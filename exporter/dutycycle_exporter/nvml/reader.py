@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
@@ -21,6 +22,7 @@ from dutycycle_exporter.nvml.gpu import Gpu
 from dutycycle_exporter.nvml.lost import MissingGpus
 from dutycycle_exporter.nvml.slow import SlowGpus
 from dutycycle_exporter.nvml.suspects import Suspects
+from dutycycle_exporter.sampling import RATE_INTERVAL
 
 _MOST_EXCLUDED = 256
 """GPUs that a driver leaves out, and more than any machine has: what NVML says beyond that is no count."""
@@ -127,6 +129,24 @@ class NvmlReader:
             raise
         self._worked = True
         return self._snapshot(turn)
+
+    @property
+    def poll_interval(self) -> float:
+        """Return the wall seconds between two calls of `poll`; infinity where every GPU has a sample buffer."""
+        return RATE_INTERVAL / self._time_scale if any(gpu.polls for gpu in self._gpus.values()) else math.inf
+
+    def poll(self, elapsed: float) -> None:
+        """Read the utilization of GPUs without a sample buffer, when `elapsed()` was `elapsed`.
+
+        Raises NvmlUnavailableError.
+        """
+        for gpu in self._gpus.values():
+            if gpu.polls and gpu.device.index not in self._slow.resting:
+                try:
+                    gpu.poll(elapsed)
+                except LostError:
+                    # The next turn removes it.
+                    continue
 
     def _read_gpus(self, turn: _Turn) -> None:
         """Add to the turn what each GPU gives. Raises NvmlUnavailableError."""

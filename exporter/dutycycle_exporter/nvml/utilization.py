@@ -28,6 +28,7 @@ class SampleReader:
 
     def __init__(self, buffer: SampleBuffer) -> None:
         self._buffer = buffer
+        self._polled: list[Span] = []
         # More than twice what the drivers hold that were seen (72 to 120).
         self._answers = Answers("nvmlDeviceGetSamples", pynvml.c_nvmlSample_t, 256)
 
@@ -35,6 +36,20 @@ class SampleReader:
         """New measured time; `rate` is the newest rate in percent, None where it is not known; `ahead` as in
         `SampleBuffer.take`. Raises LostError.
         """
+        spans, self._polled = self._polled, []
+        return (*spans, *self._new(device, calls, rate, now, ahead))
+
+    def polls(self, device: Device) -> bool:
+        """Return whether the GPU has no sample buffer, so that its rate is to be polled between two turns."""
+        return self._answers.function in device.unsupported and not device.partitioned
+
+    def poll(self, device: Device, calls: Calls, now: float) -> None:
+        """Read the rate of a GPU without a sample buffer. The next `read` returns its time. Raises LostError."""
+        rates = read_rates(device, calls)
+        if rates is not None:
+            self._polled += self._buffer.take_rate(int(rates.gpu), now, only_source=True)
+
+    def _new(self, device: Device, calls: Calls, rate: int | None, now: float, ahead: float) -> tuple[Span, ...]:
         name, buffer = self._answers.function, self._buffer
         samples: list[tuple[int, int]] = []
         if name not in device.unsupported:

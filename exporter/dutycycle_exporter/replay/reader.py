@@ -72,6 +72,14 @@ class ReplayReader:
         duration = time.perf_counter() - began
         return Snapshot(t=now, gpus=gpus, visible=len(gpus), duration=duration, ownership=ownership, elapsed=elapsed)
 
+    @property
+    def poll_interval(self) -> float:
+        """Return infinity: nothing is to be polled."""
+        return math.inf
+
+    def poll(self, elapsed: float) -> None:
+        """Do nothing."""
+
     def close(self) -> None:
         """Nothing is held: the file was read when this was made."""
 

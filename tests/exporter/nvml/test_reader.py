@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import pynvml
 import pytest
 
 from dutycycle_exporter.errors import NvmlUnavailableError
 from dutycycle_exporter.nvml import NvmlReader
-from tests.fakes.nvml import RTX_3080_TI, GpuProcess, Level, Load
+from tests.fakes.nvml import RTX_3080_TI, GpuProcess, Level, Load, Steps
 from tests.fakes.nvml.layout import FUNCTIONS, MPS
 
 SILENCED = {
@@ -344,3 +346,25 @@ def test_a_clock_that_is_set_costs_nothing(make_rig, step, stamps_too):
     assert rig.values("dutycycle_exporter_samples_dropped_total") == []
     [device] = rig.service.state().view.devices
     assert {process.utilization for process in device.reading.processes} == {0.25}
+
+
+def test_gpu_without_a_sample_buffer_is_polled_between_turns(make_rack):
+    """2 s on, 2 s off: polled each second, half of the time is busy, and all of it but the beginning is measured."""
+    rack = make_rack(before=lambda driver: driver.fail("nvmlDeviceGetSamples", pynvml.NVML_ERROR_NOT_SUPPORTED))
+    rack.driver.run("train", {0: Load(Steps(4, 0.5))})
+    spans = []
+    for _ in range(24):
+        spans += rack.turn(seconds=1).gpu.spans
+        assert rack.reader.poll_interval == 1
+        for _ in range(4):
+            rack.clock.advance(1)
+            rack.driver.step()
+            rack.reader.poll(rack.clock.now)
+    observed = sum(span.end - span.start for span in spans)
+    busy = sum((span.end - span.start) * span.utilization for span in spans)
+    assert observed == pytest.approx(115 + 1 / 6)
+    assert busy / observed == pytest.approx(0.5, abs=0.05)
+
+
+def test_gpu_with_a_sample_buffer_is_not_polled(make_rack):
+    assert make_rack().turn().reader.poll_interval == math.inf

@@ -69,6 +69,11 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t handle, nvmlPciInf
     return NVML_SUCCESS;
 }
 
+/* The same structure as the third version's; py3nvml calls it. */
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t handle, nvmlPciInfo_t *pci) {
+    return nvmlDeviceGetPciInfo_v3(handle, pci);
+}
+
 NVML_EXPORT nvmlReturn_t nvmlGetExcludedDeviceCount(unsigned int *count) {
     struct state *state;
     TRY(system_call(FN_nvmlGetExcludedDeviceCount, &state));

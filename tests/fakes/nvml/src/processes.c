@@ -65,6 +65,34 @@ RUNNING(nvmlDeviceGetGraphicsRunningProcesses, _v2, PROCESS_GRAPHICS)
 RUNNING(nvmlDeviceGetMPSComputeRunningProcesses, _v3, PROCESS_MPS)
 RUNNING(nvmlDeviceGetMPSComputeRunningProcesses, _v2, PROCESS_MPS)
 
+/* The first version's structure has no instances. It is filled from the newer one. */
+static nvmlReturn_t running_v1(enum function function, enum process_kind kind, nvmlDevice_t handle, unsigned int *count,
+                               nvmlProcessInfo_v1_t *infos) {
+    nvmlProcessInfo_t newer[MAX_PROCESSES];
+    REQUIRE(count != NULL);
+    unsigned int room = infos == NULL ? 0 : *count;
+    unsigned int found = MAX_PROCESSES;
+    nvmlReturn_t code = running(function, kind, handle, &found, newer);
+    if (code != NVML_SUCCESS && code != NVML_ERROR_INSUFFICIENT_SIZE)
+        return code;
+    *count = found;
+    if (found > room || code == NVML_ERROR_INSUFFICIENT_SIZE)
+        return NVML_ERROR_INSUFFICIENT_SIZE;
+    for (unsigned int i = 0; i < found; i++)
+        infos[i] = (nvmlProcessInfo_v1_t){.pid = newer[i].pid, .usedGpuMemory = newer[i].usedGpuMemory};
+    return NVML_SUCCESS;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t handle, unsigned int *count,
+                                                              nvmlProcessInfo_v1_t *infos) {
+    return running_v1(FN_nvmlDeviceGetComputeRunningProcesses, PROCESS_COMPUTE, handle, count, infos);
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t handle, unsigned int *count,
+                                                               nvmlProcessInfo_v1_t *infos) {
+    return running_v1(FN_nvmlDeviceGetGraphicsRunningProcesses, PROCESS_GRAPHICS, handle, count, infos);
+}
+
 /* Mean use by a process over the samples later than `last_seen`, with the time of the last one in which it used the
  * GPU. False where it used none. */
 static bool process_use(const struct ring *ring, const struct process *process, uint64_t last_seen,
