@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import click
@@ -17,7 +17,7 @@ from dutycycle_alerter.config_file import parse
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.settings.web import Auth, Web
 from dutycycle_alerter.web.access.gate import default_auth
-from dutycycle_alerter.web.app import create_app
+from dutycycle_alerter.web.app import create_app, create_health_app
 from dutycycle_alerter.web.listen import ListenAddress
 from dutycycle_alerter.web.server import Server
 
@@ -122,11 +122,16 @@ def running(settings: Settings, *, replay: bool = False) -> Iterator[tuple[Alert
         key=alerter.store.key(),
         public_url=settings.web.public_url,
         limits=settings.policies.expectations,
+        health=not settings.web.health_listen_address,
     )
     # The address is taken before anything is scraped or written: one that is not free must change nothing.
     server = Server(app, address)
+    apart: AbstractContextManager[object] = nullcontext()
+    if settings.web.health_listen_address:
+        own = ListenAddress.parse(settings.web.health_listen_address)
+        apart = Server(create_health_app(app, hosts=(*own.names, *settings.web.allowed_hosts)), own)
     _say_who_may_act(settings.web, default, address)
-    with alerter, server:
+    with alerter, apart, server:
         yield alerter, server
 
 

@@ -178,6 +178,10 @@ class Web(Section):
 
     listen_address: str = "127.0.0.1:9837"
     """[HOST]:PORT of the page and its API."""
+    health_listen_address: str = ""
+    """[HOST]:PORT of a listener of its own for `/-/healthy`, `/-/ready` and `/metrics`, such as `127.0.0.1:9838`: no
+    number of connections to the page can block it. Empty: the page's listener serves them.
+    """
     allowed_hosts: tuple[_Host, ...] = ()
     """Host names under which a proxy serves the page, beside localhost and the listen address. Names that are not ASCII
     are compared as browsers send them (`xn--...`).

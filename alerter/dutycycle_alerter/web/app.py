@@ -60,6 +60,7 @@ def create_app(
     key: bytes | None = None,
     public_url: str = "",
     limits: Expectations | None = None,
+    health: bool = True,
 ) -> FastAPI:
     """The page and the API.
 
@@ -71,7 +72,8 @@ def create_app(
     what became of messages, by receiver; `failures`, `tally` and `unresolved` are for metrics, as
     `Site` has them. Without `auth` everybody may act; `proxies` are networks of those that say from where requests
     come; failed log-ins are counted by `monotonic`. `key` signs sessions, and has signed links (`store.keys`; without
-    it, neither outlives the process). `limits` is what may be said to be intended.
+    it, neither outlives the process). `limits` is what may be said to be intended. Without
+    `health`, another listener serves health and metrics (`create_health_app`).
     """
     public = urlsplit(public_url)
     names = [name.lower() for name in names]
@@ -119,15 +121,33 @@ def create_app(
     app.include_router(api.router)
     app.include_router(reports.router)
     app.include_router(api_actions.router)
-    app.include_router(metrics.router)
-    app.add_api_route("/-/healthy", _healthy, methods=["GET", "HEAD"], include_in_schema=False)
-    app.add_api_route("/-/ready", _ready, methods=["GET", "HEAD"], include_in_schema=False)
+    if health:
+        _add_health(app)
     app.mount("/static", _Static(directory=STATIC), name="static")
     encrypted = public.netloc.lower() if public.scheme == "https" else ""
     known = (*names, *hosts, *filter(None, [public.netloc]))
     app.add_middleware(Guard, hosts=known, base=public.path, encrypted=encrypted, peers=gate.peers)
     describe(app, gate)
     return app
+
+
+def create_health_app(page: FastAPI, *, hosts: Iterable[str] = ()) -> FastAPI:
+    """Health and metrics of a page's site, for a server of their own: its thread, loop and connections are not shared
+    with the page.
+    """
+    site: Site = page.state.site
+    app = FastAPI(openapi_url=None)
+    app.state.site = site
+    errors.install(app, site)
+    _add_health(app)
+    app.add_middleware(Guard, hosts=hosts, peers=site.gate.peers)
+    return app
+
+
+def _add_health(app: FastAPI) -> None:
+    app.include_router(metrics.router)
+    app.add_api_route("/-/healthy", _healthy, methods=["GET", "HEAD"], include_in_schema=False)
+    app.add_api_route("/-/ready", _ready, methods=["GET", "HEAD"], include_in_schema=False)
 
 
 class _Static(StaticFiles):

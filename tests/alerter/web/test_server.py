@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import resource
 import socket
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -13,7 +15,7 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from dutycycle_alerter.errors import ConfigError
-from dutycycle_alerter.web.app import create_app
+from dutycycle_alerter.web.app import create_app, create_health_app
 from dutycycle_alerter.web.listen import ListenAddress
 from dutycycle_alerter.web.server import Server
 from tests.alerter.web.doubles import FixedReader
@@ -220,3 +222,39 @@ def test_ipv6_where_there_is_one() -> None:
     with server, urllib3.PoolManager(retries=False, timeout=60) as pool:
         assert server.url == f"http://[::1]:{server.address.port}/"
         assert pool.request("GET", server.url).status == 200
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if before[1] != resource.RLIM_INFINITY and before[1] < 8192:
+        pytest.skip("this process may open too few files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (8192, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [pytest.param(b"", id="idle"), pytest.param(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50, id="pipelining")],
+)
+@pytest.mark.usefixtures("many_files")
+def test_health_and_metrics_answer_while_a_client_holds_the_page(sent: bytes) -> None:
+    """Through their own listener; the page's no longer has them."""
+    reader = FixedReader()
+    page = create_app(reader, reader, health=False)
+    loopback = ListenAddress("127.0.0.1", 0)
+    with (
+        Server(page, loopback) as busy,
+        Server(create_health_app(page), loopback) as health,
+        contextlib.ExitStack() as stack,
+        urllib3.PoolManager(retries=False, timeout=60) as pool,
+    ):
+        assert pool.request("GET", f"{busy.url}-/healthy").status == 404
+        for _ in range(1000):
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", busy.address.port), timeout=60))
+            with contextlib.suppress(ConnectionError):
+                client.sendall(sent)
+        for path in ("-/healthy", "-/ready", "metrics"):
+            assert pool.request("GET", f"{health.url}{path}").status == 200, path
+        assert pool.request("GET", health.url).status == 404
