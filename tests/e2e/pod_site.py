@@ -188,7 +188,9 @@ class PodSite:
             self._port = self.cluster.services.forward(NAMESPACE, ALERTER, "http")
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
         if pod is not None:
-            connection.sock = self.cluster.network.connect(pod.address, pod.port("http"), 20)
+            connection.sock = self.cluster.network.connect(
+                pod.address, pod.port("health" if path == "/metrics" else "http"), 20
+            )
         try:
             connection.request("GET", path, headers={"Host": f"{ALERTER}.{NAMESPACE}:9837"})
             answer = connection.getresponse()
