@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import MutableMapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,7 +17,9 @@ from dutycycle_exporter.errors import ConfigError, ExporterError, NvmlUnavailabl
 from dutycycle_exporter.options import settings_options
 from dutycycle_exporter.settings import Settings
 from dutycycle_exporter.signals import Signals
+from dutycycle_exporter.sysfs import gpu_addresses
 
+_GPU_LOST = 4
 _NO_DRIVER = ("library_not_found", "driver_not_loaded")
 
 
@@ -64,7 +67,7 @@ def cli(ctx: click.Context, /, probe: bool, release: bool, with_parent: bool, **
     if with_parent:
         die_with_parent()
     if probe:
-        _probe()
+        _probe(Path(values["sysfs"]))
         return
     if release:
         from dutycycle_exporter.release import release as signalled  # noqa: PLC0415 - the daemon needs none of it
@@ -102,18 +105,29 @@ def read_settings(arguments: Sequence[str]) -> Settings:
     return Reading(arguments).again()
 
 
-def _probe() -> None:
-    """Read NVML once. Raises NvmlUnavailableError."""
+def _probe(sysfs: Path) -> None:
+    """Read NVML once, and compare with the PCI bus. Raises NvmlUnavailableError."""
     from dutycycle_exporter.nvml import NvmlReader  # noqa: PLC0415 - only the child and the probe load NVML
 
     reader = NvmlReader(interval=1.0)
     try:
-        gpus = reader.read(time.time()).gpus
+        snapshot = reader.read(time.time())
     finally:
         reader.close()
+    gpus = snapshot.gpus
     if not gpus:
         raise NvmlUnavailableError("no_gpu", "NVML works, and shows no GPU")
     click.echo("\n".join(gpu.model for gpu in gpus))
+    on_bus = gpu_addresses(sysfs, snapshot.excluded or ()) or ()
+    # NVML writes the PCI domain with eight digits, sysfs with four.
+    shown = {gpu.pci_bus_id[-12:] for gpu in gpus}
+    missing = [address for address in on_bus if address not in shown]
+    if missing and len(on_bus) > len(gpus):
+        raise NvmlUnavailableError(
+            "gpu_lost",
+            f"NVML shows {len(gpus)} of {len(on_bus)} GPUs; missing: {', '.join(missing)}. Look for an XID in the "
+            "kernel's log, then reset the GPU or reboot the node",
+        )
 
 
 def _on_one_line(text: str) -> str:
@@ -122,9 +136,12 @@ def _on_one_line(text: str) -> str:
 
 
 def main() -> None:
-    """Entry point. Exit codes: 0 fine, 1 it cannot work here, 2 wrong usage, 3 there is no NVIDIA driver."""
+    """Entry point. Exit codes: 0 fine, 1 it cannot work here, 2 wrong usage, 3 there is no NVIDIA driver, 4 NVML
+    does not show every GPU.
+    """
     try:
         cli(prog_name="dutycycle-exporter")
     except ExporterError as error:
         click.echo(f"dutycycle-exporter: {_on_one_line(str(error))}", err=True)
-        sys.exit(3 if isinstance(error, NvmlUnavailableError) and error.reason in _NO_DRIVER else 1)
+        reason = error.reason if isinstance(error, NvmlUnavailableError) else ""
+        sys.exit(3 if reason in _NO_DRIVER else _GPU_LOST if reason == "gpu_lost" else 1)

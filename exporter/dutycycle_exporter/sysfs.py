@@ -11,7 +11,14 @@ _GPU_CLASSES = ("0x0300", "0x0302")
 
 
 def expected_gpus(sysfs: Path, excluded: Collection[str] = ()) -> int | None:
-    """NVIDIA GPUs under `sysfs`/bus/pci/devices that this machine uses itself; None where that cannot be read.
+    """Number of `gpu_addresses`; None where they cannot be read."""
+    found = gpu_addresses(sysfs, excluded)
+    return None if found is None else len(found)
+
+
+def gpu_addresses(sysfs: Path, excluded: Collection[str] = ()) -> list[str] | None:
+    """Addresses of the NVIDIA GPUs under `sysfs`/bus/pci/devices that this machine uses itself; None where that cannot
+    be read.
 
     `excluded` are the addresses (0000:1b:00.0) of those that the driver is told to leave out: it has them all the same.
     """
@@ -19,7 +26,7 @@ def expected_gpus(sysfs: Path, excluded: Collection[str] = ()) -> int | None:
         devices = list((sysfs / "bus" / "pci" / "devices").iterdir())
     except OSError:
         return None
-    return sum(device.name not in excluded and _is_gpu(device) for device in devices)
+    return sorted(device.name for device in devices if device.name not in excluded and _is_gpu(device))
 
 
 def _is_gpu(device: Path) -> bool:

@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from dutycycle_exporter.cli import cli
 from tests.exporter.daemon import Daemon, eventually
 from tests.fakes.nvml import A100, RTX_3080_TI
+from tests.fakes.pci import PciTree
 from tests.ports import free_port
 
 FLAGS = {
@@ -220,6 +221,17 @@ def test_the_probe_names_the_gpus(nvml_driver):
     driver.add_gpu(RTX_3080_TI)
     done = command("--probe", **driver.environment)
     assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, [A100.name, RTX_3080_TI.name], "")
+
+
+def test_the_probe_names_the_gpu_that_nvml_does_not_show(nvml_driver, tmp_path):
+    driver = nvml_driver()
+    shown = driver.add_gpu(A100)
+    bus = PciTree(tmp_path / "sys")
+    bus.add(shown.bus_id)
+    bus.add("0000:f1:00.0")
+    done = command("--probe", f"--path.sysfs={bus.root}", **driver.environment)
+    assert (done.returncode, done.stdout) == (4, f"{A100.name}\n")
+    assert "NVML shows 1 of 2 GPUs; missing: 0000:f1:00.0." in done.stderr
 
 
 @pytest.mark.parametrize(

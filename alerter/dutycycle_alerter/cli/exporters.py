@@ -26,6 +26,8 @@ _LONGEST_PAUSE = 30.0
 _STEADY_AFTER = 120.0
 """Seconds of life after which a death is a new one, and not the next of a series."""
 _PROBE_WITHIN = 60.0
+_GPU_LOST = 4
+"""How `dutycycle-exporter --probe` exits where NVML works and does not show every GPU."""
 _NO_DRIVER = 3
 """How `dutycycle-exporter --probe` exits where there is no NVIDIA driver."""
 
@@ -51,7 +53,7 @@ def probe() -> str:
         )
     except subprocess.TimeoutExpired as error:
         raise AlerterError(f"the NVIDIA driver did not answer within {_PROBE_WITHIN:g} s; see dmesg") from error
-    if done.returncode == 0:
+    if done.returncode in (0, _GPU_LOST):
         return ""
     lines = (done.stderr or done.stdout).strip().splitlines()
     reason = lines[-1].removeprefix("dutycycle-exporter: ") if lines else f"the probe ended with {done.returncode}"
