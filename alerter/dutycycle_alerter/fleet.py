@@ -13,7 +13,7 @@ IDLE_BELOW = 0.005
 
 
 class Doing(StrEnum):
-    """Busy; allocated and idle; neither allocated nor busy; or not known."""
+    """Busy; allocated and idle; not allocated and not in use; or not known."""
 
     BUSY = "busy"
     IDLE = "idle"
@@ -28,6 +28,17 @@ def doing(gpu: GpuNow) -> Doing:
     if gpu.utilization > IDLE_BELOW:
         return Doing.BUSY
     return Doing.IDLE if gpu.workloads else Doing.FREE
+
+
+def unallocated_use(gpu: GpuNow) -> str:
+    """Describe a GPU that no workload holds. Processes can be hidden: a busy GPU without any is not free."""
+    if gpu.stale:
+        return "unknown"
+    if gpu.processes:
+        return "not allocated"
+    if gpu.utilization is None:
+        return "unknown"
+    return "in use by an unknown process" if doing(gpu) is Doing.BUSY else "free"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from rich.text import Text
 from dutycycle_alerter import answers, figures
 from dutycycle_alerter.cli.reading import json_option, json_text, opened, store_options
 from dutycycle_alerter.cli.tables import LOW, QUIET, bar, lines, outside, show, status_lines, table
-from dutycycle_alerter.fleet import Doing, count_gpus, doing, none_listed
+from dutycycle_alerter.fleet import Doing, count_gpus, doing, none_listed, unallocated_use
 from dutycycle_alerter.views import GpuNow
 
 
@@ -72,5 +72,5 @@ def _owners(gpu: GpuNow) -> Text:
     if len(gpu.workloads) > 4:
         said.append(Text(f"and {len(gpu.workloads) - 4} more", QUIET))
     if not said:
-        said.append(Text(figures.UNKNOWN if gpu.stale else "not allocated" if gpu.processes else "free", QUIET))
+        said.append(Text(unallocated_use(gpu), QUIET))
     return lines(*said)

@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse
 
 from dutycycle_alerter.bill import bill
 from dutycycle_alerter.choices import StateChoice
-from dutycycle_alerter.fleet import count_gpus, doing, none_listed
+from dutycycle_alerter.fleet import count_gpus, doing, none_listed, unallocated_use
 from dutycycle_alerter.incidents.model import Severity
 from dutycycle_alerter.settings import Rules
 from dutycycle_alerter.usage import hours_histogram, median_percent, users_histogram, users_under
@@ -153,5 +153,6 @@ def gpus(request: Request, site: SiteOf, query: Annotated[GpusQuery, Query()]) -
         pager=pager,
         none_listed=none_listed(status),
         doing=doing,
+        unallocated_use=unallocated_use,
         cells=charts.gpu_cells,
     )

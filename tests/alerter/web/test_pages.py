@@ -102,6 +102,13 @@ class TestIncidents:
         [
             (status(), "/", "Nothing is wrong."),
             (status(jobs_judged=0), "/", "Nothing to judge yet."),
+            (
+                status(
+                    jobs_judged=0, targets=(TargetStatus("http://prometheus:9090", "", None, "connection refused"),)
+                ),
+                "/",
+                "Unknown. A source does not answer",
+            ),
             (status(first_verdict_at=NOW + 600), "/", "Observing."),
             (status(), "/?user=nobody", "No incident matches."),
             (status(), "/?state=resolved", "There are no incidents in this list."),
@@ -250,6 +257,12 @@ class TestGpus:
         device = gpu_now(utilization=None, memory_used=None, power=None, temperature=None, workloads=())
         page = body(serve(FixedReader(devices=[device])).page("/gpus"))
         assert [cell.words for cell in page.all("td")] == ["unknown"] * 4 + ["not allocated, 1 process"]
+
+    @pytest.mark.parametrize(("utilization", "whose"), [(0.99, "in use by an unknown process"), (0.0, "free")])
+    def test_a_busy_gpu_without_a_process_is_not_free(self, serve: Serve, utilization: float, whose: str) -> None:
+        device = gpu_now(utilization=utilization, processes=0, workloads=())
+        page = body(serve(FixedReader(devices=[device])).page("/gpus"))
+        assert page.all("td")[4].words == whose
 
     def test_no_gpu(self, serve: Serve) -> None:
         assert "No GPU has been seen yet." in serve(FixedReader()).page("/gpus")
