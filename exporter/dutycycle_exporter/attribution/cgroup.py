@@ -12,8 +12,8 @@ cgroup namespace of the reader's own, a neighbour's path begins with `/..`.
 
 Schedulers run inside one another: a slurmd in a pod starts jobs, whose groups lie in that pod's; so do those of the
 pods of a cluster (kind, k3s) that somebody runs in a pod or in a job. All that lie around a process are told; who of
-them holds the device is for others to say. Nothing under user.slice counts: systemd gives users that subtree, where
-they may name groups as they like.
+them holds the device is for others to say. Nothing below a user.slice counts: systemd gives users that subtree, where
+they may name groups as they like. What lies above it counts: a container's own systemd makes a user.slice in its pod.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _owners(path: str) -> list[_Owner]:
     """The jobs and pods on a path, the outermost first."""
     names = path.split("/")[1:]
     if "user.slice" in names:
-        return []
+        names = names[: names.index("user.slice")]
     reachable = ".." not in names
     found: list[_Owner] = []
     for depth, name in enumerate(names):

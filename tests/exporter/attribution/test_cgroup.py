@@ -126,6 +126,8 @@ KIND = "/docker/0123abc/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-be
         (f"{POD_SLICE}/cri-containerd-{CONTAINER}.scope", POD_SLICE),
         (f"{POD_SLICE}/crio-{CONTAINER}.scope", POD_SLICE),
         (f"{POD_SLICE}/crio-{CONTAINER}.scope/container", POD_SLICE),
+        (f"{POD_SLICE}/crio-{CONTAINER}.scope/user.slice/user-1000.slice/session-1.scope", POD_SLICE),
+        (f"{POD_SLICE}/crio-{CONTAINER}.scope/user.slice/user-1000.slice{SCOPE}/job_12", POD_SLICE),
         (f"{POD_SLICE}/docker-{CONTAINER}.scope", POD_SLICE),
         (f"/kubepods.slice/kubepods-pod{UID_}.slice/crio-x.scope", f"/kubepods.slice/kubepods-pod{UID_}.slice"),
         (
