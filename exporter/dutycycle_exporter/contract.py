@@ -368,8 +368,9 @@ SECTIONS = (
                 "workload_gpu_idle_gap_seconds_total",
                 "counter",
                 (*OWNERSHIP, "length"),
-                "Time in idle gaps (samples of 5 % or less) by the gap's length, credited when it ends; on a shared "
-                "GPU the device's.",
+                "Time in idle gaps (samples of 5 % or less) by the gap's length, credited when it ends. A gap that "
+                "touches unmeasured time has an unknown length: it counts only from 600 measured seconds on. On a "
+                "shared GPU the gaps are the device's.",
             ),
             Family(
                 "workload_gpu_utilization_samples",

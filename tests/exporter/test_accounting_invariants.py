@@ -75,11 +75,12 @@ def test_whoever_holds_a_gpu_together_they_never_have_more_than_the_device(utili
 
 
 @given(UTILIZATIONS, HOLDERS, LAGS)
-def test_every_observed_second_is_in_the_histogram_and_every_idle_one_in_a_gap(utilizations, holders, lags):
+def test_observed_seconds_fill_the_histogram_and_idle_ones_at_most_the_gaps(utilizations, holders, lags):
     *_, run = play(utilizations, [*holders[:-1], {}], lags)
     for owned in settled(run).values():
         assert sum(owned.buckets) == pytest.approx(owned.observed)
-        assert sum(owned.gaps) == pytest.approx(owned.buckets[0] + owned.buckets[1])
+        # A workload that left and came back was not measured meanwhile: gaps on both sides have no length.
+        assert sum(owned.gaps) <= owned.buckets[0] + owned.buckets[1] + 1e-6
         assert owned.weighted_utilization <= owned.observed + 1e-6
 
 

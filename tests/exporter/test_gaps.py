@@ -39,7 +39,10 @@ def gaps_of(pieces, *, time_scale=1.0, share=1.0, finish=True):
         pytest.param([(10, 1.0)], {}, id="never idle"),
         pytest.param([(1, 0.0), (1, 0.0), (1, 0.03), (1, 0.5)], {"2to30": 3}, id="consecutive samples are one gap"),
         pytest.param([(1, 0.0), (1, 0.5), (1, 0.0), (1, 0.5)], {"lt2": 2}, id="work between makes two gaps"),
-        pytest.param([(20, 0.0), (5, None), (20, 0.0)], {"2to30": 40}, id="nobody knows whether a hole was idle"),
+        pytest.param([(20, 0.0), (5, None), (20, 0.0), (1, 1.0)], {}, id="a hole hides the length of both gaps"),
+        pytest.param([(25, 0.0), (5, None)] * 120, {}, id="an hour of idling with holes is no short gaps"),
+        pytest.param([(610, 0.0), (5, None), (620, 0.0)], {"ge600": 1230}, id="600 s were measured despite a hole"),
+        pytest.param([(9, 0.0), (5, None), (1, 1.0), (9, 0.0), (1, 1.0)], {"2to30": 9}, id="known again after work"),
     ],
 )
 def test_gaps_by_length(pieces, expected):
