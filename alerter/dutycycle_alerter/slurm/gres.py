@@ -19,29 +19,32 @@ _NOTHING = frozenset({"", "(null)", "N/A", "none", "NONE"})
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 _COUNT = re.compile(r"([0-9]{1,15})([KMGTP]?)", re.ASCII)
 _AMOUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTP]?)(?:[Bnc]?)", re.ASCII)
-_NAME = re.compile(r"[A-Za-z_][\w.\-]*", re.ASCII)
+_GPU = re.compile(r"\s*(?:gres[:/])?gpu(?![\w.\-])", re.ASCII)
+_READ = frozenset({"cpu", "mem", "gres/gpu"})
 _TYPE = re.compile(r"\(null\)|[\w.\-+ ]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Gres:
-    """One generic resource: `indexes` are positions in the node's list of them, None where the text has none."""
+    """GPUs of one type: `indexes` are positions in the node's list of them, None where the text has none."""
 
-    name: str
     type: str
     count: int
     indexes: tuple[int, ...] | None = None
 
 
 def parse_gres(text: str) -> tuple[Gres, ...]:
-    """What a GRES text lists, in its order, also with the prefix `gres:` or `gres/`. Raises ValueError."""
+    """Return the GPUs that a GRES text lists, in its order, also with the prefix `gres:` or `gres/`.
+
+    Other resources are skipped: a site names and writes them as it likes. Raises ValueError.
+    """
     return _known_gres(text) if len(text) < _SHORT else _read_gres(text)
 
 
 def parse_tres(text: str) -> Mapping[str, int]:
-    """Amounts by name (`cpu`, `mem`, `gres/gpu:h200`), `mem` in bytes. Raises ValueError.
+    """Return amounts by name (`cpu`, `mem`, `gres/gpu:h200`), `mem` in bytes. Raises ValueError.
 
-    An amount of memory without a unit is megabytes, as everywhere in Slurm.
+    Other items that cannot be read are skipped. A bare amount of memory is megabytes, as everywhere in Slurm.
     """
     return _known_tres(text) if len(text) < _SHORT else _read_tres(text)
 
@@ -66,6 +69,17 @@ def gpus_in(tres: Mapping[str, int]) -> int | None:
     return total if not types else max(sum(types), total or 0)
 
 
+def requested_gpus(text: str) -> int:
+    """Return the GPUs in a request per job, node, socket or task. Raises ValueError.
+
+    Slurm before 24.05 writes `gres/gpu:h200:2`, later releases write `tres_per_task` as `cpu=4,gres/gpu:h200=2`.
+    """
+    parts = _split(text)
+    tres = parse_tres(",".join(part for part in parts if "=" in part))
+    gres = parse_gres(",".join(part for part in parts if "=" not in part))
+    return (gpus_in(tres) or 0) + sum(one.count for one in gres)
+
+
 def gpu_types_in(tres: Mapping[str, int]) -> Mapping[str, int]:
     """GPUs by type in a parsed TRES text; those without one are not in it."""
     return {name.removeprefix("gres/gpu:"): count for name, count in tres.items() if name.startswith("gres/gpu:")}
@@ -77,7 +91,7 @@ def _read_gres(text: str) -> tuple[Gres, ...]:
         return ()
     if len(text) > _LONGEST:
         raise ValueError("the GRES text is too long")
-    return tuple(_gres(part) for part in _split(text))
+    return tuple(_gres(part) for part in _split(text) if _GPU.match(part))
 
 
 def _read_tres(text: str) -> Mapping[str, int]:
@@ -85,10 +99,14 @@ def _read_tres(text: str) -> Mapping[str, int]:
     if len(text) > _LONGEST:
         raise ValueError("the TRES text is too long")
     for part in filter(None, text.strip().split(",")):
-        name, equals, amount = part.rpartition("=")
-        if not equals or not name:
-            raise ValueError("not a TRES text")
-        found[name] = memory(amount) if name == "mem" else _whole(amount)
+        name, _, amount = part.partition("=")
+        try:
+            found[name] = memory(amount) if name == "mem" else _whole(amount)
+        except ValueError:
+            if name in _READ or name.startswith("gres/gpu:"):
+                raise
+    if text.strip() and not found:
+        raise ValueError("not a TRES text")
     return MappingProxyType(found)
 
 
@@ -118,34 +136,32 @@ def _split(text: str) -> list[str]:
 
 def _gres(text: str) -> Gres:
     text = re.sub(r"\Agres[:/]", "", text.strip())
-    name, type_, count, rest = _fields(text)
-    if not _NAME.fullmatch(name) or not (type_ == "" or _TYPE.fullmatch(type_)):
+    type_, count, rest = _fields(text)
+    if not (type_ == "" or _TYPE.fullmatch(type_)):
         raise ValueError("not a GRES text")
     indexes = _indexes(rest)
     if count is None:
         count = len(indexes) if indexes is not None else 1
-    if name == "gpu":
-        # Shards and MPS percent are counted in other units than the GPUs that are listed.
-        if count > _MOST_GPUS:
-            raise ValueError("more GPUs than a machine can have")
-        if indexes is not None and len(indexes) != count:
-            raise ValueError("the GRES text counts differently than it lists")
-    return Gres(name, "" if type_ == "(null)" else type_, count, indexes)
+    if count > _MOST_GPUS:
+        raise ValueError("more GPUs than a machine can have")
+    if indexes is not None and len(indexes) != count:
+        raise ValueError("the GRES text counts differently than it lists")
+    return Gres("" if type_ == "(null)" else type_, count, indexes)
 
 
-def _fields(text: str) -> tuple[str, str, int | None, str]:
-    """Name, type, count and the brackets behind them. The last part is the count where it is a number."""
+def _fields(text: str) -> tuple[str, int | None, str]:
+    """Type, count and the brackets behind them. The last part is the count where it is a number."""
     # A type may be written as (null), which is no bracket.
     placeholder = text.find(":(null)")
     bracket = text.find("(", placeholder + len(":(null)") if placeholder >= 0 else 0)
     plain, rest = (text, "") if bracket < 0 else (text[:bracket], text[bracket:])
-    name, *parts = plain.split(":")
+    parts = plain.split(":")[1:]
     count = None
     if parts and (_COUNT.fullmatch(parts[-1]) or parts[-1].isdecimal()):
         count = _whole(parts.pop())
     if len(parts) > 1:
         raise ValueError("not a GRES text")
-    return name, parts[0] if parts else "", count, rest
+    return parts[0] if parts else "", count, rest
 
 
 def _indexes(brackets: str) -> tuple[int, ...] | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 from dutycycle_alerter.slurm.fields import Fields
-from dutycycle_alerter.slurm.gres import gpu_types_in, gpus_in, parse_gres, parse_tres
+from dutycycle_alerter.slurm.gres import gpu_types_in, gpus_in, parse_gres, parse_tres, requested_gpus
 from dutycycle_alerter.slurm.hostlist import expand, numbers
 from dutycycle_alerter.slurm.model import ExitCode, JobState, NodeGpus, SlurmJob
 from dutycycle_alerter.slurm.states import exit_code, job_state
@@ -100,9 +101,7 @@ def _allocated_nodes(resources: Fields) -> tuple[str, ...]:
 
 
 def _node_gpus(text: str) -> tuple[NodeGpus, ...]:
-    return tuple(
-        NodeGpus(gres.count, gres.type, gres.indexes) for gres in parse_gres(text) if gres.name == "gpu" and gres.count
-    )
+    return tuple(NodeGpus(gres.count, gres.type, gres.indexes) for gres in parse_gres(text) if gres.count)
 
 
 def _types(held: Mapping[str, tuple[NodeGpus, ...]]) -> Mapping[str, int]:
@@ -122,15 +121,24 @@ def _gpus_allocated(held: Mapping[str, tuple[NodeGpus, ...]], allocated: Mapping
 
 
 def _gpus_requested(fields: Fields, requested: Mapping[str, int]) -> int | None:
-    """From the TRES, else from what was asked for per job, node or task; None where none of them is told."""
+    """Return the GPUs in the TRES, else those requested per job, node, socket or task; None where they are unknown."""
     counted = gpus_in(requested)
     if counted is not None:
         return counted
-    for name, times in (("tres_per_job", 1), ("tres_per_node", "node_count"), ("tres_per_task", "tasks")):
-        asked = sum(gres.count for gres in (fields.parsed(parse_gres, name) or ()) if gres.name == "gpu")
+    for name, *times in (
+        ("tres_per_job",),
+        ("tres_per_node", "node_count"),
+        ("tres_per_socket", "node_count", "sockets_per_node"),
+        ("tres_per_task", "tasks"),
+    ):
+        if not fields.text(name):
+            continue
+        asked = fields.parsed(requested_gpus, name)
+        if asked is None:
+            return None
         if asked:
-            factor = times if isinstance(times, int) else fields.number(times)
-            return asked * factor if factor else None
+            factors = [fields.number(one, wide=one != "sockets_per_node") for one in times]
+            return asked * prod(one or 0 for one in factors) or None
     return 0
 
 

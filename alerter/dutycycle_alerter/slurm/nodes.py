@@ -22,7 +22,7 @@ def read_node(fields: Fields) -> SlurmNode | None:
         states=frozenset((*fields.words("state"), *fields.words("state_flags"))),
         hostname=fields.text("hostname"),
         address=fields.text("address"),
-        gpus=sum(gres.count for gres in configured if gres.name == "gpu"),
+        gpus=sum(gres.count for gres in configured),
         gpu_types=_by_type(configured),
         gpus_allocated=_allocated(fields),
         reason=fields.text("reason"),
@@ -33,12 +33,11 @@ def read_node(fields: Fields) -> SlurmNode | None:
 def _by_type(configured: tuple[Gres, ...]) -> Mapping[str, int]:
     found: dict[str, int] = {}
     for gres in configured:
-        if gres.name == "gpu":
-            found[gres.type] = found.get(gres.type, 0) + gres.count
+        found[gres.type] = found.get(gres.type, 0) + gres.count
     return found
 
 
 def _allocated(fields: Fields) -> int | None:
     """GPUs in use; None where it is not told or not understood."""
     used = fields.parsed(parse_gres, "gres_used")
-    return None if used is None else sum(gres.count for gres in used if gres.name == "gpu")
+    return None if used is None else sum(gres.count for gres in used)

@@ -164,6 +164,11 @@ def test_a_job_without_a_limit(shape: str) -> None:
         ({"tres_per_task": "gres/gpu:1"}, 2),
         ({"tres_per_node": "gres:gpu:2,gres:shard:1"}, 4),
         ({"tres_per_node": "gres:gpu:2", "node_count": None}, None),
+        ({"tres_per_node": "gres:gpu:x:y:2"}, None),
+        ({"tres_per_task": "cpu=8,gres/gpu:h100=3"}, 6),
+        ({"tres_per_task": "cpu=4"}, 0),
+        ({"tres_per_socket": "gres/gpu:2", "sockets_per_node": 2}, 8),
+        ({"tres_per_socket": "gres/gpu:2", "sockets_per_node": 65534}, None),
     ],
 )
 def test_requested_gpus_where_a_site_does_not_count_them(shape: str, asked: dict[str, Any], gpus: int | None) -> None:

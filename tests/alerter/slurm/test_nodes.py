@@ -68,6 +68,13 @@ def test_what_the_states_mean(shape: str, states: list[str], down: bool, drainin
             3,
         ),
         ("gpu:h200:8", "gpu:h200:0(IDX:N/A)", 8, {"h200": 8}, 0),
+        (
+            "gpu:tesla:2,gpu:kepler:2,mps:400,bandwidth:lustre:no_consume:4G",
+            "gpu:tesla:1(IDX:0),bandwidth:lustre:no_consume:1G",
+            4,
+            {"tesla": 2, "kepler": 2},
+            1,
+        ),
     ],
 )
 def test_configured_and_allocated_gpus(
