@@ -16,7 +16,17 @@ from dutycycle_alerter.printable import printable
 
 _COUNT, _PRODUCT = "nvidia.com/gpu.count", "nvidia.com/gpu.product"
 """Labels of NVIDIA's GPU feature discovery."""
+_GKE = "cloud.google.com/gke-"
+_ACCELERATOR, _PARTITION = f"{_GKE}accelerator", f"{_GKE}gpu-partition-size"
+_CLIENTS = f"{_GKE}max-shared-clients-per-gpu"
+"""Labels of GKE, whose nodes have none of NVIDIA's. There `nvidia.com/gpu` counts shares and MIG instances, too."""
 _NUMBER = re.compile(r"[0-9]{1,4}")
+_PROFILE = re.compile(r"([1-7])g\.([1-9][0-9]{0,2})gb", re.ASCII)
+_MEMORY = re.compile(r"-([1-9][0-9]{1,2})gb$", re.ASCII)
+_MEMORIES = {"nvidia-tesla-a100": 40, "nvidia-b200": 180, "nvidia-rtx-pro-6000": 96}
+"""Gigabytes of the accelerators whose names do not have them and that GKE divides into MIG instances."""
+_SLICES = 7
+"""Compute slices of a GPU with MIG."""
 _SLICED, _SHARED = "-MIG-", "-SHARED"
 _LONGEST = 120
 
@@ -66,7 +76,7 @@ class NodeDecoder:
             schedulable=not found.spec.unschedulable,
             ready=any(one.type == "Ready" and one.status == "True" for one in conditions),
             gpus=_wholes(amounts, labels),
-            type=printable(labels.get(_PRODUCT, "").removesuffix(_SHARED), _LONGEST),
+            type=printable((labels.get(_PRODUCT) or labels.get(_ACCELERATOR, "")).removesuffix(_SHARED), _LONGEST),
         )
         return Seen(found.metadata.uid, name, found.metadata.resourceVersion, kept)
 
@@ -74,11 +84,38 @@ class NodeDecoder:
 def _wholes(amounts: Mapping[str, int], labels: Mapping[str, str]) -> int:
     """How many whole GPUs a node has, by its labels, else by what it offers of each resource.
 
-    Where all GPUs are sliced alike both count slices, of which nobody says how many make a GPU. Where GPUs are shared
-    what is offered counts shares, under a name of their own or not, and only the label counts GPUs.
+    Where all GPUs are sliced alike both count slices, and no label of NVIDIA's says how many make a GPU. Where GPUs are
+    shared what is offered counts shares. NVIDIA's label counts GPUs all the same; GKE's count shares per GPU.
     """
     if _SLICED in labels.get(_PRODUCT, ""):
         return 0
     if _NUMBER.fullmatch(told := labels.get(_COUNT, "")):
         return int(told)
-    return sum(amount for name, amount in amounts.items() if not is_part(name))
+    offered = sum(amount for name, amount in amounts.items() if not is_part(name))
+    parts = _clients(labels) * _instances(labels)
+    # Shares of a GPU that is partly unhealthy are still of one GPU.
+    return -(-offered // parts) if parts else 0
+
+
+def _clients(labels: Mapping[str, str]) -> int:
+    """Return how many shares GKE makes of a GPU or MIG instance; 0 where the label is no number."""
+    clients = labels.get(_CLIENTS)
+    if clients is None:
+        return 1
+    return int(clients) if _NUMBER.fullmatch(clients) else 0
+
+
+def _instances(labels: Mapping[str, str]) -> int:
+    """Return how many MIG instances GKE makes of a GPU; 0 where that is unknown.
+
+    GKE fills each GPU with instances of one profile: as many as its compute slices and its memory allow.
+    """
+    partition, accelerator = labels.get(_PARTITION), labels.get(_ACCELERATOR, "")
+    if not partition:
+        return 1
+    profile, named = _PROFILE.fullmatch(partition), _MEMORY.search(accelerator)
+    memory = int(named[1]) if named else _MEMORIES.get(accelerator)
+    if not profile or memory is None:
+        return 0
+    # Profiles round their memory: two of 71 GB make 141.
+    return min(_SLICES // int(profile[1]), round(memory / int(profile[2])))

@@ -74,6 +74,37 @@ def test_how_many_gpus_a_node_has(
     assert (found.gpus, found.type) == (gpus, type_)
 
 
+@pytest.mark.parametrize(
+    ("offered", "accelerator", "labels", "gpus"),
+    [
+        pytest.param("4", "nvidia-l4", {}, 4, id="whole"),
+        pytest.param("48", "nvidia-l4", {"max-shared-clients-per-gpu": "48"}, 1, id="time-sharing"),
+        pytest.param("7", "nvidia-tesla-a100", {"gpu-partition-size": "1g.5gb"}, 1, id="MIG"),
+        pytest.param("24", "nvidia-a100-80gb", {"gpu-partition-size": "2g.20gb"}, 8, id="MIG of eight GPUs"),
+        pytest.param("4", "nvidia-h100-80gb", {"gpu-partition-size": "1g.20gb"}, 1, id="MIG with more memory"),
+        pytest.param("4", "nvidia-h200-141gb", {"gpu-partition-size": "3g.71gb"}, 2, id="MIG that rounds"),
+        pytest.param("4", "nvidia-rtx-pro-6000", {"gpu-partition-size": "1g.24gb"}, 1, id="MIG of four slices"),
+        pytest.param(
+            "21",
+            "nvidia-tesla-a100",
+            {"gpu-partition-size": "1g.5gb", "max-shared-clients-per-gpu": "3"},
+            1,
+            id="MIG that is shared",
+        ),
+        pytest.param("7", "nvidia-x", {"gpu-partition-size": "1g.5gb"}, 0, id="MIG of an unknown GPU"),
+        pytest.param("8", "nvidia-l4", {"max-shared-clients-per-gpu": "0"}, 0, id="no clients"),
+        pytest.param("8", "nvidia-h100-80gb", {"gpu-partition-size": "9g.999gb"}, 0, id="no profile"),
+    ],
+)
+def test_gpus_of_a_gke_node(offered: str, accelerator: str, labels: dict[str, str], gpus: int) -> None:
+    named = {f"cloud.google.com/gke-{name}": value for name, value in labels.items()}
+    content = builders.node("n", labels={"cloud.google.com/gke-accelerator": accelerator, **named})
+    content["status"]["allocatable"] = {GPU: offered}
+    kept = NodeDecoder(GPUS)(json.dumps(content).encode()).kept
+    assert kept is not None
+    assert (kept.gpus, kept.type) == (gpus, accelerator)
+
+
 @pytest.mark.parametrize(("resource", "parts"), [(GPU, 0), (SHARED, 2), (SLICE, 2)])
 def test_shares_and_slices_that_a_pod_wants_are_told_from_gpus(resource: str, parts: int) -> None:
     found = PodDecoder(GPUS)(json.dumps(builders.pod("p", gpus=2, resource=resource)).encode()).kept
