@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dutycycle_alerter.errors import ConfigError, IncidentNotFoundError
 from dutycycle_alerter.incidents.model import Event, EventKind, Incident, State
 from dutycycle_alerter.notify.model import OPERATORS, Item, Parcel, ParcelKind, Recipient, Telling, To
-from dutycycle_alerter.notify.owners import due
+from dutycycle_alerter.notify.owners import UNCOUNTED, Waste, due
 from dutycycle_alerter.notify.reasons import clause
 from dutycycle_alerter.notify.routing import rules_of
 from dutycycle_alerter.settings import Settings
@@ -43,7 +43,7 @@ def of_incident(
         raise ConfigError(f"incident {incident_id} has no owner to notify: unknown user, or not about a job")
     recipient = Recipient(To.OWNER, incident.user) if owned and to is not To.OPERATORS else OPERATORS
     told = _telling(incident, reader.events(incident_id), news)
-    because = _because(incident, settings) if recipient.user else ""
+    because = _because(reader, incident, settings, now) if recipient.user else ""
     return Parcel(KEY, ParcelKind.INCIDENTS, recipient, (Item(incident, (told,), because=because),), now)
 
 
@@ -63,10 +63,22 @@ def week(settings: Settings, *, now: float) -> Parcel:
     return Parcel(KEY, ParcelKind.REPORT, OPERATORS, (), now, report=(now - since, now))
 
 
-def _because(incident: Incident, settings: Settings) -> str:
-    """Why its user would hear of it, if what their jobs wasted together is enough."""
-    found = due(rules_of(incident), float("inf"), settings.notify.owners, time_scale=settings.time_scale)
+def _because(reader: Reader, incident: Incident, settings: Settings, now: float) -> str:
+    """Return why the user would be notified; empty where there is no reason yet."""
+    owners = settings.notify.owners
+    wasted = _wasted(reader, incident.user, now - owners.within)
+    found = due(rules_of(incident), wasted, owners, time_scale=settings.time_scale)
     return "" if found is None else clause(found, incident, settings)
+
+
+def _wasted(reader: Reader, user: str, since: float) -> float:
+    """Return the GPU-seconds that the user's jobs wasted within incidents after an instant."""
+    incidents, _ = reader.incidents(IncidentFilter(user=user, resolved_after=since), limit=_LISTED)
+    counted = (one for one in incidents if one.about == "job" and one.resolution not in UNCOUNTED)
+    return sum(
+        Waste(one.started_at, one.known_at if one.resolved_at is None else one.resolved_at, one.wasted).after(since)
+        for one in counted
+    )
 
 
 def _telling(incident: Incident, events: Sequence[Event], news: News | None) -> Telling:

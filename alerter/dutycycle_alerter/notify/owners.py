@@ -6,11 +6,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from dutycycle_alerter.incidents.audience import critical_for_owner, owner_hears
-from dutycycle_alerter.incidents.model import OpenRule, Severity
+from dutycycle_alerter.incidents.model import OpenRule, Resolution, Severity
 from dutycycle_alerter.settings.notify import Owners
 from dutycycle_alerter.settings.policies import Attention
 
 _HEARD = (Attention.WARNING, Attention.CRITICAL)
+UNCOUNTED = frozenset({Resolution.INTENDED, Resolution.EXCLUDED})
+"""Resolutions of incidents whose waste does not count towards what a user is notified for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from dutycycle_alerter.incidents.model import Event, EventKind, Incident, OpenRule, Severity, State
 from dutycycle_alerter.notify.gathering import NOT_THEIRS, UNSUBSCRIBED, Waiting
 from dutycycle_alerter.notify.model import Recipient, To
-from dutycycle_alerter.notify.owners import Waste, is_critical
+from dutycycle_alerter.notify.owners import UNCOUNTED, Waste, is_critical
 from dutycycle_alerter.notify.planning import Notice
 from dutycycle_alerter.notify.routing import LOUD, Address
 from dutycycle_alerter.store.in_parts import in_parts
@@ -169,7 +169,9 @@ def unaware(connection: sa.Connection, receiver: str) -> list[Unaware]:
 
 
 def wastes(connection: sa.Connection, users: Collection[str], since: float) -> Iterator[tuple[str, Waste]]:
-    """What the incidents of these users wasted that were not over at a time."""
+    """What the incidents of these users wasted that were not over at a time. Waste that was closed as intended or
+    excluded does not count.
+    """
     columns = incident.c
     for names in in_parts(users):
         query = sa.select(
@@ -178,6 +180,7 @@ def wastes(connection: sa.Connection, users: Collection[str], since: float) -> I
             columns.user.in_(names),
             columns.kind == "efficiency",
             sa.or_(columns.resolved_at.is_(None), columns.resolved_at > since),
+            sa.or_(columns.resolution.is_(None), columns.resolution.not_in(UNCOUNTED)),
         )
         for row in connection.execute(query):
             until = row.known_at if row.resolved_at is None else row.resolved_at

@@ -48,6 +48,14 @@ def test_a_preview_says_what_the_owner_would_read(shell: Shell, config: Path) ->
     assert "You hear of it because all GPUs of the job were idle for at least 2 h." in said
 
 
+def test_a_preview_says_only_of_enough_waste_that_it_is_enough(shell: Shell, config: Path) -> None:
+    command = ("notify", "preview", shell.incident_of("bob"), "--config", str(config))
+    assert "your jobs together wasted more than" not in shell(*command)
+    with config.open("a") as file:
+        file.write("  owners: {wasted_gpu_hours: 0.01}\n")
+    assert "your jobs together wasted more than 0.01 GPU-hours within 7 d" in shell(*command)
+
+
 def test_without_a_configuration_the_defaults_hold(shell: Shell) -> None:
     said = shell("notify", "preview", shell.incident_of("alice"), "--to", "operators")
     assert "of alice" in said

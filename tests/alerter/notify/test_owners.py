@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dutycycle_alerter.errors import DeliveryError
-from dutycycle_alerter.incidents.model import EventKind, OpenRule, Severity, State, Step
+from dutycycle_alerter.incidents.model import EventKind, OpenRule, Resolution, Severity, State, Step
 from dutycycle_alerter.settings.notify import News
 from dutycycle_alerter.settings.policies import Attention
 from dutycycle_alerter.store import incidents
@@ -24,6 +24,17 @@ def test_what_jobs_wasted_that_are_over_counts_for_a_week(database: Database, da
     (now,) = at.open(idle(3, wasted=5 * HOUR, started_at=at.clock()))
     at.go(2 * MINUTE)
     assert [mail.numbers for mail in at.got("email")] == ([[now.id]] if is_told else [])
+
+
+@pytest.mark.parametrize("resolution", [Resolution.INTENDED, Resolution.EXCLUDED])
+def test_waste_that_was_intended_or_excluded_does_not_count(database: Database, resolution: Resolution) -> None:
+    at = office(database, route("email", "owner"))
+    (past,) = at.open(idle(1, wasted=20 * HOUR))
+    at.change(past, EventKind.RESOLVED, state=State.RESOLVED, resolution=resolution, resolved_at=at.clock())
+    at.clock.advance(DAY)
+    at.open(idle(3, wasted=5 * HOUR, started_at=at.clock()))
+    at.go(2 * MINUTE)
+    assert at.got("email") == []
 
 
 def test_a_user_is_told_also_of_what_an_operator_takes_care_of(database: Database) -> None:
