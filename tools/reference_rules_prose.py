@@ -100,10 +100,12 @@ def _jobs(judging: Judging) -> dict[str, Text]:
             more="Tiny kernels that come often read as full utilization: this is the rule that sees them.",
         ),
         "underused": Text(
-            fires=f"U < {_pct(under.below)}, and no rule above fires",
+            fires=f"""U < {_pct(under.below)}, also over the last
+                {_time(min(rules.idle.clear_window, under.window))} alone, and no rule above fires""",
             window=_time(under.window),
-            severity=f"warning; critical at U < {_pct(under.critical_below)}",
-            clears=f"U > {_pct(under.clear_above)}",
+            severity="warning",
+            clears=f"""U > {_pct(under.clear_above)}, or every GPU at U <= {_pct(idle.below)}, over the last
+                {_time(min(rules.idle.clear_window, under.window))}""",
             needs="utilization",
         ),
     }

@@ -85,7 +85,6 @@ DESIGN_RULES = {
     "underused": {
         "enabled": True,
         "below": 0.25,
-        "critical_below": 0.15,
         "window": 30 * MINUTE,
         "clear_above": 0.32,
     },
@@ -370,13 +369,6 @@ def test_every_clearing_bound_is_compared_with_an_opening_bound() -> None:
     compared = {(rule, key) for rule, *keys in OPENING_AND_CLEARING for key in keys}
     for rule, numbers in DESIGN_RULES.items():
         assert {(rule, key) for key in numbers if key.startswith("clear_") and key != "clear_window"} <= compared
-
-
-def test_the_bound_of_critical_may_be_the_rules_own_and_not_more() -> None:
-    rules = {"underused": {"critical_below": 0.25}}
-    assert Settings.model_validate({"judging": {"rules": rules}}).judging.rules.underused.critical_below == 0.25
-    rules["underused"]["critical_below"] = 0.26
-    assert "critical_below must not be higher than below" in refused({"judging": {"rules": rules}})
 
 
 @pytest.mark.parametrize(("key", "good", "bad"), [("resolution", "5m", "301s"), ("retention", "24h", "86399s")])

@@ -1,4 +1,4 @@
-"""Why a job's GPUs work little: it stopped, it pauses, it works in phases, or little is asked of them at a time."""
+"""Why a job's GPUs work little: it pauses, it works in phases, or little is asked of them at a time."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from dutycycle_alerter.figures import percent
 from dutycycle_alerter.incidents.model import Cause
 from dutycycle_alerter.model import LOW_SAMPLE, Gpu, Usage, WindowEvidence
 from dutycycle_alerter.rules import sentences, straggling
-from dutycycle_alerter.rules.case import Case, gap_share, mean_utilization, of_all_holders, pause_share, utilizations
-from dutycycle_alerter.rules.idle_causes import why_idle
+from dutycycle_alerter.rules.case import Case, gap_share, mean_utilization, of_all_holders, pause_share
 from dutycycle_alerter.rules.straggling import apart, why_apart
 from dutycycle_alerter.rules.units import memory_ratio
 from dutycycle_alerter.rules.verdict import Reasons, Verdict
@@ -18,8 +17,6 @@ PAUSE_SHARE = 0.10
 IDLE_SAMPLE = 0.055
 # Beside time at a low duty cycle a mean of the rest of at least this is no small work.
 FED = 0.40
-# Who has to choose between more causes than this has been told none.
-MOST_CAUSES = 3
 
 
 def why_underused(case: Case, verdict: Verdict, window: WindowEvidence, span: str) -> Reasons:
@@ -30,8 +27,6 @@ def why_underused(case: Case, verdict: Verdict, window: WindowEvidence, span: st
     if memory is not None:
         evidence.append(f"at most {percent(memory)} of GPU memory in use")
     evidence += sentences.host(window.host)
-    if (last := _stands_still(case, window)) is not None:
-        return _stopped(case, window, last, evidence)
     if _works_in_gaps(case, window):
         evidence.append("its GPUs work in time that reads as idle: kernels are so short that a sample holds hardly any")
         return (Cause.SMALL_WORK,), evidence
@@ -115,23 +110,6 @@ def _last_part(case: Case, window: WindowEvidence) -> WindowEvidence | None:
         return None
     last = case.window(length)
     return last if all(case.covered(usage, length) for usage in last.gpus) else None
-
-
-def _stands_still(case: Case, window: WindowEvidence) -> WindowEvidence | None:
-    """The end of the window, where no GPU works there any more."""
-    last = _last_part(case, window)
-    return None if last is None or max(utilizations(last)) > case.settings.rules.idle.below else last
-
-
-def _stopped(case: Case, window: WindowEvidence, last: WindowEvidence, evidence: list[str]) -> Reasons:
-    """Of a job that is underused because it has come to a stand: what `idle` will say of it."""
-    ended = last.length / window.length
-    found, more = why_idle(case, last, f"the last {percent(ended)} of that time")
-    bound, mean = case.settings.rules.underused.below, mean_utilization(window)
-    explained = mean >= bound * (1 - max(ended, sentences.share_of_long_gaps(window)))
-    # What it stands still for comes first: of that nothing is left out.
-    alone = explained or len(found) >= MOST_CAUSES
-    return (found if alone else (Cause.SMALL_WORK, *found)), [*evidence, *more]
 
 
 def _works_in_gaps(case: Case, window: WindowEvidence) -> bool:

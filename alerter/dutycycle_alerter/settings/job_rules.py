@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
-
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dutycycle_alerter.settings.types import Duration, Number, Ratio, Section, Window
 
@@ -164,18 +162,10 @@ class Underused(Section):
     """Whether the rule is judged at all."""
     below: Ratio = 0.25
     """Mean utilization of the job under this."""
-    critical_below: Ratio = 0.15
-    """Critical under this."""
     window: Window = 1800
     """What the rule looks at; it is judged once all of it lies after grace."""
     clear_above: Ratio = 0.32
-    """It clears above this."""
-
-    @model_validator(mode="after")
-    def _critical_within(self) -> Self:
-        if self.critical_below > self.below:
-            raise ValueError("critical_below must not be higher than below")
-        return self
+    """It clears where the last 15 minutes (the clearing window of `idle`) are above this."""
 
 
 class MemoryUnderused(Section):

@@ -271,10 +271,7 @@ def test_a_stricter_bound_never_fires_less(
     jobs: list[tuple[int, list[list[float | None]]]], bounds: tuple[float, float], rule: str, highest: float
 ) -> None:
     low, high = (bound * highest for bound in sorted(bounds))
-    more = {"critical_below": 0} if rule == "underused" else {}
-    result = run(
-        recorded(jobs), rules(**{rule: {"below": high} | more}), rules(**{rule: {"below": low} | more}), step=600
-    )
+    result = run(recorded(jobs), rules(**{rule: {"below": high}}), rules(**{rule: {"below": low}}), step=600)
     assert result.new.firing.get(rule, 0) >= result.current.firing.get(rule, 0)
 
 

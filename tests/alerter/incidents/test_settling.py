@@ -39,55 +39,6 @@ def test_a_hesitation_ends_in_a_verdict_and_does_not_come_back() -> None:
     )
 
 
-RESTED = Life([(60, [Does(0.4)]), (20, [NOTHING])], 1, QUIET)
-AGAIN = Life([(60, [Does(0.4)]), (20, [NOTHING]), (6, [Does(0.4)])], 1, QUIET)
-
-
-def test_what_stood_still_is_not_told_to_hang_once_it_works_again() -> None:
-    told = at_its_own_time(None, RESTED.evidence()).incident
-    assert told is not None
-    assert (told.rule, told.diagnosis.causes) == ("underused", (Cause.HANG, Cause.IDLE_NOTEBOOK))
-    again = at_its_own_time(told, AGAIN.evidence())
-    assert again.incident is not None
-    assert again.incident.rule == "underused"
-    assert not {Cause.HANG, Cause.IDLE_NOTEBOOK} & set(again.incident.diagnosis.causes)
-    assert kinds(again) == [EventKind.CAUSE_FOUND]
-    assert again.events[0].text.endswith(", no longer hang, or idle notebook or process holding memory")
-
-
-def test_that_it_works_again_is_seen_whatever_else_is_not_measured_any_more() -> None:
-    """Nothing has to be known of its CPUs for that, and a hang that was told would have it cancelled."""
-    told = at_its_own_time(None, RESTED.evidence()).incident
-    again = at_its_own_time(told, _with_host(AGAIN.evidence(), HostUsage())).incident
-    assert again is not None
-    assert not {Cause.HANG, Cause.IDLE_NOTEBOOK} & set(again.diagnosis.causes)
-
-
-def test_what_was_told_of_a_rest_beside_another_cause_goes_with_it() -> None:
-    told = at_its_own_time(None, RESTED.evidence()).incident
-    assert told is not None
-    both = replace(told, diagnosis=replace(told.diagnosis, causes=(Cause.SMALL_WORK, Cause.NO_PROCESS)))
-    again = at_its_own_time(both, AGAIN.evidence()).incident
-    assert again is not None
-    assert Cause.NO_PROCESS not in again.diagnosis.causes
-
-
-def test_that_it_works_again_must_be_seen() -> None:
-    """Its last minutes are hardly measured: for all that is known it stands still."""
-    told = at_its_own_time(None, RESTED.evidence()).incident
-    item = AGAIN.evidence()
-
-    def holes(length: float) -> object:
-        found = item.window(length)
-        usages = [replace(usage, observed=usage.observed - 0.21 * 900) for usage in found.gpus]
-        return replace(found, gpus=tuple(usages))
-
-    again = at_its_own_time(told, replace(item, window=holes)).incident  # type: ignore[arg-type]
-    assert told is not None
-    assert again is not None
-    assert again.diagnosis == told.diagnosis
-
-
 @pytest.mark.parametrize(("measured", "causes"), [(0.79, (Cause.SMALL_WORK, Cause.HANG)), (0.8, (Cause.SMALL_WORK,))])
 def test_nor_is_a_rest_ruled_out_by_minutes_that_nobody_measured(measured: float, causes: tuple[Cause, ...]) -> None:
     incident = opened(UNDERUSED)

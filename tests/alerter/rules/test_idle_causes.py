@@ -197,37 +197,6 @@ def test_gpus_without_a_process_that_never_worked_are_no_rank_that_ended() -> No
     assert not any("no process holds" in line for line in diagnosis(item).evidence)
 
 
-# A job that is underused because it stopped says the same as `idle` will.
-
-
-@pytest.mark.parametrize(
-    ("after", "host", "causes"),
-    [
-        (EMPTY, QUIET, [NO_PROCESS]),
-        (NOTHING, QUIET, [HANG, NOTEBOOK]),
-        (NOTHING, HostUsage(cpu_cores=3.0), [CPU_ONLY]),
-        # It still does a little: no stand.
-        (Does(0.006, gap_ge600=0.99), QUIET, [Cause.OVER_REQUEST, Cause.CHECKPOINT]),
-    ],
-)
-def test_underused_because_it_stopped(after: Does, host: HostUsage, causes: list[Cause]) -> None:
-    item = Life([(60, [Does(0.4)]), (20, [after])], 1, host).evidence()
-    found = diagnosis(item, "underused")
-    assert list(found.causes) == causes
-    stands = "its GPU at 0 % utilization over the last 50 % of that time"
-    assert (stands in found.evidence) == (after.busy == 0)
-
-
-def test_a_job_that_was_underused_before_it_stopped_is_both() -> None:
-    item = Life([(60, [Does(0.1)]), (16, [EMPTY])], 1, QUIET).evidence()
-    assert list(diagnosis(item, "underused").causes) == [Cause.SMALL_WORK, NO_PROCESS]
-
-
-def test_small_work_is_left_out_where_already_much_may_be_why_it_stopped() -> None:
-    item = Life([(60, [Does(0.1)]), (16, [UNKNOWN])], 1, HostUsage()).evidence()
-    assert list(diagnosis(item, "underused").causes) == [NO_PROCESS, HANG, NOTEBOOK, CPU_ONLY]
-
-
 @pytest.mark.parametrize(
     ("before", "known", "causes"),
     [
