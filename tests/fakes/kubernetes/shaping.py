@@ -81,6 +81,8 @@ def defaulted(kind: Kind, content: Object) -> Object:
         return {"eventTime": None, "reportingComponent": "", "reportingInstance": "", **found}
     if kind.name == "PodDisruptionBudget":
         return {**found, "status": dict.fromkeys(_BUDGET, 0)}
+    if kind.name == "NetworkPolicy":
+        return {**found, "spec": _network_policy(spec)}
     if "matchConstraints" in spec and kind.group == "admissionregistration.k8s.io":
         return _policy(found, spec)
     if kind.custom or kind.name not in ("Pod", "Namespace", "Node", *_POD_TEMPLATES):
@@ -193,6 +195,8 @@ def _container(container: dict[str, Any], *, requests: bool, mount: str) -> dict
         **container,
         "resources": resources,
     }
+    if container.get("env"):
+        found["env"] = [_variable(one) for one in container["env"]]
     if mount:
         path = "/var/run/secrets/kubernetes.io/serviceaccount"
         mounted = {"name": mount, "readOnly": True, "mountPath": path}
@@ -215,6 +219,24 @@ def _template_spec(spec: dict[str, Any]) -> dict[str, Any]:
     if spec.get("volumes"):
         found["volumes"] = [_volume(one) for one in spec["volumes"]]
     return found
+
+
+def _variable(variable: dict[str, Any]) -> dict[str, Any]:
+    """With the version of a field's reference. The reference is atomic: a default in it is a change of the whole."""
+    source = variable.get("valueFrom") or {}
+    if "fieldRef" not in source:
+        return variable
+    return {**variable, "valueFrom": {**source, "fieldRef": {"apiVersion": "v1", **source["fieldRef"]}}}
+
+
+def _ports(rule: dict[str, Any]) -> dict[str, Any]:
+    """A network policy's rule. Lists of rules are atomic, with their ports' protocols."""
+    return {**rule, "ports": [{"protocol": "TCP", **one} for one in rule["ports"]]} if rule.get("ports") else rule
+
+
+def _network_policy(spec: dict[str, Any]) -> dict[str, Any]:
+    rules = {name: [_ports(one) for one in spec[name]] for name in ("ingress", "egress") if spec.get(name)}
+    return {**spec, **rules}
 
 
 def _volume(volume: dict[str, Any]) -> dict[str, Any]:
