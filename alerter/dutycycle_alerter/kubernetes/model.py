@@ -42,6 +42,10 @@ class Metadata:
     cluster_scoped: bool = False
 
 
+DENIED = Metadata("")
+"""Stands for an object that may not be read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """How one container of a pod stands: its name, the reason that is given (empty for none), and since when."""

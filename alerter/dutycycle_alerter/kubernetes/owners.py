@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from dutycycle_alerter.errors import SourceError
-from dutycycle_alerter.kubernetes.model import Metadata, Owner, Pod, Reference
+from dutycycle_alerter.kubernetes.model import DENIED, Metadata, Owner, Pod, Reference
 
 DEEPEST = 10
 """Controllers above a pod that are looked at. The longest known chain, KServe's on Knative, has seven."""
@@ -68,18 +68,20 @@ _Key: TypeAlias = tuple[str, str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """An object that was asked for. `metadata` is None where it may not be read, or was gone."""
+    """An object that was asked for. `metadata` is None where it may not be read (`denied`), or was gone."""
 
     metadata: Metadata | None
     old: bool = False
+    denied: bool = False
 
 
 class OwnerFinder:
     """Finds jobs, and remembers the objects on the way. Belongs to one thread; `find` waits for `fetch`.
 
-    `fetch` gives the object of a reference in a namespace: None where it is not there or may not be read, which is
-    final for this object, so that a job does not become another one in its life. Of one that is in no namespace it is
-    enough to say that. It raises SourceError where it could not be found out; that is not remembered.
+    `fetch` returns the object of a reference in a namespace. It returns None where the object is not there, which is
+    final, so that a job does not become another one in its life. It returns DENIED where the object may not be read:
+    that holds until a renewal reads it. Of one that is in no namespace it is enough to say that. It raises SourceError
+    where the answer is unknown; that is not remembered.
     """
 
     def __init__(self, fetch: Callable[[str, Reference], Metadata | None]) -> None:
@@ -140,15 +142,19 @@ class OwnerFinder:
             if known is None:
                 raise
             found = None
+        denied = found is DENIED
         if found is not None and found.uid != reference.uid:
             # It was deleted and made anew under its name: what is there now is another.
             found = None
-        if known is not None:
+        if known is not None and known.denied and found is None:
+            denied = True
+        elif known is not None and not known.denied:
+            denied = False
             # It was there, or it was not: that decided which job this is. Only what is written on it may change.
             found = replace(found, owner=known.metadata.owner) if found and known.metadata else known.metadata
         while known is None and len(self._known) >= _MOST:
             del self._known[next(iter(self._known))]
-        self._known[key] = _Known(found and _bounded(found))
+        self._known[key] = _Known(found and _bounded(found), denied=denied)
         return self._known[key].metadata
 
 

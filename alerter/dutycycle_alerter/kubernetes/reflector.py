@@ -17,6 +17,7 @@ from dutycycle_alerter.elapsed import elapsed
 from dutycycle_alerter.kubernetes import objects
 from dutycycle_alerter.kubernetes.client import Client, Stream, refused
 from dutycycle_alerter.kubernetes.failures import ApiError, Failure
+from dutycycle_alerter.kubernetes.fetching import PROOF
 from dutycycle_alerter.kubernetes.objects import MalformedError
 from dutycycle_alerter.kubernetes.pace import Pace
 from dutycycle_alerter.kubernetes.tables import Table
@@ -73,6 +74,7 @@ class Reflector:
         self._in_a_row = 0
         self._watches_failed = 0
         self._failing_since: float | None = None
+        self._forbidden_since: float | None = None
         self._open = self._missed = False
         self._error = f"{client.shown}: {what}: not listed yet"
         self._failure: Failure | None = None
@@ -100,8 +102,9 @@ class Reflector:
 
     @property
     def denied(self) -> bool:
-        """Whether the server forbids it."""
-        return self._failure is Failure.FORBIDDEN
+        """Whether the server forbids it, and has done so for long enough to be believed."""
+        since = self._forbidden_since
+        return since is not None and elapsed() - since >= PROOF
 
     @property
     def heard_at(self) -> float | None:
@@ -165,7 +168,11 @@ class Reflector:
                 self._client.renew()
             except ApiError as other:
                 self._error = str(other)
-        if error.failure is Failure.FORBIDDEN and self._denied_pause is not None:
+        if error.failure is not Failure.FORBIDDEN:
+            self._forbidden_since = None
+        elif self._forbidden_since is None:
+            self._forbidden_since = elapsed()
+        if self.denied and self._denied_pause is not None:
             return self._denied_pause
         return self._pace.pause(self._in_a_row, error.retry_after)
 
@@ -298,7 +305,7 @@ class Reflector:
             # Before it counts as heard, as others ask meanwhile. The server ends the watch of whoever reads nothing
             # for long: the rest comes with the next one.
             self._settled, self._missed = now + self._pace.settle, True
-        self._heard, self._heard_at = now, time.time()
+        self._heard, self._heard_at, self._forbidden_since = now, time.time(), None
 
     def _garbage(self, reason: str) -> NoReturn:
         raise ApiError(f"{self._client.shown}: {self._path}: {reason}", Failure.GARBAGE)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dutycycle_alerter.kubernetes import cluster as clusters
-from dutycycle_alerter.kubernetes import fetching, lookups
+from dutycycle_alerter.kubernetes import fetching, lookups, reflector
 from dutycycle_alerter.kubernetes.model import Node, Owner
 from dutycycle_alerter.settings.kubernetes import KubernetesCluster
 from tests.alerter.kubernetes.watched import IMPATIENT, agrees, kubeconfig, table, until, watched
@@ -22,6 +22,15 @@ READ_PODS = Rule(("get", "list", "watch"), ("pods",), ("",))
 def server() -> Iterator[KubernetesServer]:
     with KubernetesServer() as found:
         yield found
+
+
+@pytest.fixture
+def believing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refusals are believed as soon as they repeat."""
+    monkeypatch.setattr(fetching, "PROOF", 0.05)
+    monkeypatch.setattr(reflector, "PROOF", 0.05)
+    monkeypatch.setattr(fetching, "_FIRST_REST", 0.02)
+    monkeypatch.setattr(lookups, "_FIRST_PAUSE", 0.02)
 
 
 def job(server: KubernetesServer, name: str = "train", pods: int = 2, **fields: object) -> None:
@@ -118,6 +127,7 @@ def test_a_selector_of_labels(server: KubernetesServer, tmp_path: Path) -> None:
         until(lambda: table(cluster.snapshot()) == {"in": "Running", "out": "Running"})
 
 
+@pytest.mark.usefixtures("believing")
 def test_nodes_that_may_not_be_read_are_no_trouble(server: KubernetesServer, tmp_path: Path) -> None:
     job(server, pods=1)
     server.add_user("alerter", "token", READ_PODS)
@@ -131,6 +141,7 @@ def test_nodes_that_may_not_be_read_are_no_trouble(server: KubernetesServer, tmp
         assert snapshot.owners["train-0"].name == "train"
 
 
+@pytest.mark.usefixtures("believing")
 def test_nodes_that_nothing_is_heard_of_are_not_known(
     server: KubernetesServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,18 +180,30 @@ def test_what_fails_while_it_is_read_is_not_fresh(
         assert (snapshot.fresh, bool(snapshot.error)) == (False, True)
 
 
-def test_a_right_that_is_granted_counts_from_the_next_start(server: KubernetesServer, tmp_path: Path) -> None:
-    """What a job is does not change in its life, unless the alerter starts anew: then it is known by its owner."""
-    job(server, pods=1, annotations={"dutycycle.io/user": "ada"})
+@pytest.mark.usefixtures("believing")
+def test_a_right_that_is_granted_counts_from_the_next_renewal(
+    server: KubernetesServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then the job is the object that may not be read."""
+    monkeypatch.setattr(fetching, "REMEMBERED", 0.1)
+    monkeypatch.setattr(lookups, "_HOUSEKEEPING", 0.05)
+    annotations = {"dutycycle.io/user": "ada"}
+    web = server.put(
+        builders.workload("Deployment", "web", uid="web-uid", api_version="apps/v1", annotations=annotations)
+    )
+    replicas = server.put(
+        builders.workload("ReplicaSet", "web-1", uid="rs-uid", api_version="apps/v1", owners=(builders.owner(web),))
+    )
+    server.put(builders.pod("web-1-0", uid="web-1-0", owners=(builders.owner(replicas),)))
     server.add_user("alerter", "token", READ_PODS)
     path = kubeconfig(tmp_path, server.url, {"token": "token"})
-    for right, written in ((None, {}), (Rule(("get",), ("jobs",), ("batch",)), {"dutycycle.io/user": "ada"})):
-        server.add_user("alerter", "token", READ_PODS, *((right,) if right else ()))
-        with watched(tmp_path, server, kubeconfig=path) as cluster:
-            assert cluster.wait_synced(30)
-            owner = cluster.snapshot().owners["train-0"]
-            assert (owner.uid, owner.annotations) == ("train-uid", written)
-            assert bool(cluster.snapshot().note) == (right is None)
+    with watched(tmp_path, server, kubeconfig=path, time_scale=6000.0) as cluster:
+        assert cluster.wait_synced(30)
+        assert cluster.snapshot().owners["web-1-0"].uid == "rs-uid"
+        server.add_user("alerter", "token", READ_PODS, Rule(("get",), ("replicasets", "deployments"), ("apps",)))
+        until(lambda: cluster.snapshot().owners["web-1-0"].uid == "web-uid")
+        assert cluster.snapshot().owners["web-1-0"].annotations == {"dutycycle.io/user": "ada"}
+        assert not cluster.snapshot().note
 
 
 def test_owners_are_looked_for_again_where_it_failed(
@@ -277,3 +300,57 @@ def test_a_server_that_is_away_is_waited_for_in_vain(server: KubernetesServer, t
     with watched(tmp_path, server) as cluster:
         assert not cluster.wait_synced(0.1)
         assert not cluster.snapshot().fresh
+
+
+def test_a_restart_of_the_server_takes_nothing_away(
+    server: KubernetesServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server answers 403 to everybody for a moment after its start. What comes meanwhile waits, and is then right."""
+    monkeypatch.setattr(fetching, "_FIRST_REST", 0.1)
+    monkeypatch.setattr(lookups, "_FIRST_PAUSE", 0.1)
+    server.install("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets")
+    node = builders.node("gpu-node-a")
+    server.put(node)
+
+    def jobset(number: int) -> None:
+        api = "jobset.x-k8s.io/v1alpha2"
+        users = {"dutycycle.io/user": f"user-{number}"}
+        made = server.put(
+            builders.workload("JobSet", f"set-{number}", uid=f"set-{number}", api_version=api, annotations=users)
+        )
+        job(server, f"job-{number}", pods=4, owners=(builders.owner(made),))
+
+    def owners(count: int) -> dict[str, tuple[str, str]]:
+        return {
+            f"job-{number}-{one}": (f"k8s/ml/jobset/set-{number}/set-{number}", f"user-{number}")
+            for number in range(count)
+            for one in range(4)
+        }
+
+    def known() -> dict[str, tuple[str, str]]:
+        found = cluster.snapshot().owners
+        return {uid: (owner.workload, owner.annotations.get("dutycycle.io/user", "")) for uid, owner in found.items()}
+
+    for number in range(25):
+        jobset(number)
+    with watched(tmp_path, server, nodes=True) as cluster:
+        until(lambda: known() == owners(25) and cluster.snapshot().nodes is not None)
+        for restart in range(1, 4):
+            server.stop()
+            for number in range(25 * restart, 25 * (restart + 1)):
+                jobset(number)
+            expected = owners(25 * (restart + 1))
+            # The first that a new server sees are the look-ups of owners and the lists.
+            server.compact()
+            server.start(forbidden_for=0.35)
+
+            def none_is_wrong(expected: dict[str, tuple[str, str]] = expected) -> bool:
+                assert known().items() <= expected.items()
+                return known() == expected
+
+            until(none_is_wrong)
+            until(lambda: agrees(cluster, server))
+            server.patch("Node", "", "gpu-node-a", {"spec": {"unschedulable": restart % 2 == 1}})
+            until(lambda: cluster.snapshot().nodes["gpu-node-a"].schedulable == (restart % 2 == 0))  # type: ignore[index] # noqa: B023
+            assert "may not read" not in cluster.snapshot().note
+        assert cluster.counters().failures["forbidden"] > 0

@@ -14,9 +14,10 @@ from dutycycle_alerter.kubernetes import fetching
 from dutycycle_alerter.kubernetes.access import Access
 from dutycycle_alerter.kubernetes.client import Client
 from dutycycle_alerter.kubernetes.fetching import Fetcher
-from dutycycle_alerter.kubernetes.model import Reference
+from dutycycle_alerter.kubernetes.model import DENIED, Reference
 from dutycycle_alerter.settings.kubernetes import KubernetesCluster
 from tests.alerter.kubernetes.watched import kubeconfig
+from tests.fakes.clock import FakeClock
 from tests.fakes.kubernetes import KubernetesServer, Rule, builders
 
 JOB = Reference("batch/v1", "Job", "train", "job-1")
@@ -38,13 +39,11 @@ def server() -> Iterator[KubernetesServer]:
 class Asked(Fetcher):
     """Counts its requests."""
 
-    def __init__(
-        self, directory: Path, server: KubernetesServer, token: str = "admin", remembered: float = 600.0
-    ) -> None:
+    def __init__(self, directory: Path, server: KubernetesServer, token: str = "admin") -> None:
         self.count = 0
         path = kubeconfig(directory, server.url, {"token": token})
         self._access = Access(KubernetesCluster(kubeconfig=path))
-        super().__init__(Client(self._access, 5.0), self._ask_one, remembered=remembered)
+        super().__init__(Client(self._access, 5.0), self._ask_one)
 
     def _ask_one(self) -> None:
         self.count += 1
@@ -131,31 +130,81 @@ def test_a_kind_that_is_not_installed(fetcher: Asked, reference: Reference) -> N
     assert fetcher.note() == ""
 
 
-def test_a_kind_that_may_not_be_read(tmp_path: Path, server: KubernetesServer) -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
+    """The fetcher's."""
+    found = FakeClock()
+    monkeypatch.setattr(fetching, "time", SimpleNamespace(monotonic=found))
+    return found
+
+
+def refused(fetcher: Asked, reference: Reference, clock: FakeClock, times: int = 4) -> None:
+    """Fetches every 20 s, once less than it takes to believe the refusals."""
+    for _ in range(times - 1):
+        with pytest.raises(SourceError, match="403"):
+            fetcher.fetch("ml", reference)
+        clock.advance(20.0)
+
+
+def test_a_kind_that_may_not_be_read(tmp_path: Path, server: KubernetesServer, clock: FakeClock) -> None:
     """It is not asked for again and again, and the status says what to grant; elsewhere it may be readable."""
     server.install("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs")
     server.add_user("alerter", "token", Rule(("get",), ("jobs",), ("batch",), ("lab",)))
     server.put(builders.workload("Job", "train", uid="job-1", namespace="lab"))
     fetcher = Asked(tmp_path, server, "token")
     torch = Reference("kubeflow.org/v1", "PyTorchJob", "big", "big-1")
-    for _ in range(3):
-        assert fetcher.fetch("ml", torch) is None
-        assert fetcher.fetch("ml", JOB) is None
-    assert fetcher.count == 2
-    assert fetcher.fetch("lab", JOB) is not None
+    for reference in (torch, JOB):
+        refused(fetcher, reference, clock)
+        assert fetcher.fetch("lab", JOB) is not None, "a refusal in one namespace holds up no other"
+        for _ in range(3):
+            assert fetcher.fetch("ml", reference) is DENIED
+    assert fetcher.count == 2 * (4 + 1)
     assert fetcher.note() == (
         "may not read jobs.batch, pytorchjobs.kubeflow.org: grant get on them, or jobs end at what they own"
     )
     fetcher.close()
 
 
-def test_that_it_may_not_be_read_is_believed_for_a_while(tmp_path: Path, server: KubernetesServer) -> None:
+def test_a_refusal_is_believed_after_a_minute_of_refusals(
+    server: KubernetesServer, fetcher: Asked, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another answer, or a long time without a request, starts the minute again. So it is for discovery."""
+    other = Reference("lab.example/v2", "TrainingMatrix", "big", "big-1")
+    server.install("lab.example", "v2", "TrainingMatrix", "trainingmatrices")
+    custom(server)
+    for reference in (JOB, other):
+        with server.inject("error", code=403):
+            refused(fetcher, reference, clock, times=3)
+        assert fetcher.fetch("ml", reference) is not None
+        with server.inject("error", code=403):
+            refused(fetcher, reference, clock, times=3)
+            clock.advance(1000.0)
+            refused(fetcher, reference, clock, times=3)
+        clock.advance(1000.0)
+        assert fetcher.fetch("ml", reference) is not None
+    refusals = [record for record in caplog.records if "403" in record.message]
+    assert refusals, "operators see it"
+    assert len(refusals) < 9, "and not every one of them"
+
+
+def test_a_forbidden_kind_is_asked_for_again(tmp_path: Path, server: KubernetesServer, clock: FakeClock) -> None:
     server.add_user("alerter", "token")
-    fetcher = Asked(tmp_path, server, "token", remembered=0.0)
-    assert fetcher.fetch("ml", JOB) is None
+    fetcher = Asked(tmp_path, server, "token")
+    refused(fetcher, JOB, clock)
     assert fetcher.note() == ""
+    assert fetcher.fetch("ml", JOB) is DENIED
+    count = fetcher.count
+    clock.advance(fetching.REMEMBERED - 1.0)
+    assert fetcher.fetch("ml", JOB) is DENIED
+    assert fetcher.count == count
+    clock.advance(1.0)
+    assert fetcher.note() == ""
+    assert fetcher.fetch("ml", JOB) is DENIED, "one more refusal is enough then"
+    assert fetcher.count == count + 1
     server.add_user("alerter", "token", *server.users["admin"].rules)
+    clock.advance(fetching.REMEMBERED)
     assert fetcher.fetch("ml", JOB) is not None
+    assert fetcher.note() == ""
     fetcher.close()
 
 

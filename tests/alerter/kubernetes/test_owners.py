@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutycycle_alerter.errors import SourceError
-from dutycycle_alerter.kubernetes.model import Metadata, Owner, Pod, Reference
+from dutycycle_alerter.kubernetes.model import DENIED, Metadata, Owner, Pod, Reference
 from dutycycle_alerter.kubernetes.owners import DEEPEST, OwnerFinder
 
 CHAINS = {
@@ -397,3 +397,25 @@ def test_any_graph_of_owners_ends(kinds: list[str], owners: list[int], present: 
             jobs.setdefault(controller, set()).add(found.workload)
     assert all(count == 1 for count in server.asked.values())
     assert all(len(ids) == 1 for ids in jobs.values())
+
+
+def test_an_object_that_may_not_be_read_is_read_once_it_may(server: Server) -> None:
+    """It is the job until then. What was read before is not given up for a later refusal."""
+    first = server.add(["batch/v1 Job", "jobset.x-k8s.io/v1alpha2 JobSet"])
+    assert first is not None
+    readable = server.objects["ml", first]
+    server.objects["ml", first] = DENIED
+    finder = OwnerFinder(server.fetch)
+    assert finder.find(pod(first)).kind == "Job"
+    for now in (DENIED, None):
+        server.objects["ml", first] = now
+        finder.renew()
+        assert finder.find(pod(first)).kind == "Job"
+    server.objects["ml", first] = readable
+    assert finder.find(pod(first)).kind == "Job", "it is asked for again with the next renewal"
+    finder.renew()
+    known = finder.find(pod(first))
+    assert known.kind == "JobSet"
+    server.objects = dict.fromkeys(server.objects, DENIED)
+    finder.renew()
+    assert finder.find(pod(first)) == known

@@ -443,6 +443,21 @@ def test_pauses_grow_and_are_not_alike() -> None:
     asked = [fail(ApiError("no", Failure.THROTTLED, retry_after=60.0)) for _ in range(5)]
     assert all(60 <= pause <= 66 for pause in asked)
     assert len(set(pauses) | set(asked)) == 13
-    denied = Run(denied_pause=600.0).reflector
-    assert denied._failed(ApiError("no", Failure.FORBIDDEN)) == 600.0
-    assert denied.denied
+
+
+def test_a_refusal_is_believed_after_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server refuses everybody for a moment after its start, and is then asked again as after any failure."""
+    clock = FakeClock()
+    monkeypatch.setattr(reflector, "elapsed", clock)
+    run = Run(pace=Pace(first_pause=1.0, longest_pause=30.0), denied_pause=600.0).reflector
+    refusal = ApiError("no", Failure.FORBIDDEN)
+    for seconds in (0.0, 40.0, 19.0):
+        clock.advance(seconds)
+        assert run._failed(refusal) <= 30.0
+        assert not run.denied
+    clock.advance(1.0)
+    assert run._failed(refusal) == 600.0
+    assert run.denied
+    run._hear()
+    assert run._failed(refusal) <= 30.0
+    assert not run.denied

@@ -38,6 +38,7 @@ Faults, switched on and off while it serves; each a context manager that counts 
     server.inject("end" | "cut" | "half-line" | "silent" | "expire" | "garbage-line" | "long-line", after=10)
 The second line is for whole requests, the last for watches that run, once `after` lines were sent; see Fault. `heal()`
 ends them all. `stop()` and `start()`: connections are refused meanwhile; port and objects stay.
+`start(forbidden_for=0.35)` answers 403 to everybody for so long, as a real server does before it has read its rules.
 
 `requests` are the last 10,000: method, path, query, verb ("list", "watch", ...), user.
 """

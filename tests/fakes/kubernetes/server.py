@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ssl
+import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -80,13 +81,15 @@ class KubernetesServer:
         self._context = _context(tls)
         self._wire: Wire | None = None
         self._address = ("127.0.0.1", 0)
+        self._forbidden_until = 0.0
         self._namespaces = namespaces
         self.reset()
 
     # Serving
 
-    def start(self) -> Self:
-        """Listens; again on the same port after a stop."""
+    def start(self, *, forbidden_for: float = 0.0) -> Self:
+        """Listens; again on the same port after a stop. It answers everybody 403 for so many seconds at first."""
+        self._forbidden_until = time.monotonic() + forbidden_for
         if self._wire is None:
             self._wire = Wire(self._address, self._context, self._answer, self.faults.active, self.store.wake)
             self._address = ("127.0.0.1", self._wire.server_address[1])
@@ -130,6 +133,9 @@ class KubernetesServer:
         spoiled = self._fault(asked)
         if spoiled is not None:
             return spoiled
+        if time.monotonic() < self._forbidden_until:
+            # A server that has just started has not read the rules yet.
+            user = replace(user, rules=(), anonymous=True)
         try:
             host = self.url.partition("//")[2]
             found = self._api.answer(asked, user, call.headers, call.body, host, call.gone)
