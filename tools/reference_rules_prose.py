@@ -160,7 +160,8 @@ def _devices(judging: Judging) -> dict[str, Text]:
         ),
         "leaked_memory": Text(
             fires=f"""always >= {leak.above_bytes / 2**20:g} MiB of GPU memory above what a free GPU of the model has in
-                use, with no process on the GPU and no owner""",
+                use, with no process on the GPU, no owner and a mean utilization of {_pct(judging.rules.idle.below)} or
+                less; a GPU that works without a process hides its processes""",
             window=_time(leak.window),
             severity="warning",
             clears=f"< {leak.clear_below_bytes / 2**20:g} MiB above it, whoever holds the GPU then",

@@ -264,7 +264,7 @@ class DeviceWindow:
     """What a GPU itself was like over a window, whoever held it. None is not known.
 
     `memory_used` is the least memory in use (bytes), `processes` the most processes, `allocated` whether any workload
-    held it at any time; `throttle_thermal` and `throttle_power` are shares of the time, 0..1.
+    held it at any time; `throttle_thermal` and `throttle_power` are shares of the time, `utilization` the mean, 0..1.
     """
 
     length: float
@@ -273,6 +273,7 @@ class DeviceWindow:
     allocated: bool | None = None
     throttle_thermal: float | None = None
     throttle_power: float | None = None
+    utilization: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

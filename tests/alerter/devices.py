@@ -29,13 +29,14 @@ def device(
     allocated: bool | None = False,
     thermal: float | None = 0.0,
     power_cap: float | None = 0.0,
+    utilization: float | None = 0.0,
     now: float | None = None,
     **fields: object,
 ) -> GpuEvidence:
     """A GPU that was like this over every window; `now` is its present memory, where it differs."""
 
     def window(length: float) -> DeviceWindow:
-        return DeviceWindow(length, memory, processes, allocated, thermal, power_cap)
+        return DeviceWindow(length, memory, processes, allocated, thermal, power_cap, utilization)
 
     values: dict[str, object] = {
         "watched_from": START,

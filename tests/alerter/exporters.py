@@ -55,6 +55,7 @@ class FakeGpu:
     memory_used: float | None = 31 * GIB
     processes: float | None = None
     power: float | None = 300.0
+    utilization: float | None = 0.5
     recovery_action: float | None = None
     remap_failed: float | None = None
     throttled: dict[str, float] = field(default_factory=dict)
@@ -65,7 +66,7 @@ class FakeGpu:
 
     def free(self) -> None:
         """Nobody uses it."""
-        self.memory_used, self.processes, self.power = 0.5 * GIB, 0, 65.0
+        self.memory_used, self.processes, self.power, self.utilization = 0.5 * GIB, 0, 65.0, 0.0
 
 
 class FakeExporter:
@@ -175,13 +176,13 @@ class FakeExporter:
         device, one = self.device(gpu), self.devices[gpu]
         lines = [
             sample("gpu_info", device | {"model": MODEL, "minor": str(gpu), "mig_profile": ""}, 1),
-            sample("gpu_utilization_ratio", device, 0.5),
             sample("gpu_memory_total_bytes", device, 141 * GIB),
             sample("gpu_power_limit_watts", device, 700),
             sample("gpu_temperature_celsius", device | {"sensor": "gpu"}, 45),
             sample("gpu_temperature_celsius", device | {"sensor": "memory"}, 60),
         ]
         for name, value in (
+            ("gpu_utilization_ratio", one.utilization),
             ("gpu_memory_used_bytes", one.memory_used),
             ("gpu_power_watts", one.power),
             ("gpu_processes", one.processes),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dutycycle_alerter.model import GpuEvidence
+from dutycycle_alerter.model import DeviceWindow, GpuEvidence
 from dutycycle_alerter.rules.device_case import exempt, unseen, unwatched
 from dutycycle_alerter.rules.verdict import Outcome, Verdict
 from dutycycle_alerter.settings import Judging
@@ -26,11 +26,11 @@ def judge_leaked_memory(evidence: GpuEvidence, settings: Judging) -> Verdict:
     if undecided := unwatched(RULE, evidence, length):
         return undecided
     window = evidence.window(length)
-    if window.memory_used is None or window.processes is None or window.allocated is None:
-        reason = "its memory, processes or owners were not known all the time"
+    used, reason = window.memory_used, _unknown(window, settings)
+    if used is None or reason:
         return Verdict(RULE, Outcome.UNKNOWN, length, reason=reason)
-    figures = {"memory_used": window.memory_used, "memory_baseline": baseline}
-    leaked = window.memory_used - baseline >= rules.above_bytes and not window.processes and not window.allocated
+    figures = {"memory_used": used, "memory_baseline": baseline}
+    leaked = used - baseline >= rules.above_bytes and not window.processes and not window.allocated
     return Verdict(
         RULE,
         Outcome.FIRING if leaked else Outcome.HOLDING,
@@ -38,3 +38,15 @@ def judge_leaked_memory(evidence: GpuEvidence, settings: Judging) -> Verdict:
         gpus=(evidence.gpu,) if leaked else (),
         figures=figures,
     )
+
+
+def _unknown(window: DeviceWindow, settings: Judging) -> str:
+    """Return what keeps a window from being judged; empty where nothing does."""
+    if window.memory_used is None or window.processes is None or window.allocated is None:
+        return "its memory, processes or owners were not known all the time"
+    if window.processes or window.allocated:
+        return ""
+    if window.utilization is None:
+        return "its utilization is not known"
+    # Work without a process proves that processes are hidden, in a container or from another user.
+    return "it works, so its processes are hidden" if window.utilization > settings.rules.idle.below else ""

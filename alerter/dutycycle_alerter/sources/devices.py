@@ -10,7 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from statistics import median
+from statistics import fmean, median
 
 from dutycycle_alerter.history import Series
 from dutycycle_alerter.model import DeviceWindow, Gpu, GpuEvidence, NodeEvidence, job_id
@@ -19,7 +19,7 @@ from dutycycle_alerter.sources.metric_names import HEAT, HEAT_AT_ONCE, POWER_CAP
 from dutycycle_alerter.sources.tracked import ABSENT_ANSWERS
 
 _REASONS = (*HEAT, HEAT_AT_ONCE, POWER_CAP)
-_MEMORY, _PROCESSES, _HELD = range(3)
+_MEMORY, _PROCESSES, _HELD, _UTILIZATION = range(4)
 
 RISE = 1.001
 """Idle power rises by this factor a pass at most: it follows the lowest reading down at once, and back within hours."""
@@ -60,10 +60,15 @@ class _Track:
         processes = device.readings.get("processes")
         free = processes == 0 and not jobs
         self.free_since = (t if self.free_since is None else self.free_since) if free else None
-        gauges = (device.readings.get("memory_used"), processes, float(bool(jobs)))
+        gauges = (device.readings.get("memory_used"), processes, float(bool(jobs)), device.readings.get("utilization"))
         if self.history.crowded(spacing):
-            memory, most, held = self.history.gauges[-1]
-            gauges = (_least(memory, gauges[0]), _most(most, gauges[1]), max(held or 0.0, gauges[2]))
+            memory, most, held, busiest = self.history.gauges[-1]
+            gauges = (
+                _least(memory, gauges[0]),
+                _most(most, gauges[1]),
+                max(held or 0.0, gauges[2]),
+                _most(busiest, gauges[3]),
+            )
         self.history.append(t, tuple(map(device.throttled.get, _REASONS)), gauges, spacing=spacing)
 
     def window(self, at: float, length: float) -> DeviceWindow:
@@ -74,6 +79,7 @@ class _Track:
         memory = history.gauge_between(_MEMORY, start, at)
         processes = history.gauge_between(_PROCESSES, start, at)
         held = history.gauge_between(_HELD, start, at)
+        utilization = history.gauge_between(_UTILIZATION, start, at)
         heat, capped = held_down(dict(zip(_REASONS, history.increase(start, at), strict=True)))
         return DeviceWindow(
             length=length,
@@ -82,6 +88,7 @@ class _Track:
             allocated=None if held is None else max(held) > 0,
             throttle_thermal=None if heat is None else min(1.0, heat / length),
             throttle_power=None if capped is None else min(1.0, capped / length),
+            utilization=None if utilization is None else fmean(utilization),
         )
 
 

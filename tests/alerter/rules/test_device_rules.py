@@ -162,6 +162,11 @@ def test_only_something_new_speaks_after_a_person_closed_it(
         (device(INSTANCE, memory=ABOVE), FIRING),
         (device(memory=ABOVE, processes=1.0), HOLDING),
         (device(memory=ABOVE, allocated=True), HOLDING),
+        # A GPU that works without a process hides its processes.
+        (device(memory=ABOVE, utilization=0.99), UNKNOWN),
+        (device(memory=ABOVE, utilization=0.0051), UNKNOWN),
+        (device(memory=ABOVE, utilization=0.005), FIRING),
+        (device(memory=ABOVE, utilization=None), UNKNOWN),
         # Freed is freed, whoever holds the GPU now, and however short it was watched.
         (device(memory=ABOVE, now=BASELINE), CLEAR),
         (device(memory=ABOVE, now=BASELINE, allocated=True, watched_from=LATER), CLEAR),
@@ -270,6 +275,7 @@ def devices(draw: st.DrawFn) -> GpuEvidence:
         draw(BYTES),
         draw(st.none() | st.integers(0, 3).map(float)),
         draw(st.none() | st.booleans()),
+        draw(RATIO),
         draw(RATIO),
         draw(RATIO),
     )

@@ -154,7 +154,7 @@ def test_a_window_has_the_least_memory_the_most_processes_and_any_owner() -> Non
     made = rig()
     one = made.exporters[0].devices[0]
     scrape(made, 16)
-    assert gpu(made).window(QUARTER) == DeviceWindow(QUARTER, 0.5 * GIB, 0, False)
+    assert gpu(made).window(QUARTER) == DeviceWindow(QUARTER, 0.5 * GIB, 0, False, utilization=0.0)
     one.memory_used = 9 * GIB
     scrape(made, 14)
     assert gpu(made).window(QUARTER).memory_used == 0.5 * GIB
@@ -172,9 +172,12 @@ def test_a_window_has_the_least_memory_the_most_processes_and_any_owner() -> Non
     scrape(made, 4)
     found = gpu(made).window(QUARTER)
     assert (found.processes, found.allocated) == (0, False)
+    one.utilization = 0.9
+    scrape(made, 8)
+    assert gpu(made).window(QUARTER).utilization == pytest.approx(0.9 * 8 / 16, abs=0.06)
 
 
-@pytest.mark.parametrize("name", ["memory_used", "processes"])
+@pytest.mark.parametrize("name", ["memory_used", "processes", "utilization"])
 def test_a_reading_that_is_missing_once_makes_the_window_unknown(name: str) -> None:
     made = rig()
     scrape(made, 16)

@@ -44,6 +44,8 @@ def state(of: Selectors, lengths: Windows, xids: tuple[int, ...]) -> Iterable[Qu
     yield Query("free_memory_least", f"{least} {nobody}", DEVICE, lengths.leaked)
     most = by("max", DEVICE, f"max_over_time({processes}[{leaked}])")
     yield Query("free_processes_most", f"{most} {nobody}", DEVICE, lengths.leaked)
+    mean = by("max", DEVICE, f"avg_over_time({of('gpu_utilization_ratio')}[{leaked}])")
+    yield Query("free_utilization", f"{mean} {nobody}", DEVICE, lengths.leaked)
     held = by("max", DEVICE, f"last_over_time({of('gpu_allocation')}[{leaked}])")
     yield Query("held_lately", f"{held} {nobody}", DEVICE, lengths.leaked)
     seen = f"{of('gpu_visible')} offset {window}"

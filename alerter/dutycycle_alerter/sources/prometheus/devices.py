@@ -44,6 +44,7 @@ class DeviceEvidence:
         self._lengths = lengths
         self._memory = self._cells("free_memory_least", lengths.leaked)
         self._processes = self._cells("free_processes_most", lengths.leaked)
+        self._utilization = self._cells("free_utilization", lengths.leaked)
         self._lately = self._cells("held_lately", lengths.leaked)
         self._thermal = self._cells("throttle_thermal", lengths.throttled)
         self._power = self._cells("throttle_power", lengths.throttled)
@@ -153,4 +154,5 @@ class DeviceEvidence:
             held or lately,
             found.throttle_thermal,
             found.throttle_power,
+            self._utilization[place],
         )

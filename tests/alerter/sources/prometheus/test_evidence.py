@@ -210,7 +210,7 @@ def test_gpus_and_nodes_are_as_they_say(seen: Seen) -> None:
     leaked, healthy = seen.gpu("gpu01", 7), seen.gpu("gpu02", 3)
     assert (leaked.memory_used, leaked.memory_total, leaked.memory_baseline) == (10 * GIB, 141 * GIB, 0.5 * GIB)
     window = leaked.window(900)
-    assert (window.memory_used, window.processes, window.allocated) == (10 * GIB, 0, False)
+    assert (window.memory_used, window.processes, window.allocated, window.utilization) == (10 * GIB, 0, False, 0)
     assert (window.throttle_thermal, window.throttle_power) == (about(0.2), about(0.1))
     assert healthy.window(900).memory_used == 0.5 * GIB
     assert seen.gpu("gpu01", 0).window(900).allocated is True
