@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from dutycycle_exporter.model import Asking, DeviceIndex, Snapshot, Unavailable, Xid
+from dutycycle_exporter.model import Asking, DeviceIndex, Returned, Snapshot, Unavailable, Xid
 from dutycycle_exporter.pipe import Message, PipeBrokenError, PipeClosedError, PipeSilentError, receive, wait
 
 _LOOKS = 4
@@ -77,6 +77,9 @@ class Listener:
                     self._rest(within, silence())
                 self.asked = message
                 asked.add(message.gpu)
+                continue
+            if isinstance(message, Returned):
+                self.asked = None
                 continue
             if isinstance(message, Xid):
                 # Another thread's: what reads the GPUs may hang all the same, and has no more time for it.

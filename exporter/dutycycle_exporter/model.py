@@ -268,6 +268,11 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True)
+class Returned:
+    """The child's message that the calls about the last GPU returned. The next calls are about no GPU."""
+
+
+@dataclass(frozen=True, slots=True)
 class Unavailable:
     """The child's message that NVML cannot be used: why, in a fixed word for metrics and a sentence for people."""
 

@@ -19,7 +19,7 @@ from typing import Any
 from dutycycle_exporter import model
 from dutycycle_exporter.errors import ExporterError
 
-Message = model.Snapshot | model.Xid | model.Asking | model.Unavailable
+Message = model.Snapshot | model.Xid | model.Asking | model.Returned | model.Unavailable
 
 MAX_BYTES = 64 * 2**20
 """Longest frame that is taken: a snapshot of 16 GPUs with 10,000 processes each is a fifth of it."""

@@ -13,7 +13,7 @@ import pytest
 
 from dutycycle_exporter.cli import read_settings
 from dutycycle_exporter.daemon import child_command
-from dutycycle_exporter.model import Snapshot, Unavailable, Xid
+from dutycycle_exporter.model import Asking, Returned, Snapshot, Unavailable, Xid
 from dutycycle_exporter.pipe import PipeClosedError, receive
 from tests.exporter.daemon import eventually
 
@@ -24,11 +24,11 @@ INTERVAL = 0.1
 class Child:
     """A child on the double's driver, and the messages that it sends."""
 
-    def __init__(self, driver, **options):
+    def __init__(self, driver, *, interval=INTERVAL, time_scale=1, **options):
         self._pipe, write_end = os.pipe()
         command = [sys.executable, "-P", "-m", "dutycycle_exporter.child", f"--fd={write_end}"]
         self.process = subprocess.Popen(
-            [*command, f"--interval={INTERVAL}", "--time-scale=1"],
+            [*command, f"--interval={interval}", f"--time-scale={time_scale}"],
             pass_fds=[write_end],
             env={**os.environ, **driver.environment},
             **options,
@@ -96,6 +96,34 @@ def test_why_it_ends_is_said_before_it_closes_what_may_hang(driver, call):
         driver.hang(call)
         driver.fail("nvmlDeviceGetUtilizationRates", pynvml.NVML_ERROR_DRIVER_NOT_LOADED, gpu=1)
         assert child.until(Unavailable).reason == "driver_not_loaded"
+
+
+@pytest.fixture
+def driver_without_samples(driver):
+    driver.fail("nvmlDeviceGetSamples", pynvml.NVML_ERROR_NOT_SUPPORTED)
+    return driver
+
+
+def test_child_polls_gpus_without_a_sample_buffer_between_two_snapshots(driver_without_samples):
+    """A snapshot has the time since the one before in several pieces; a reading alone gives one piece."""
+    with Child(driver_without_samples, interval=2, time_scale=20) as child:
+        child.until(Snapshot)
+        second = child.until(Snapshot)
+        for gpu in second.gpus:
+            assert len(gpu.spans) > 3
+
+
+def test_child_names_the_gpu_before_a_poll_that_hangs(driver_without_samples):
+    driver = driver_without_samples
+    with Child(driver, interval=10 * PATIENCE, time_scale=20) as child:
+        child.until(Snapshot)
+        child.until(Returned)
+        driver.hang("nvmlDeviceGetUtilizationRates", gpu=1)
+        eventually(lambda: driver.state.hung("nvmlDeviceGetUtilizationRates"))
+        child.process.kill()
+        messages = child.rest()
+    assert messages[-1] == Asking((1, 2), 1)
+    assert not [message for message in messages if isinstance(message, Snapshot)]
 
 
 def test_sigterm_ends_it_between_two_turns(driver):

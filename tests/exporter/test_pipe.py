@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutycycle_exporter.model import Asking, GpuReading, Ownership, Process, Snapshot, Span, Unavailable, Xid
+from dutycycle_exporter.model import Asking, GpuReading, Ownership, Process, Returned, Snapshot, Span, Unavailable, Xid
 from dutycycle_exporter.pipe import (
     MAX_BYTES,
     PipeBrokenError,
@@ -65,6 +65,7 @@ def test_messages_arrive_as_they_were_sent(ends):
         Snapshot(5.0, (gpu,), failures={("nvmlDeviceGetName", "unknown"): 2}, ownership=Ownership(pids={7: "slurm/1"})),
         Xid("GPU-1", 79, 5.5),
         Asking((1, 8), 7),
+        Returned(),
         Unavailable(6.0, "driver_not_loaded", "no driver"),
     ]
     for message in messages:

@@ -165,6 +165,12 @@ def test_once_it_is_brought_up_the_calls_about_it_may_take_no_longer_than_others
         assert watch.losses[0] == ("hang", "the NVML child was silent for 0.5 s in calls about GPU 1 and was killed")
 
 
+def test_hang_after_the_last_gpu_returned_names_no_gpu():
+    with Watch(f"{ASKING}; send_at_once(snapshot, ask(False), m.Returned()); time.sleep(999)", silence=0.5) as watch:
+        eventually(lambda: watch.losses)
+        assert watch.losses[0] == ("hang", "the NVML child was silent for 0.5 s and was killed")
+
+
 def test_one_that_hangs_while_it_is_brought_up_is_named(monkeypatch):
     with Watch(
         f"{ASKING}; send_at_once(snapshot, ask(True)); time.sleep(999)",

@@ -88,12 +88,12 @@ class Gpu:
         return readings
 
     @property
-    def polls(self) -> bool:
-        """Return whether `poll` is to be called between two readings."""
-        return self._samples.polls(self.device)
+    def lacks_buffer(self) -> bool:
+        """Return whether utilization has no sample buffer, so that `poll` is to be called between two readings."""
+        return self._samples.lacks_buffer(self.device)
 
     def poll(self, now: float) -> None:
-        """Read the utilization of a GPU without a sample buffer. Raises LostError, NvmlUnavailableError."""
+        """Read the current utilization, whose time the next reading has. Raises LostError, NvmlUnavailableError."""
         self._samples.poll(self.device, self._calls, now)
 
     def take_dropped(self) -> Iterator[Counter[str]]:

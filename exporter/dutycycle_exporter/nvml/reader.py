@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pynvml
 
 from dutycycle_exporter.collected import DEFAULT
 from dutycycle_exporter.errors import NvmlUnavailableError
-from dutycycle_exporter.model import Asking, DeviceIndex, GpuReading, Snapshot, Xid
+from dutycycle_exporter.model import Asking, DeviceIndex, GpuReading, Returned, Snapshot, Xid
 from dutycycle_exporter.nvml.calls import Calls, LostError, unavailable
 from dutycycle_exporter.nvml.devices import Device, Devices
 from dutycycle_exporter.nvml.events import XidWatch
@@ -62,7 +64,7 @@ class NvmlReader:
         leave_out: Collection[DeviceIndex] = (),
         collect: frozenset[str] = DEFAULT,
         on_xid: Callable[[Xid], None] = lambda _: None,
-        on_asking: Callable[[Asking], None] = lambda _: None,
+        on_asking: Callable[[Asking | Returned], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -133,20 +135,26 @@ class NvmlReader:
     @property
     def poll_interval(self) -> float:
         """Return the wall seconds between two calls of `poll`; infinity where every GPU has a sample buffer."""
-        return RATE_INTERVAL / self._time_scale if any(gpu.polls for gpu in self._gpus.values()) else math.inf
+        return RATE_INTERVAL / self._time_scale if self._without_buffer() else math.inf
 
     def poll(self, elapsed: float) -> None:
         """Read the utilization of GPUs without a sample buffer, when `elapsed()` was `elapsed`.
 
         Raises NvmlUnavailableError.
         """
-        for gpu in self._gpus.values():
-            if gpu.polls and gpu.device.index not in self._slow.resting:
-                try:
-                    gpu.poll(elapsed)
-                except LostError:
-                    # The next turn removes it.
-                    continue
+        began = self._timer()
+        gpus = {gpu.device.index: gpu for gpu in self._without_buffer()}
+        self._suspects.begin_poll()
+        for index in sorted(gpus, key=lambda index: (index in self._suspects.suspected, index)):
+            if not self._slow.admits_poll(index, began):
+                continue
+            # The next turn removes a lost GPU.
+            with suppress(LostError), self._suspects.asking(index, whole=True), self._slow.asking(index):
+                gpus[index].poll(elapsed)
+        self._suspects.end_poll()
+
+    def _without_buffer(self) -> list[Gpu]:
+        return [gpu for gpu in self._gpus.values() if gpu.lacks_buffer]
 
     def _read_gpus(self, turn: _Turn) -> None:
         """Add to the turn what each GPU gives. Raises NvmlUnavailableError."""
@@ -226,10 +234,9 @@ class NvmlReader:
 
     @property
     def _driver_version(self) -> DriverVersion:
-        """(0, 0) where it is unknown: then nothing is read that older drivers number otherwise."""
-        major, minor = ([*self._driver.split("."), "", ""])[:2]
-        digits = f"{major}{minor}"
-        return (int(major), int(minor)) if major and minor and digits.isascii() and digits.isdigit() else (0, 0)
+        """Return (0, 0) where it is unknown: the fields that every driver numbers alike are read then."""
+        found = re.match(r"([0-9]+)\.([0-9]+)", self._driver)
+        return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def _excluded(calls: Calls) -> tuple[str, ...] | None:

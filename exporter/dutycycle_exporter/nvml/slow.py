@@ -90,6 +90,13 @@ class SlowGpus:
                     self._until.pop(index, None)
                     self.resting.discard(index)
 
+    def admits_poll(self, index: int, began: float) -> bool:
+        """Return whether to poll a GPU between two turns. `began` is when the poll of all GPUs began, by the timer.
+
+        A GPU that took too long is left to the turns, and a poll lasts no longer than one GPU's time.
+        """
+        return index not in self._until and self._timer() - began <= self._budget
+
     def forget(self) -> None:
         """Numbers mean other GPUs now."""
         self._until.clear()

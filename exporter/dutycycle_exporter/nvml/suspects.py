@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 from dutycycle_exporter.listening import SUSPECTED
-from dutycycle_exporter.model import Asking, DeviceIndex
+from dutycycle_exporter.model import Asking, DeviceIndex, Returned
 
 
 class Suspects:
@@ -24,7 +24,7 @@ class Suspects:
         self,
         ask_last: Collection[DeviceIndex],
         leave_out: Collection[DeviceIndex],
-        on_asking: Callable[[Asking], None],
+        on_asking: Callable[[Asking | Returned], None],
         *,
         timer: Callable[[], float],
     ) -> None:
@@ -52,6 +52,14 @@ class Suspects:
         # Where nobody else is there, nobody can be read before them.
         self.suspected = suspected if len(suspected) + len(self._left_out) < self._count else frozenset()
         self.last = frozenset() if self._first else self.suspected
+
+    def begin_poll(self) -> None:
+        """Begin to poll GPUs between two turns. What the turn read does not prove that the driver works now."""
+        self._read.clear()
+
+    def end_poll(self) -> None:
+        """End the poll: a later hang is not the last polled GPU's."""
+        self._on_asking(Returned())
 
     def end(self) -> None:
         """The turn has ended, and suspects are asked from now on."""

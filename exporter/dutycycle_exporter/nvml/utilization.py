@@ -39,12 +39,13 @@ class SampleReader:
         spans, self._polled = self._polled, []
         return (*spans, *self._new(device, calls, rate, now, ahead))
 
-    def polls(self, device: Device) -> bool:
-        """Return whether the GPU has no sample buffer, so that its rate is to be polled between two turns."""
-        return self._answers.function in device.unsupported and not device.partitioned
+    def lacks_buffer(self, device: Device) -> bool:
+        """Return whether the GPU has no sample buffer but a rate, which is to be polled between two turns."""
+        missing = self._answers.function in device.unsupported
+        return missing and pynvml.nvmlDeviceGetUtilizationRates not in device.unsupported and not device.partitioned
 
     def poll(self, device: Device, calls: Calls, now: float) -> None:
-        """Read the rate of a GPU without a sample buffer. The next `read` returns its time. Raises LostError."""
+        """Read the rate, for whose time the next `read` has a span. Raises LostError."""
         rates = read_rates(device, calls)
         if rates is not None:
             self._polled += self._buffer.take_rate(int(rates.gpu), now, only_source=True)

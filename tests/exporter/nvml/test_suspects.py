@@ -8,6 +8,7 @@ import pynvml
 import pytest
 
 from dutycycle_exporter.listening import SUSPECTED
+from dutycycle_exporter.model import Asking, Returned
 from dutycycle_exporter.nvml import NvmlReader
 from tests.exporter.nvml.test_every_call import WHOLE
 
@@ -49,6 +50,47 @@ def test_before_each_gpu_it_tells_which_one_it_is_and_how_many_it_has_read(make)
     asked.clear()
     rack.turn()
     assert [(one.gpu, one.read) for one in asked] == [((i, 3), i) for i in range(3)]
+
+
+def test_poll_names_each_gpu_and_asks_a_suspect_last(make):
+    """The readings of the turn before do not count: the driver may have stopped since."""
+    rack, messages = make(ask_last=[(0, 3)])
+    rack.driver.fail("nvmlDeviceGetSamples", pynvml.NVML_ERROR_NOT_SUPPORTED)
+    rack.turn(3)
+    messages.clear()
+    rack.reader.poll(rack.clock.now)
+    assert messages == [Asking((1, 3), 0), Asking((2, 3), 1), Asking((0, 3), 2), Returned()]
+
+
+def test_poll_leaves_out_a_gpu_that_took_too_long(make_rack):
+    now = [0.0]
+    rack = make_rack(
+        gpus=3,
+        before=lambda driver: driver.fail("nvmlDeviceGetSamples", pynvml.NVML_ERROR_NOT_SUPPORTED),
+        timer=lambda _: now[0],
+    )
+    rack.turn(2)
+
+    def polled():
+        """How often each GPU is called in a poll."""
+        calls = [rack.driver.state.calls("nvmlDeviceGetUtilizationRates", slot) for slot in range(3)]
+        rack.reader.poll(rack.clock.now)
+        return [rack.driver.state.calls("nvmlDeviceGetUtilizationRates", slot) - calls[slot] for slot in range(3)]
+
+    assert polled() == [1, 1, 1]
+    real = pynvml.nvmlDeviceGetUtilizationRates
+
+    def slow(handle):
+        now[0] += 6.0
+        return real(handle)
+
+    slow.__name__ = real.__name__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pynvml, "nvmlDeviceGetUtilizationRates", slow)
+        assert polled() == [1, 0, 0], "one GPU's time is over, the others have to wait"
+    assert polled() == [0, 1, 1]
+    rack.turn()
+    assert polled() == [1, 1, 1], "a turn read it in time"
 
 
 def test_a_suspect_is_asked_from_the_second_turn_on_and_after_the_others_were_read(make):
