@@ -178,13 +178,28 @@ class Holders:
         self._end_by_cgroup(now)
         for name, holder in self._holders.items():
             self._settle(name, holder, now)
+        given_on = self._given_on()
+        for name, holder in self._holders.items():
             if holder.workload is not None and not holder.over and not (silent and not self._lives(holder)):
                 slurm = holder.record is not None and holder.record.slurm
+                found = devices[name]
+                if holder.missing is not None:
+                    kept = frozenset(one for one in holder.held.ids if one[1] not in given_on)
+                    found, _ = self._table.of_pod(Held(kept, holder.held.claims), pools)
                 claims += [
                     PodClaim(key, holder.workload, holder.start, containers, holder.uid, slurm)
-                    for key, containers in devices[name].items()
+                    for key, containers in found.items()
                 ]
         return tuple(sorted(claims, key=lambda claim: (claim.device, claim.workload.id))), unknown
+
+    def _given_on(self) -> Collection[str]:
+        """Return the names of devices of the pods that the kubelet listed last and that are known.
+
+        It gives a name to one pod at a time: a pod that it no longer lists has given that device up.
+        """
+        holders = self._holders.values()
+        present = (one for one in holders if one.workload is not None and not one.over and one.missing is None)
+        return {device for holder in present for _, device in holder.held.ids}
 
     def workload_of(self, uid: str, now: float) -> Workload | None:
         """The workload of a pod by its cgroup's uid; None while that is not settled. Ask after `claims`."""

@@ -107,6 +107,7 @@ class KubernetesPods:
         self._sources = Sources()
         self._pools: Mapping[tuple[str, str], str] = {}
         self._slices = 0
+        self._slices_refused = False
         # A node of another scheduler's has no kubelet, and that is no failure.
         self._expected = expected or api is not None
         self._begun = time.monotonic()
@@ -282,7 +283,8 @@ class KubernetesPods:
     def _ask_slices(self) -> None:
         """What DRA drivers publish. Clusters older than Kubernetes 1.34 have it under another version's path.
 
-        Where that was not to be had, it is asked for soon again, but where it is not there or not allowed.
+        Where that was not to be had, it is asked for soon again, but where it is not there, or refused twice in a row:
+        a server that has just started refuses everybody for a moment.
         """
         selector = f"fieldSelector=spec.nodeName%3D{quote(self._node, safe='')}&resourceVersion=0"
         for version in range(self._slices, len(_SLICE_VERSIONS)):
@@ -294,11 +296,13 @@ class KubernetesPods:
                 if error.reason == "not_found" and version + 1 < len(_SLICE_VERSIONS):
                     continue
                 self._sources.failed(SLICES, error.reason, self._where)
-                if error.reason not in ("not_found", "forbidden"):
+                refused = error.reason == "forbidden"
+                if error.reason != "not_found" and not (refused and self._slices_refused):
                     with self._lock:
                         self._api_due = began
+                self._slices_refused = refused
                 return
-            self._slices = version
+            self._slices, self._slices_refused = version, False
             with self._lock:
                 self._pools = pools
             self._sources.succeeded(SLICES, time.monotonic() - began)

@@ -109,19 +109,24 @@ def _items(body: bytes | bytearray, kind: str, heavy: frozenset[str] = _HEAVY) -
 def _record(item: object, naming: Naming, uids: Collection[str]) -> PodRecord | None:
     metadata, status = _mapping(_mapping(item).get("metadata")), _mapping(_mapping(item).get("status"))
     annotations, labels = _texts(metadata.get("annotations")), _texts(metadata.get("labels"))
-    uid = _static_uid(metadata, annotations, uids) or metadata.get("uid")
+    static_uid = _static_uid(metadata, annotations, uids)
+    uid = static_uid or metadata.get("uid")
     namespace, name = metadata.get("namespace"), metadata.get("name")
     if not (isinstance(uid, str) and isinstance(namespace, str) and isinstance(name, str)):
         return None
     if not (is_pod_name(uid) and len(uid) <= _LONGEST_UID and is_pod_name(namespace) and is_pod_name(name)):
         return None
+    start, created = _time(status.get("startTime")), _time(metadata.get("creationTimestamp"))
+    if static_uid and start is not None and created is not None:
+        # A kubelet that restarts writes a new start time for its static pods, whose containers run on.
+        start = min(start, created)
     user = annotations.get(naming.user_annotation) or labels.get(naming.user_label) or namespace
     return PodRecord(
         uid=uid,
         namespace=namespace,
         name=name,
         over=status.get("phase") in _OVER,
-        start=_time(status.get("startTime")) or _time(metadata.get("creationTimestamp")),
+        start=start or created,
         user=user,
         labels=tuple(
             sorted(

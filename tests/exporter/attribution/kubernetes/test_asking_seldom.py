@@ -182,15 +182,19 @@ def test_other_names_hold_from_the_next_turn_on(box: Box) -> None:
     assert box.asked()
 
 
-@pytest.mark.parametrize(("code", "soon"), [(500, True), (403, False)])
+@pytest.mark.parametrize(("code", "times", "soon"), [(500, 2, True), (403, 1, True), (403, 2, False)])
 def test_what_drivers_publish_is_asked_for_again_soon_but_where_it_is_not_allowed(
-    box: Box, code: int, soon: bool
+    box: Box, code: int, times: int, soon: bool
 ) -> None:
+    """One refusal does not prove that: a server that has just started refuses everybody."""
     box.kubelet.pods.append(pod("a", "ml", claims=[claim("gpu-0")]))
     box.api.add("a", "u-a")
     box.listed()
     fault = box.api.inject("error", code=code, path="resourceslices")
-    assert box.asked()
+    for _ in range(times):
+        box.clock.now += PACE.refresh
+        box.listed(after=0)
+        assert box.asked()
     assert {source for source, _ in box.pods.take_failures()} == {SLICES}
     fault.remove()
     box.clock.now += PACE.refresh

@@ -177,11 +177,16 @@ class TestAPodThatIsNotListed:
         node.listed()
         assert "k8s/ml/a/u-a" not in node.claims()
 
-    def test_leaves_a_device_that_is_handed_on_to_both_until_then(self) -> None:
-        node = running()
+    def test_shares_no_device_with_the_pod_that_has_it_now(self) -> None:
+        """It keeps its other devices until then, and this one until the next pod is known."""
+        node = Node()
+        node.listed(holding("a", A, B))
+        node.recorded(record("a", "u-a"))
+        node.claims()
         node.listed(holding("b", A))
+        assert node.claims() == {"k8s/ml/a/u-a": [A, B]}
         node.recorded(record("b", "u-b"))
-        assert node.claims() == {"k8s/ml/a/u-a": [A], "k8s/ml/b/u-b": [A]}
+        assert node.claims() == {"k8s/ml/a/u-a": [B], "k8s/ml/b/u-b": [A]}
         node.listed(holding("b", A))
         assert node.claims() == {"k8s/ml/b/u-b": [A]}
 

@@ -49,7 +49,7 @@ class TestAPodThatIsMadeAnewUnderItsName:
         assert node.claims({A: ["u-b"]}) == before
         assert node.holders.asks()
         node.listed(holding("b", A))
-        assert node.claims({A: ["u-b"]}) == {**before, "k8s/ml/b/u-b": [A]}
+        assert node.claims({A: ["u-b"]}) == {"k8s/ml/b/u-b": [A]}
         assert not node.holders.asks()
         assert node.workload("u-b") == Workload("k8s/ml/b/u-b", "k8s", namespace="ml", pod="b", user="ml")
         for _ in range(5):

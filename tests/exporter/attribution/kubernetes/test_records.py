@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -114,6 +115,16 @@ MADE_BY_THE_KUBELET = {"annotations": {HASH: "3f9c", MIRROR: "3f9c"}, "ownerRefe
 
 def test_a_static_pods_uid_is_the_one_in_its_cgroup() -> None:
     assert one(**MADE_BY_THE_KUBELET).uid == "3f9c"
+
+
+def test_a_static_pod_keeps_its_start_when_the_kubelet_restarts() -> None:
+    """Its status then has the kubelet's new start. The start of any other pod may be long after its creation."""
+    mine = item(creationTimestamp="2026-11-20T10:00:00Z", **MADE_BY_THE_KUBELET)
+    other = item(creationTimestamp="2026-11-20T10:00:00Z")
+    for one_of_them, start in ((mine, "2026-11-20T10:00:00+00:00"), (other, "2026-11-27T08:00:00+00:00")):
+        one_of_them["status"]["startTime"] = "2026-11-27T08:00:00Z"
+        [found], _ = parse_pods(pods(one_of_them), NAMING)
+        assert found.start == datetime.fromisoformat(start).timestamp()
 
 
 @pytest.mark.parametrize(
