@@ -29,6 +29,10 @@ class Doubts:
         self._since = {name: self._since.get(name, now) if snapshot.fresh else now for name in waiting}
         return frozenset(waiting[name] for name, since in self._since.items() if now - since < self._patience)
 
+    def lasting(self, now: float) -> frozenset[str]:
+        """Return what was in doubt before `now`: after a start, exporters still show pods that have just ended."""
+        return frozenset(name for name, since in self._since.items() if since < now)
+
 
 def ownerless(snapshot: Snapshot, *, pending: bool = False) -> Iterable[tuple[str, str]]:
     """Uid and namespace of the live pods whose owner is looked for; with `pending` also those that hold nothing yet."""

@@ -240,10 +240,11 @@ class KubernetesWord:
 
     def _remarks(self) -> Sequence[str]:
         found = []
-        if self._pass.strangers and self.snapshot.fresh and not self._filtered:
+        lasting = self.doubts.lasting(self.now)
+        strangers = [namespace for name, namespace in self._pass.strangers.items() if name in lasting]
+        if strangers and self.snapshot.fresh and not self._filtered:
             found.append(
-                f"pods that exporters show and the API server does not know: {len(self._pass.strangers)} "
-                f"(in {_listed(self._pass.strangers.values())})"
+                f"pods that exporters show and the API server does not know: {len(strangers)} (in {_listed(strangers)})"
             )
         if len(self._pass.clusters) > 1 and not self.settings.cluster:
             found.append(f"exporters name several clusters ({_listed(self._pass.clusters)}): say which one this is")

@@ -194,7 +194,8 @@ def test_a_pod_that_the_api_server_does_not_know_hides_the_jobs_of_its_namespace
     for now, shown in ((LATER, False), (LATER + 601, True)):
         said = workloads.ask(now, [], [])
         assert {item.job.id: item.visible for item in said.completed(both).jobs}[JOB] is shown
-        assert "1 (in ml)" in said.targets[0].note
+        # In the first evaluation after a start, exporters still show pods that ended meanwhile.
+        assert ("1 (in ml)" in said.targets[0].note) is (now > LATER)
     silent = KubernetesWorkloads(KubernetesCluster(), Told(replace(known(one), fresh=False)), Settings())
     for now in (LATER, LATER + 601):
         assert not any(item.visible for item in silent.ask(now, [], []).completed(both).jobs)
