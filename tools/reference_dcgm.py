@@ -132,6 +132,9 @@ DIFFERENCES = (
     """**Absent is not 0.** What could not be read has no series. `DCGM_FI_DEV_XID_ERRORS` is absent until a first XID,
     where dcgm-exporter has 0: `> 0` works on both, `changes()` does not. It is absent again when the exporter has been
     restarted; when the GPU has fallen off the bus it stays, with `UUID` and `Hostname` alone.""",
+    """**Impossible samples.** dcgm-exporter has been seen to show a utilization of 1,980 to 4,294,967,295 and DCGM's
+    blanks (1.4e14, 9.2e18). Here a utilization over 100 % is dropped and counted. The alerter drops such samples of
+    dcgm-exporter's, too ([prometheus.md](prometheus.md#dcgm-exporters-metrics)).""",
     """**Before Hopper** there is no `DCGM_FI_PROF_*`, and the two panels of dashboard 12239 that show it (GPU and
     tensor core utilization) are empty; `DCGM_FI_DEV_GPU_UTIL / 100` is what can be shown in the first instead.""",
     """**Power** is the mean between the last two readings of the energy counter, not the sensor's newest reading.""",

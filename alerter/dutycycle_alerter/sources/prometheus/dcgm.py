@@ -1,13 +1,14 @@
 """The same questions, put to dcgm-exporter's metrics, for a site that keeps the exporter it has.
 
 Its series carry their owners: `hpc_job`, or `pod` and `namespace` (`exported_pod` where the target's labels win).
-Utilization is a gauge: over a window it is the mean of its samples, each standing for one scrape interval. What it does
-not measure is missing: idle gaps, CPU, pressure, processes, when an allocation began.
+Utilization is a gauge: over a window it is the mean of its samples, each standing for one scrape interval. A sample
+that is not possible was not measured. What dcgm-exporter does not measure is missing: idle gaps, CPU, pressure,
+processes, when an allocation began.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from dutycycle_alerter.settings import WINDOWS, Settings
 from dutycycle_alerter.sources.claims import UNOWNED
@@ -33,6 +34,23 @@ STALE = 300.0
 """Seconds for which an engine goes on showing a series that ended, where nothing told it of the end."""
 LATELY = 900.0
 """Seconds for which it is looked back for an XID that came again."""
+_PROF = "DCGM_FI_PROF_"
+_RATIO, _WATTS, _MIBS, _RATE = (0, 1), (0, 5000), (0, 2**21), (0, 10**13)
+_POSSIBLE: Mapping[str, tuple[int, int]] = {
+    "DCGM_FI_DEV_GPU_UTIL": (0, 100),
+    PRESENCE: _MIBS,
+    "DCGM_FI_DEV_FB_FREE": _MIBS,
+    "DCGM_FI_DEV_POWER_USAGE": _WATTS,
+    "DCGM_FI_DEV_ENFORCED_POWER_LIMIT": _WATTS,
+    "DCGM_FI_DEV_ROW_REMAP_FAILURE": (0, 1),
+    **{f"{_PROF}{unit}_ACTIVE": _RATIO for unit in ("GR_ENGINE", "SM", "PIPE_TENSOR", "DRAM")},
+    **{f"{_PROF}{link}_{way}_BYTES": _RATE for link in ("NVLINK", "PCIE") for way in ("TX", "RX")},
+}
+"""Lowest and highest possible value. DCGM's blanks lie above: 2^31 - 16, 2^47 and 2^63 - 16 and the 15 numbers after
+each. Single samples of utilization up to 2^32 - 1 are reported as well.
+"""
+_DRAWN, _DRAWN_OF_LIMIT = 200, 0.3
+"""Watts, or part of the power limit, that no GPU draws while all its MIG instances are idle."""
 _NOBODY = ('hpc_job=""', 'exported_pod=""', 'pod=""')
 
 
@@ -71,12 +89,14 @@ def evidence(settings: Settings, *, shard: tuple[str, ...] = ()) -> tuple[Query,
     for window in lengths.full:
         span = f"[{duration(window)}]"
         energy = _owned(of, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", span, "increase", conditions=('GPU_I_ID=""',))
-        found.append(Query("energy", by("max", KEY, f"({energy}) / 1000"), KEY, window))
+        joules = f"({energy}) / 1000 <= {_WATTS[1] * window:g}"
+        found.append(Query("energy", by("max", KEY, joules), KEY, window))
         for name, unit in (("sm", "SM_ACTIVE"), ("tensor", "PIPE_TENSOR_ACTIVE"), ("dram", "DRAM_ACTIVE")):
-            active = _owned(of, f"DCGM_FI_PROF_{unit}", span, "sum_over_time")
-            found.append(Query(name, by("max", KEY, f"({active}) * {of.interval}"), KEY, window))
+            active = _owned(of, f"{_PROF}{unit}", span, "avg_over_time", values=True)
+            counted = _utilization(of, "count_over_time", span)
+            found.append(Query(name, _during(of, KEY, active, counted), KEY, window))
     for window in (*lengths.held, *lengths.peaks):
-        used = _owned(of, PRESENCE, f"[{duration(window)}]", "max_over_time")
+        used = _owned(of, PRESENCE, f"[{duration(window)}]", "max_over_time", values=True)
         found.append(Query("memory_used", by("max", KEY, f"({used}) * {MIB}"), KEY, window))
     for window in lengths.links:
         found.append(Query("link_bytes", _links(of, f"[{duration(window)}]"), DEVICE, window))
@@ -92,12 +112,13 @@ def accounts(settings: Settings, *, span: float, shard: tuple[str, ...] = ()) ->
     # A sample at the very beginning was counted in the span before: some engines' ranges hold both their ends.
     wide = f"[{duration(span - 0.001)}]"
     interval = of.interval
-    whole = ('GPU_I_ID=""',)
+    power = _owned(of, "DCGM_FI_DEV_POWER_USAGE", wide, "avg_over_time", conditions=('GPU_I_ID=""',), values=True)
+    held = _owned(of, PRESENCE, wide, "count_over_time")
     used = {
-        "allocated": f"({_owned(of, PRESENCE, wide, 'count_over_time')}) * {interval}",
+        "allocated": f"({held}) * {interval}",
         "observed": f"({_utilization(of, 'count_over_time', wide)}) * {interval}",
         "busy": f"({_utilization(of, 'sum_over_time', wide)}) * {interval / 100}",
-        "energy": f"({_owned(of, 'DCGM_FI_DEV_POWER_USAGE', wide, 'sum_over_time', conditions=whole)}) * {interval}",
+        "energy": _during(of, ACCOUNT, power, held),
     }
     divided = f"/ {on(DEVICE)} group_left () {_holders(of, wide, span)}"
     return (
@@ -127,12 +148,35 @@ def _device(expression: str) -> str:
     return expression
 
 
+def _possible(of: Selectors, metric: str, *conditions: str, range_: str = "") -> str:
+    """Return the metric's possible values, over a range as a subquery.
+
+    Each step of the subquery is one scrape interval and takes the sample that was scraped in it, if there was one.
+    """
+    low, high = _POSSIBLE[metric]
+    selected = of(metric, *conditions)
+    if not range_:
+        return f"({selected} >= {low} <= {high})"
+    scraped = f"last_over_time({selected}[{duration(of.interval - 0.001)}])"
+    return f"({scraped} >= {low} <= {high}){range_[:-1]}:{duration(of.interval)}]"
+
+
 def _owned(
-    of: Selectors, metric: str, range_: str = "", function: str = "", *, conditions: tuple[str, ...] = ()
+    of: Selectors,
+    metric: str,
+    range_: str = "",
+    function: str = "",
+    *,
+    conditions: tuple[str, ...] = (),
+    values: bool = False,
 ) -> str:
-    """A metric, or a function of its range, with our labels of device and owner; also of devices without an owner."""
+    """A metric, or a function of its range, with our labels of device and owner; also of devices without an owner. With
+    `values` of possible samples alone.
+    """
 
     def series(*owner: str) -> str:
+        if values:
+            return _device(f"{function}({_possible(of, metric, *owner, *conditions, range_=range_)})")
         selected = f"{of(metric, *owner, *conditions)}{range_}"
         return _device(f"{function}({selected})" if function else selected)
 
@@ -169,35 +213,52 @@ def _utilization(of: Selectors, function: str, span: str) -> str:
     """Percent, as the function takes it. Of MIG instances GPU_UTIL is seen as 0, which is not measured: there it is the
     engine's activity.
     """
-    whole = _owned(of, "DCGM_FI_DEV_GPU_UTIL", span, function, conditions=('GPU_I_ID=""',))
+    whole = _owned(of, "DCGM_FI_DEV_GPU_UTIL", span, function, conditions=('GPU_I_ID=""',), values=True)
     scale = " * 100" if function == "sum_over_time" else ""
-    parts = _owned(of, "DCGM_FI_PROF_GR_ENGINE_ACTIVE", span, function, conditions=('GPU_I_ID!=""',))
-    return f"({whole}) or (({parts}){scale})"
+    engine = f"{_PROF}GR_ENGINE_ACTIVE"
+    parts = _owned(of, engine, span, function, conditions=('GPU_I_ID!=""',), values=True)
+    return f"({whole}) or ((({parts}) unless {on(('node', 'gpu_uuid'))} ({_stuck(of, engine, span)})){scale})"
+
+
+def _stuck(of: Selectors, engine: str, span: str) -> str:
+    """Return the GPUs that draw power while the engine's activity of all their MIG instances stays at 0."""
+
+    def each(function: str, metric: str, *conditions: str) -> str:
+        values = f"{function}({_possible(of, metric, *conditions, range_=span)})"
+        return by("max", ("node", "gpu_uuid"), _device(values))
+
+    power, limit = (each("avg_over_time", f"DCGM_FI_DEV_{name}") for name in ("POWER_USAGE", "ENFORCED_POWER_LIMIT"))
+    drawn = f"(({power} > {_DRAWN_OF_LIMIT} * ({limit})) or (({power} unless {limit}) > {_DRAWN}))"
+    active = each("max_over_time", engine, 'GPU_I_ID!=""')
+    return f"({active} == 0) and {drawn}"
 
 
 def _links(of: Selectors, span: str) -> str:
     def both(kind: str) -> str:
-        directions = (
-            by("max", DEVICE, _device(f"sum_over_time({of(f'DCGM_FI_PROF_{kind}_{direction}_BYTES')}{span})"))
-            for direction in ("TX", "RX")
-        )
-        return " + ".join(directions)
+        rates = (_possible(of, f"{_PROF}{kind}_{way}_BYTES", range_=span) for way in ("TX", "RX"))
+        return " + ".join(by("max", DEVICE, _device(f"avg_over_time({each})")) for each in rates)
 
-    return f"(({both('NVLINK')}) or ({both('PCIE')})) * {of.interval}"
+    present = _device(f"count_over_time({of(PRESENCE)}{span})")
+    return _during(of, DEVICE, f"({both('NVLINK')}) or ({both('PCIE')})", present)
+
+
+def _during(of: Selectors, labels: tuple[str, ...], mean: str, samples: str) -> str:
+    """Return a mean times the time of these samples: a sample that is left out of the mean does not count as 0."""
+    return f"{by('max', labels, mean)} * {on(labels)} {by('max', labels, samples)} * {of.interval}"
 
 
 def _state(of: Selectors, settings: Settings) -> Iterable[Query]:
-    used, free = (by("max", DEVICE, _device(of(f"DCGM_FI_DEV_FB_{kind}"))) for kind in ("USED", "FREE"))
+    used, free = (by("max", DEVICE, _device(_possible(of, f"DCGM_FI_DEV_FB_{kind}"))) for kind in ("USED", "FREE"))
     yield Query("memory", f"{used} * {MIB}", DEVICE)
     yield Query("memory_total", f"({used} + {free}) * {MIB}", DEVICE)
-    limit = by("max", DEVICE, _device(of("DCGM_FI_DEV_ENFORCED_POWER_LIMIT")))
+    limit = by("max", DEVICE, _device(_possible(of, "DCGM_FI_DEV_ENFORCED_POWER_LIMIT")))
     yield Query("power_limit", limit, DEVICE)
-    failed = _device(of("DCGM_FI_DEV_ROW_REMAP_FAILURE"))
+    failed = _device(_possible(of, "DCGM_FI_DEV_ROW_REMAP_FAILURE"))
     yield Query("remap_failed", f"{by('max', DEVICE, failed)} > 0", DEVICE)
     yield Query("remap_failed_known", by("count", ("node",), by("count", ("node", "UUID"), failed)), ("node",))
     if xids := settings.judging.rules.gpu_fault.xids:
         yield _reported(of, xids, known_for=WINDOWS[-1] / settings.time_scale)
-    idle = of("DCGM_FI_DEV_POWER_USAGE", *_NOBODY, 'GPU_I_ID=""')
+    idle = _possible(of, "DCGM_FI_DEV_POWER_USAGE", *_NOBODY, 'GPU_I_ID=""')
     unused = of("DCGM_FI_DEV_GPU_UTIL", *_NOBODY, 'GPU_I_ID=""')
     power = (
         f"{by('max', (*DEVICE, 'model'), _device(idle))} and {on(DEVICE)} ({by('max', DEVICE, _device(unused))} == 0)"

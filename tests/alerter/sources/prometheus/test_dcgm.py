@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from dutycycle_alerter.sources.prometheus import PrometheusSource
 from dutycycle_alerter.store.database import open_database, set_meta
 from dutycycle_alerter.store.status import WATERMARK
 from tests.prometheus.server import PrometheusServer
+from tests.required import lacking
 
 START, INTERVAL, MINUTES = 1_700_000_400.0, 60, 150
 AT = START + INTERVAL * MINUTES
@@ -79,10 +82,13 @@ def openmetrics() -> str:
     return "\n".join([*lines, "# EOF"]) + "\n"
 
 
-@pytest.fixture(scope="module")
-def evidence(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evidence]:
-    directory: Path = tmp_path_factory.mktemp("dcgm")
-    with PrometheusServer(directory / "prometheus", openmetrics=openmetrics()) as server:
+FIELD = Path(__file__).parents[4] / "../shared/data/field/dcgm-outlier.om.gz"
+"""Jobs 1 to 3 hold an idle GPU each; two of them have a few impossible samples of utilization."""
+
+
+@contextmanager
+def read(directory: Path, text: str) -> Iterator[Evidence]:
+    with PrometheusServer(directory / "prometheus", openmetrics=text) as server:
         section = {"url": server.url, "scrape_interval": INTERVAL, "metrics": "dcgm"}
         settings = Settings.model_validate({"prometheus": section, "database": f"sqlite:///{directory}/a.sqlite3"})
         database = open_database(settings.database)
@@ -94,6 +100,25 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evidence]:
             yield found
         source.close()
         database.close()
+
+
+@pytest.fixture(scope="module")
+def evidence(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evidence]:
+    with read(tmp_path_factory.mktemp("dcgm"), openmetrics()) as found:
+        yield found
+
+
+def written(series: list[tuple[str, float, float]], blanks: tuple[float, ...] = ()) -> str:
+    """Each series each minute; GPU 0 has one of the blanks at every second minute from the end backwards."""
+    lines = []
+    for name, value, step in sorted(series):
+        # Two billion bytes a second are possible, and 2,619 watts or MiB.
+        least = 1e13 if "BYTES" in name else 0 if "UTIL" in name or "SM_ACTIVE" in name else 1e9
+        wrong = {2 * place: blank for place, blank in enumerate(blanks) if 'gpu="0"' in name and blank >= least}
+        for minute in range(MINUTES + 1):
+            sample = wrong.get(MINUTES - minute, value + step * minute)
+            lines.append(f"{name} {sample} {START + INTERVAL * minute}")
+    return "\n".join([*lines, "# EOF"]) + "\n"
 
 
 def job(evidence: Evidence, wanted: str) -> JobEvidence:
@@ -190,3 +215,61 @@ def test_slurm_tells_whose_the_others_are(evidence: Evidence) -> None:
     assert len([item for item in found.jobs if item.job.id == "slurm/77"]) == 1
     assert [item.job.gpus[0].index for item in found.unowned] == ["2", "6"]
     assert "slurm/98" not in {item.job.id for item in found.jobs}
+
+
+def test_impossible_samples_were_not_measured(tmp_path: Path) -> None:
+    text = written(
+        [*gpu(0, 'hpc_job="77"', 50), *gpu(1, 'hpc_job="78"', 50)],
+        (2.0**31 - 16, 2.0**47, 2.0**63 - 16, 2.0**32 - 1, 2619),
+    )
+    with read(tmp_path, text) as found:
+        wrong, right = (job(found, name) for name in ("slurm/77", "slurm/78"))
+    for window, dropped in ((900, 5), (1800, 5)):
+        (bad,), (good,) = wrong.window(window).gpus, right.window(window).gpus
+        assert good.observed - bad.observed == dropped * INTERVAL
+        assert (bad.utilization, good.utilization) == (about(0.5), about(0.5))
+        assert bad.energy is None
+        assert (good.sm or 0) / good.observed == pytest.approx((bad.sm or 0) / bad.observed) == 0.125
+        assert (bad.memory_used, bad.link_bytes) == (good.memory_used, good.link_bytes)
+    assert right.window(900).gpus[0].link_bytes == about(3e6 * 900)
+    assert right.window(1800).gpus[0].memory_used == 1000 * MIB
+    assert sum(part.energy or 0 for part in wrong.recent) == about(480 * 300)
+    assert {item.gpu.index: (item.remap_failed, item.memory_total) for item in found.gpus} == {
+        "0": (None, None),
+        "1": (None, 81_000 * MIB),
+    }
+
+
+def test_mig_instances_that_read_0_while_the_gpu_draws_power_are_unknown(tmp_path: Path) -> None:
+    def mig(index: int, watts: float, *active: float) -> list[tuple[str, float, float]]:
+        power = f'DCGM_FI_DEV_POWER_USAGE{{gpu="{index}",UUID="GPU-{index}",Hostname="n1",modelName="NVIDIA H100"}}'
+        instances = [instance(index, f'hpc_job="{index}{n}"', ratio) for n, ratio in enumerate(active)]
+        numbered = [
+            (name.replace('GPU_I_ID="1"', f'GPU_I_ID="{n}"'), value, step)
+            for n, series in enumerate(instances)
+            for name, value, step in series
+        ]
+        return [(power, watts, 0), *numbered]
+
+    with read(tmp_path, written([*mig(1, 390, 0, 0), *mig(2, 75, 0), *mig(3, 390, 0, 0.9)])) as found:
+        outcomes = {item.job.id: judge(item, Settings().judging).verdict("idle").outcome for item in found.jobs}
+        accounted = {item.job.id: sum(part.observed for part in item.recent) for item in found.jobs}
+    assert outcomes == {
+        "slurm/10": Outcome.UNKNOWN,
+        "slurm/11": Outcome.UNKNOWN,
+        "slurm/20": Outcome.FIRING,
+        "slurm/30": Outcome.FIRING,
+        "slurm/31": Outcome.CLEAR,
+    }
+    assert [accounted[f"slurm/{name}"] for name in (10, 20, 30)] == [0, about(480), about(480)]
+
+
+def test_idle_jobs_with_impossible_samples_stay_idle(tmp_path: Path) -> None:
+    if not FIELD.exists():
+        lacking("the field's samples beside the repository (../shared/data)")
+    with read(tmp_path, gzip.decompress(FIELD.read_bytes()).decode()) as found:
+        verdicts = {item.job.id: judge(item, Settings().judging).verdict("idle").outcome for item in found.jobs}
+        usages = {item.job.id: item.window(1800).gpus[0] for item in found.jobs}
+    assert verdicts == {f"slurm/{number}": Outcome.FIRING for number in (1, 2, 3)}
+    assert {usage.utilization for usage in usages.values()} == {0}
+    assert min(usage.observed for usage in usages.values()) == max(usage.observed for usage in usages.values()) - 60
