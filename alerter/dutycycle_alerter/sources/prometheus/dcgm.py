@@ -35,22 +35,23 @@ STALE = 300.0
 LATELY = 900.0
 """Seconds for which it is looked back for an XID that came again."""
 _PROF = "DCGM_FI_PROF_"
-_RATIO, _WATTS, _MIBS, _RATE = (0, 1), (0, 5000), (0, 2**21), (0, 10**13)
-_POSSIBLE: Mapping[str, tuple[int, int]] = {
-    "DCGM_FI_DEV_GPU_UTIL": (0, 100),
+_RATIO, _WATTS, _MIBS, _RATE = 1, 5000, 2**21, 10**13
+_HIGHEST: Mapping[str, int] = {
+    "DCGM_FI_DEV_GPU_UTIL": 100,
     PRESENCE: _MIBS,
     "DCGM_FI_DEV_FB_FREE": _MIBS,
     "DCGM_FI_DEV_POWER_USAGE": _WATTS,
     "DCGM_FI_DEV_ENFORCED_POWER_LIMIT": _WATTS,
-    "DCGM_FI_DEV_ROW_REMAP_FAILURE": (0, 1),
+    "DCGM_FI_DEV_ROW_REMAP_FAILURE": 1,
     **{f"{_PROF}{unit}_ACTIVE": _RATIO for unit in ("GR_ENGINE", "SM", "PIPE_TENSOR", "DRAM")},
     **{f"{_PROF}{link}_{way}_BYTES": _RATE for link in ("NVLINK", "PCIE") for way in ("TX", "RX")},
 }
-"""Lowest and highest possible value. DCGM's blanks lie above: 2^31 - 16, 2^47 and 2^63 - 16 and the 15 numbers after
-each. Single samples of utilization up to 2^32 - 1 are reported as well.
+"""Highest possible value. DCGM's blanks lie above: 2^31 - 16, 2^47 and 2^63 - 16 and the 15 numbers after each. Single
+samples of utilization up to 2^32 - 1 are reported as well.
 """
 _DRAWN, _DRAWN_OF_LIMIT = 200, 0.3
 """Watts, or part of the power limit, that no GPU draws while all its MIG instances are idle."""
+_WHOLE, _PARTED = ('GPU_I_ID=""',), ('GPU_I_ID!=""',)
 _NOBODY = ('hpc_job=""', 'exported_pod=""', 'pod=""')
 
 
@@ -88,8 +89,8 @@ def evidence(settings: Settings, *, shard: tuple[str, ...] = ()) -> tuple[Query,
         found.append(Query("busy", by("max", KEY, f"({busy}) * {of.interval / 100}"), KEY, window))
     for window in lengths.full:
         span = f"[{duration(window)}]"
-        energy = _owned(of, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", span, "increase", conditions=('GPU_I_ID=""',))
-        joules = f"({energy}) / 1000 <= {_WATTS[1] * window:g}"
+        energy = _owned(of, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", span, "increase", conditions=_WHOLE)
+        joules = f"({energy}) / 1000 <= {_WATTS * window:g}"
         found.append(Query("energy", by("max", KEY, joules), KEY, window))
         for name, unit in (("sm", "SM_ACTIVE"), ("tensor", "PIPE_TENSOR_ACTIVE"), ("dram", "DRAM_ACTIVE")):
             active = _owned(of, f"{_PROF}{unit}", span, "avg_over_time", values=True)
@@ -112,7 +113,7 @@ def accounts(settings: Settings, *, span: float, shard: tuple[str, ...] = ()) ->
     # A sample at the very beginning was counted in the span before: some engines' ranges hold both their ends.
     wide = f"[{duration(span - 0.001)}]"
     interval = of.interval
-    power = _owned(of, "DCGM_FI_DEV_POWER_USAGE", wide, "avg_over_time", conditions=('GPU_I_ID=""',), values=True)
+    power = _owned(of, "DCGM_FI_DEV_POWER_USAGE", wide, "avg_over_time", conditions=_WHOLE, values=True)
     held = _owned(of, PRESENCE, wide, "count_over_time")
     used = {
         "allocated": f"({held}) * {interval}",
@@ -153,12 +154,11 @@ def _possible(of: Selectors, metric: str, *conditions: str, range_: str = "") ->
 
     Each step of the subquery is one scrape interval and takes the sample that was scraped in it, if there was one.
     """
-    low, high = _POSSIBLE[metric]
-    selected = of(metric, *conditions)
+    selected, highest = of(metric, *conditions), _HIGHEST[metric]
     if not range_:
-        return f"({selected} >= {low} <= {high})"
+        return f"({selected} <= {highest})"
     scraped = f"last_over_time({selected}[{duration(of.interval - 0.001)}])"
-    return f"({scraped} >= {low} <= {high}){range_[:-1]}:{duration(of.interval)}]"
+    return f"({scraped} <= {highest}){range_[:-1]}:{duration(of.interval)}]"
 
 
 def _owned(
@@ -187,7 +187,7 @@ def _owned(
     for name in ("pod", "namespace"):
         exported = _label(exported, name, "$1", f"exported_{name}")
     pods = (exported, series('hpc_job=""', 'exported_pod=""', 'pod!=""'))
-    nobody = series(*_NOBODY, *(() if 'GPU_I_ID=""' in conditions else ('GPU_I_ID=""',)))
+    nobody = series(*_NOBODY, *(() if conditions == _WHOLE else _WHOLE))
     unowned = _label(nobody, "workload", f"{UNOWNED}$1", "UUID")
     return " or ".join((slurm, *map(_pod, pods), _without(unowned, "namespace")))
 
@@ -213,24 +213,24 @@ def _utilization(of: Selectors, function: str, span: str) -> str:
     """Percent, as the function takes it. Of MIG instances GPU_UTIL is seen as 0, which is not measured: there it is the
     engine's activity.
     """
-    whole = _owned(of, "DCGM_FI_DEV_GPU_UTIL", span, function, conditions=('GPU_I_ID=""',), values=True)
+    whole = _owned(of, "DCGM_FI_DEV_GPU_UTIL", span, function, conditions=_WHOLE, values=True)
     scale = " * 100" if function == "sum_over_time" else ""
     engine = f"{_PROF}GR_ENGINE_ACTIVE"
-    parts = _owned(of, engine, span, function, conditions=('GPU_I_ID!=""',), values=True)
+    parts = _owned(of, engine, span, function, conditions=_PARTED, values=True)
     return f"({whole}) or ((({parts}) unless {on(('node', 'gpu_uuid'))} ({_stuck(of, engine, span)})){scale})"
 
 
 def _stuck(of: Selectors, engine: str, span: str) -> str:
     """Return the GPUs that draw power while the engine's activity of all their MIG instances stays at 0."""
 
-    def each(function: str, metric: str, *conditions: str) -> str:
-        values = f"{function}({_possible(of, metric, *conditions, range_=span)})"
+    def each(values: str) -> str:
         return by("max", ("node", "gpu_uuid"), _device(values))
 
-    power, limit = (each("avg_over_time", f"DCGM_FI_DEV_{name}") for name in ("POWER_USAGE", "ENFORCED_POWER_LIMIT"))
-    drawn = f"(({power} > {_DRAWN_OF_LIMIT} * ({limit})) or (({power} unless {limit}) > {_DRAWN}))"
-    active = each("max_over_time", engine, 'GPU_I_ID!=""')
-    return f"({active} == 0) and {drawn}"
+    active = each(f"max_over_time({_possible(of, engine, *_PARTED, range_=span)})")
+    # A median needs no subquery: single impossible samples do not move it.
+    power = each(f"quantile_over_time(0.5, {of('DCGM_FI_DEV_POWER_USAGE')}{span})")
+    limit = each(_possible(of, "DCGM_FI_DEV_ENFORCED_POWER_LIMIT"))
+    return f"({active} == 0) and ({power} > ({_DRAWN_OF_LIMIT} * {limit} or {power} * 0 + {_DRAWN}))"
 
 
 def _links(of: Selectors, span: str) -> str:
@@ -258,8 +258,8 @@ def _state(of: Selectors, settings: Settings) -> Iterable[Query]:
     yield Query("remap_failed_known", by("count", ("node",), by("count", ("node", "UUID"), failed)), ("node",))
     if xids := settings.judging.rules.gpu_fault.xids:
         yield _reported(of, xids, known_for=WINDOWS[-1] / settings.time_scale)
-    idle = _possible(of, "DCGM_FI_DEV_POWER_USAGE", *_NOBODY, 'GPU_I_ID=""')
-    unused = of("DCGM_FI_DEV_GPU_UTIL", *_NOBODY, 'GPU_I_ID=""')
+    idle = _possible(of, "DCGM_FI_DEV_POWER_USAGE", *_NOBODY, *_WHOLE)
+    unused = of("DCGM_FI_DEV_GPU_UTIL", *_NOBODY, *_WHOLE)
     power = (
         f"{by('max', (*DEVICE, 'model'), _device(idle))} and {on(DEVICE)} ({by('max', DEVICE, _device(unused))} == 0)"
     )

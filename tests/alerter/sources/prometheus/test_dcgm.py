@@ -241,17 +241,27 @@ def test_impossible_samples_were_not_measured(tmp_path: Path) -> None:
 
 
 def test_mig_instances_that_read_0_while_the_gpu_draws_power_are_unknown(tmp_path: Path) -> None:
-    def mig(index: int, watts: float, *active: float) -> list[tuple[str, float, float]]:
-        power = f'DCGM_FI_DEV_POWER_USAGE{{gpu="{index}",UUID="GPU-{index}",Hostname="n1",modelName="NVIDIA H100"}}'
+    def mig(index: int, watts: float, *active: float, limit: float = 2.0**47) -> list[tuple[str, float, float]]:
+        where = f'{{gpu="{index}",UUID="GPU-{index}",Hostname="n1",modelName="NVIDIA H100"}}'
         instances = [instance(index, f'hpc_job="{index}{n}"', ratio) for n, ratio in enumerate(active)]
         numbered = [
             (name.replace('GPU_I_ID="1"', f'GPU_I_ID="{n}"'), value, step)
             for n, series in enumerate(instances)
             for name, value, step in series
         ]
-        return [(power, watts, 0), *numbered]
+        limited = (f"DCGM_FI_DEV_ENFORCED_POWER_LIMIT{where}", limit, 0)
+        return [(f"DCGM_FI_DEV_POWER_USAGE{where}", watts, 0), limited, *numbered]
 
-    with read(tmp_path, written([*mig(1, 390, 0, 0), *mig(2, 75, 0), *mig(3, 390, 0, 0.9)])) as found:
+    text = written(
+        [
+            *mig(1, 390, 0, 0),
+            *mig(2, 75, 0),
+            *mig(3, 390, 0, 0.9),
+            *mig(4, 250, 0, limit=1000),
+            *mig(5, 100, 0, limit=165),
+        ]
+    )
+    with read(tmp_path, text) as found:
         outcomes = {item.job.id: judge(item, Settings().judging).verdict("idle").outcome for item in found.jobs}
         accounted = {item.job.id: sum(part.observed for part in item.recent) for item in found.jobs}
     assert outcomes == {
@@ -260,6 +270,8 @@ def test_mig_instances_that_read_0_while_the_gpu_draws_power_are_unknown(tmp_pat
         "slurm/20": Outcome.FIRING,
         "slurm/30": Outcome.FIRING,
         "slurm/31": Outcome.CLEAR,
+        "slurm/40": Outcome.FIRING,
+        "slurm/50": Outcome.UNKNOWN,
     }
     assert [accounted[f"slurm/{name}"] for name in (10, 20, 30)] == [0, about(480), about(480)]
 
