@@ -306,8 +306,10 @@ def test_a_restart_of_the_server_takes_nothing_away(
     server: KubernetesServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server answers 403 to everybody for a moment after its start. What comes meanwhile waits, and is then right."""
-    monkeypatch.setattr(fetching, "_FIRST_REST", 0.1)
-    monkeypatch.setattr(lookups, "_FIRST_PAUSE", 0.1)
+    monkeypatch.setattr(fetching, "_FIRST_REST", 0.05)
+    monkeypatch.setattr(fetching, "_LONGEST_REST", 0.05)
+    monkeypatch.setattr(lookups, "_FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(lookups, "_LONGEST_PAUSE", 0.1)
     server.install("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets")
     node = builders.node("gpu-node-a")
     server.put(node)
@@ -336,11 +338,15 @@ def test_a_restart_of_the_server_takes_nothing_away(
     with watched(tmp_path, server, nodes=True) as cluster:
         until(lambda: known() == owners(25) and cluster.snapshot().nodes is not None)
         for restart in range(1, 4):
-            server.stop()
-            for number in range(25 * restart, 25 * (restart + 1)):
+            # Owners that are still looked for when the server restarts, and pods that come meanwhile.
+            with server.inject("error", code=500, path="/(jobs|jobsets)/"):
+                for number in range(25 * restart, 25 * restart + 15):
+                    jobset(number)
+                until(lambda: agrees(cluster, server))
+                server.stop()
+            for number in range(25 * restart + 15, 25 * (restart + 1)):
                 jobset(number)
             expected = owners(25 * (restart + 1))
-            # The first that a new server sees are the look-ups of owners and the lists.
             server.compact()
             server.start(forbidden_for=0.35)
 
