@@ -26,7 +26,7 @@ from dutycycle_alerter.rules import Judgement, Outcome, judge
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.source_log import SourceLog
 from dutycycle_alerter.sources.claims import unclaimed
-from dutycycle_alerter.store import expectations, fleet_ledger, incidents, ledger, pauses
+from dutycycle_alerter.store import expectations, fleet_ledger, incidents, ledger, owners, pauses
 from dutycycle_alerter.store.database import get_meta, set_meta
 from dutycycle_alerter.store.status import TOTAL, WATERMARK, save_status
 from dutycycle_alerter.store.transactions import Transactions
@@ -131,6 +131,7 @@ class Engine:
                 self._reports.fold(connection, one, evidence.jobs)
                 self._announce(connection, now)
                 self._reached("folded")
+                owners.save(connection, now, owners.resolved(seen.jobs))
                 ledger.add(connection, now, accounted(evidence), hour=ledger.HOUR / self._settings.time_scale)
                 fleet_ledger.add(
                     connection,

@@ -69,6 +69,7 @@ def together(job: Job, parts: Sequence[JobEvidence], judging: Judging, *, to_com
         longest=min(longest, default=None),
         left_out=left_out,
         others_work=_some_work(others, judging.rules.idle),
+        workloads=tuple(workload_of(part.job.id, part.job.cluster) for part in parts),
     )
 
 

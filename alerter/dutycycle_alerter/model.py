@@ -215,6 +215,8 @@ class JobEvidence:
     `visible` tells whether its exporters answer, so that an absent job is not taken for an ended one; `unseen` says why
     they are not enough, where it is not that they do not answer. `left_out` is how many GPUs the job has that are not
     judged, because they have only just joined it; `others_work` whether one of these was seen to work.
+    `workloads` are the names by which exporters know its parts; only a scheduler that resolved the job's owner sets
+    them.
     """
 
     job: Job
@@ -230,6 +232,7 @@ class JobEvidence:
     unseen: str = ""
     left_out: int = 0
     others_work: bool = False
+    workloads: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

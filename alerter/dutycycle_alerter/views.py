@@ -83,6 +83,20 @@ class GpuNow:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadOwner:
+    """Whom a workload belongs to, as a scheduler says. `kind` is the kind of the object that owns pods; empty for
+    Slurm's jobs.
+    """
+
+    cluster: str
+    workload: str
+    user: str
+    account: str
+    job: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
 class Point:
     """Mean utilization 0..1 over the interval that ends at `t`; None where it was not measured."""
 

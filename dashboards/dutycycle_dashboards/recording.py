@@ -16,11 +16,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+OWNERS_GROUP, OWNERS_INTERVAL = "dutycycle-owners", "1m"
 GROUP, INTERVAL = "dutycycle-dashboards", "5m"
 HOURLY_GROUP, HOURLY_INTERVAL = "dutycycle-dashboards-hourly", "1h"
 
 BY = ("cluster", "scheduler", "namespace", "user", "account", "partition", "model")
 """By what a user's use is added up: the filters of the dashboards."""
+
+OWNER = "workload:dutycycle_workload_owner:timestamp"
+"""The recorded owners of workloads. A workload whose owner changes has two of them for a while."""
+OWNED = ("user", "account")
+"""What an owner is known by. Exporters have these labels, too, but on Kubernetes they hold the pod's own word."""
+_BY_OWNER = ("cluster", "workload")
 
 DEVICE = ("node", "gpu", "gpu_uuid", "mig")
 _WORKLOAD = (*DEVICE, "workload", *BY)
@@ -122,23 +129,53 @@ def growth(counter: str) -> str:
         "new": f"{newest} - {lowest} unless {before}",
         **{f"reset{ago}m": drop for ago, drop in enumerate(drops)},
     }
-    return _added(parts, BY)
+    # First for each workload: its owner is joined once, to few rows.
+    return f"sum by ({', '.join(BY)}) ({by_owner(_added(parts, (*BY, 'workload')), _RECORDED_OWNER)})"
+
+
+def by_owner(expr: str, owner: str) -> str:
+    """Return the series of `expr`, which have the label `workload`, with the owner's user and account.
+
+    A workload without an owner keeps the exporter's labels: so does every one where there is no alerter. Any number of
+    series of one workload may be in `expr`, and each workload at most once in `owner`.
+    """
+    on = f"on ({', '.join(_BY_OWNER)})"
+    return f"(({expr}) * {on} group_left ({', '.join(OWNED)}) {owner} or ({expr}) unless {on} {owner})"
 
 
 def groups() -> tuple[Group, ...]:
     """Every group, in the order in which the files have them."""
+    labels = (*_BY_OWNER, *OWNED)
+    # Two alerters publish the same series.
+    seen = f"max by ({', '.join(labels)}) (timestamp(dutycycle_workload_owner))"
+    owners = Rule(OWNER, seen, labels, "s", "When the alerter last published this owner of a workload: Unix seconds.")
     increments = tuple(_increment(counter) for counter in COUNTERS)
     # After the increments, which look at what the evaluation before this one left.
     marks = tuple(_mark(counter) for counter in COUNTERS)
     five = (*increments, *marks, _samples(), _capacity())
     hourly = tuple(_hour(rule) for rule in five if rule not in marks)
     five = (*five, _quantiles())
-    return Group(GROUP, INTERVAL, five), Group(HOURLY_GROUP, HOURLY_INTERVAL, hourly)
+    return (
+        Group(OWNERS_GROUP, OWNERS_INTERVAL, (owners,)),
+        Group(GROUP, INTERVAL, five),
+        Group(HOURLY_GROUP, HOURLY_INTERVAL, hourly),
+    )
 
 
 def recorded() -> dict[str, Rule]:
     """Every recorded series by its name."""
     return {rule.record: rule for group in groups() for rule in group.rules}
+
+
+def newest_owner(window: str, *, offset: str = "") -> str:
+    """Return 1 for each workload that had an owner in the window, with the newest owner's user and account. While an
+    owner changes, the window has both: a join would fail if a workload had two.
+    """
+    labels, one = ", ".join((*_BY_OWNER, *OWNED)), ", ".join(_BY_OWNER)
+    return f"group by ({labels}) (topk by ({one}) (1, last_over_time({OWNER}[{window}]{offset})))"
+
+
+_RECORDED_OWNER = newest_owner(_RECENT, offset=f" offset {_SETTLED}m")
 
 
 _MEANING = {
@@ -175,7 +212,8 @@ def _mark(counter: str) -> Rule:
 
 def _samples() -> Rule:
     each = f"max by ({', '.join((*_WORKLOAD, 'le'))}) (increase({SAMPLES}[{INTERVAL}]))"
-    expr = f"sum by ({', '.join((*BY, 'le'))}) ({each})"
+    owned = by_owner(f"sum by ({', '.join((*BY, 'workload', 'le'))}) ({each})", _RECORDED_OWNER)
+    expr = f"sum by ({', '.join((*BY, 'le'))}) ({owned})"
     return Rule(
         increase(SAMPLES, "5m"),
         expr,

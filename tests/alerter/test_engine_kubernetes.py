@@ -196,3 +196,23 @@ def test_pods_that_work_again_clear_what_they_opened(tmp_path: Path, server: Kub
         site.live(TO_A_VERDICT, ONE_WORKS)
         site.live(40, ALL_WORK)
         assert [(one.resolution, one.job_gpus) for one in site.incidents()] == [(Resolution.CLEARED, PODS)]
+
+
+def test_the_owner_of_every_pod_is_published_and_shown_with_its_gpu(tmp_path: Path, server: KubernetesServer) -> None:
+    """The exporter knows the namespace alone. Nothing is published before the owner is resolved."""
+    with kubernetes_site(tmp_path, server) as site:
+        site.hears()
+        site.live(2, ALL_WORK)
+        found = site.rig.reader.owners()
+        assert {one.workload: (one.user, one.kind) for one in found} == dict.fromkeys(ONE_WORKS, ("ada", "PyTorchJob"))
+        assert {one.job.rpartition("/")[0] for one in found} == {"k8s/ml/pytorchjob/bert"}
+        assert {user for gpu in site.rig.reader.gpus() for _, user, _ in gpu.workloads} == {"ada"}
+
+
+def test_an_owner_that_is_not_resolved_is_not_published(tmp_path: Path) -> None:
+    """The API server does not know the pods: the exporter's word is all there is."""
+    with KubernetesServer() as empty, kubernetes_site(tmp_path, empty) as site:
+        site.hears()
+        site.live(2, ALL_WORK)
+        assert not site.rig.reader.owners()
+        assert {user for gpu in site.rig.reader.gpus() for _, user, _ in gpu.workloads} == {"ml"}

@@ -17,6 +17,7 @@ PROMISED = {
     "dutycycle_incident_wasted_gpu_seconds": ("gauge", "incident"),
     "dutycycle_incidents_not_shown": ("gauge", ""),
     "dutycycle_gpu_hour_cost": ("gauge", "currency"),
+    "dutycycle_workload_owner": ("gauge", "cluster workload user account job kind"),
     "dutycycle_incidents_opened_total": ("counter", "rule severity"),
     "dutycycle_incidents_resolved_total": ("counter", "rule resolution"),
     "dutycycle_incidents_reopened_total": ("counter", "rule"),

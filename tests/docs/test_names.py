@@ -19,9 +19,9 @@ from tools import reference_configuration
 _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _TAIL = r"(?:_bucket|_sum|_count)?"
 _METRIC = re.compile(
-    r"(?:workload|dutycycle_exporter|dutycycle_alerter|dutycycle_incidents?|dutycycle_outbox)_[a-z0-9_]*[a-z0-9]"
+    r"(?:(?:dutycycle_)?workload|dutycycle_exporter|dutycycle_alerter|dutycycle_incidents?|dutycycle_outbox)_[a-z0-9_]*[a-z0-9]"
 )
-_RULES = re.compile(r"(?:user|gpu_workload|fleet|node):")
+_RULES = re.compile(r"(?:user|workload|gpu_workload|fleet|node):")
 """What recording rules make of metrics has names of its own."""
 
 METRICS = set(FAMILIES) | set(ALERTERS)

@@ -115,6 +115,7 @@ def running(settings: Settings, *, replay: bool = False) -> Iterator[tuple[Alert
         deliveries=alerter.deliveries,
         tally=alerter.tally,
         unresolved=alerter.store.unresolved,
+        owners=alerter.store.owners,
         clock=alerter.clock,
         late_after=5 * settings.schedule.pass_interval / settings.time_scale,
         auth=auth,

@@ -256,7 +256,8 @@ class SlurmWord:
 
     def _completed(self, item: JobEvidence, known: JobFacts | None, since: float | None) -> JobEvidence:
         if known is not None:
-            return completed(item, known, accounted_from=since, clocks_apart=self.apart)
+            found = completed(item, known, accounted_from=since, clocks_apart=self.apart)
+            return replace(found, workloads=(workload_of(item.job.id, item.job.cluster),))
         unheard = self.snapshot is None and is_slurms(item.job, self.cluster)
         return replace(item, visible=False) if unheard and item.ended is None else item
 

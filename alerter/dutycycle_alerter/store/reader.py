@@ -27,6 +27,7 @@ from dutycycle_alerter.store import (
     listing,
     mutes,
     outbox,
+    owners,
     reports,
 )
 from dutycycle_alerter.store.clock import clock_of
@@ -37,7 +38,16 @@ from dutycycle_alerter.store.schema import gpu_now
 from dutycycle_alerter.store.showing import gpu_as_shown, utilization
 from dutycycle_alerter.store.status import STATUS, load_status
 from dutycycle_alerter.usage import UserUsage
-from dutycycle_alerter.views import GpuNow, GpuSeries, IncidentFilter, Listed, OutboxDepth, Status, drawn_first
+from dutycycle_alerter.views import (
+    GpuNow,
+    GpuSeries,
+    IncidentFilter,
+    Listed,
+    OutboxDepth,
+    Status,
+    WorkloadOwner,
+    drawn_first,
+)
 
 AT_ONCE = 12
 """Requests that may be at the database at a time: they leave connections to passes and to the lease."""
@@ -76,6 +86,11 @@ class StoreReader:
         """The newest incidents that are not resolved, in few words, and how many there are in all."""
         with self._reading() as connection:
             return listing.unresolved(connection, limit=limit)
+
+    def owners(self) -> Sequence[WorkloadOwner]:
+        """Return the owner of every workload that holds GPUs now or did a few minutes ago."""
+        with self._reading() as connection:
+            return owners.everything(connection)
 
     def incident(self, incident_id: int) -> Incident | None:
         """One incident, or None."""
@@ -173,8 +188,9 @@ class StoreReader:
         with self._reading() as connection:
             stale_after = (get_meta(connection, STATUS) or {}).get("stale_after", 45.0)
             rows = connection.execute(sa.select(gpu_now)).all()
+            users = owners.users(connection)
         now = self._clock()
-        shown = [gpu_as_shown(row, stale=now - row.scraped_at > stale_after) for row in rows]
+        shown = [gpu_as_shown(row, users, stale=now - row.scraped_at > stale_after) for row in rows]
         return sorted(shown, key=lambda item: (item.gpu.node, len(item.gpu.index), item.gpu.index, item.gpu.mig))
 
     def status(self) -> Status:

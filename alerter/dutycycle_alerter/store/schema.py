@@ -277,3 +277,15 @@ gpu_now = Table(
     Column("reading", JSON, nullable=False),
     Column("workloads", JSON, nullable=False),
 )
+
+workload_owner = Table(
+    "workload_owner",
+    metadata,
+    Column("cluster", Name, primary_key=True),
+    Column("workload", Name, primary_key=True),
+    Column("user", Name, nullable=False),
+    Column("account", Name, nullable=False),
+    Column("job", Name, nullable=False),
+    Column("kind", Name, nullable=False),
+    Column("ended_at", Real),
+)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import sqlalchemy as sa
 
 from dutycycle_alerter.history import Series
@@ -26,8 +28,10 @@ def utilization(points: list[counters.PointRow]) -> list[Point]:
     return shown
 
 
-def gpu_as_shown(row: sa.Row[tuple[object, ...]], *, stale: bool) -> GpuNow:
-    """A GPU at its last scrape; what is stale has no readings."""
+def gpu_as_shown(row: sa.Row[tuple[object, ...]], users: Mapping[str, str], *, stale: bool) -> GpuNow:
+    """A GPU at its last scrape; what is stale has no readings. `users` has the resolved user of each workload, where
+    there is one: the exporter's label is the namespace, or what a pod says of itself.
+    """
     reading = {} if stale else row.reading
     return GpuNow(
         gpu=Gpu(row.node, row.gpu, row.gpu_uuid, row.mig, row.model),
@@ -41,5 +45,5 @@ def gpu_as_shown(row: sa.Row[tuple[object, ...]], *, stale: bool) -> GpuNow:
         temperature=reading.get("temperature"),
         processes=reading.get("processes"),
         last_busy_at=reading.get("last_busy_at"),
-        workloads=tuple((workload, user, share) for workload, user, share in row.workloads),
+        workloads=tuple((workload, users.get(workload, user), share) for workload, user, share in row.workloads),
     )

@@ -22,7 +22,17 @@ from dutycycle_alerter.scheduler import TaskRuns
 from dutycycle_alerter.settings import Costs
 from dutycycle_alerter.settings.policies import Expectations
 from dutycycle_alerter.settings.web import Auth
-from dutycycle_alerter.views import Actions, DeliveryCounts, Listed, OutboxDepth, Reader, Standing, Status, WatchCounts
+from dutycycle_alerter.views import (
+    Actions,
+    DeliveryCounts,
+    Listed,
+    OutboxDepth,
+    Reader,
+    Standing,
+    Status,
+    WatchCounts,
+    WorkloadOwner,
+)
 from dutycycle_alerter.web import api, api_actions, changes, errors, linked, login, metrics, pages, reports
 from dutycycle_alerter.web.access.gate import Gate
 from dutycycle_alerter.web.describing import describe
@@ -53,6 +63,7 @@ def create_app(
     deliveries: Callable[[], Mapping[str, DeliveryCounts]] = dict,
     tally: Callable[[bool], Tally] = lambda _: Tally(),
     unresolved: Callable[[int], tuple[Sequence[Listed], int]] = lambda _limit: ((), 0),
+    owners: Callable[[], Sequence[WorkloadOwner]] = list,
     clock: Callable[[], float] = time.time,
     monotonic: Callable[[], float] = time.monotonic,
     auth: Auth | None = None,
@@ -69,7 +80,7 @@ def create_app(
     Times of day are shown in `zone` (None: the machine's). A page warns when the last pass is older than `late_after`
     wall seconds. `tasks` tells how the alerter's periodic work fares, `standing` whether it is this one that evaluates,
     `watches` what it hears of schedulers, `outbox` what waits to be told (it may raise AlerterError) and `deliveries`
-    what became of messages, by receiver; `failures`, `tally` and `unresolved` are for metrics, as
+    what became of messages, by receiver; `failures`, `tally`, `unresolved` and `owners` are for metrics, as
     `Site` has them. Without `auth` everybody may act; `proxies` are networks of those that say from where requests
     come; failed log-ins are counted by `monotonic`. `key` signs sessions, and has signed links (`store.keys`; without
     it, neither outlives the process). `limits` is what may be said to be intended. Without
@@ -107,6 +118,7 @@ def create_app(
         deliveries=deliveries,
         tally=tally,
         unresolved=unresolved,
+        owners=owners,
         gate=gate,
         links=Links(public_url, key),
         base=public.path,

@@ -97,6 +97,24 @@ SECTIONS = (
         ),
     ),
     Section(
+        "Owners of workloads",
+        "Exporters know the namespace of a pod, or what the pod says of itself. The alerter resolves the owner from "
+        "the object that a person made. With `web.auth`, these series are only for clients that log in as `viewer` or "
+        "`operator` ([access.md](access.md)). Where several alerters share a database, each publishes the same series. "
+        "Prometheus renames the label `job` to `exported_job` unless `honor_labels` is set.",
+        (
+            Family(
+                "dutycycle_workload_owner",
+                "gauge",
+                ("cluster", "workload", "user", "account", "job", "kind"),
+                "Owner of a workload as its scheduler resolved it; always 1. One series for each workload that holds "
+                "GPUs, or did in the last 15 minutes; absent while the owner is not resolved. `workload` and `cluster` "
+                "are the labels of the exporters' series, `job` is the id in incidents, and `kind` is the kind of the "
+                "object that owns pods.",
+            ),
+        ),
+    ),
+    Section(
         "What became of incidents",
         "Counted from the history of incidents, once it is committed, by the alerter that evaluates: so what people "
         "do by page, API, links and command line is counted, too, and two alerters count nothing twice. Each series "

@@ -21,7 +21,17 @@ from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.scheduler import TaskRuns
 from dutycycle_alerter.settings import Costs
 from dutycycle_alerter.settings.policies import Expectations
-from dutycycle_alerter.views import Actions, DeliveryCounts, Listed, OutboxDepth, Reader, Standing, Status, WatchCounts
+from dutycycle_alerter.views import (
+    Actions,
+    DeliveryCounts,
+    Listed,
+    OutboxDepth,
+    Reader,
+    Standing,
+    Status,
+    WatchCounts,
+    WorkloadOwner,
+)
 from dutycycle_alerter.web import forms
 from dutycycle_alerter.web.access.gate import Gate
 from dutycycle_alerter.web.access.seen import OwnReader
@@ -41,7 +51,8 @@ class Site:
     it hears of schedulers, `failures` what failed of single subjects, by step; `outbox` what waits to be told,
     `deliveries` what became of messages, both by receiver; `tally` what became of incidents, given whether the store
     answers, `unresolved` the newest that are not resolved and how many there are in all (`outbox` and `unresolved` may
-    raise AlerterError). `scraped` is what scrapes share.
+    raise AlerterError). `owners` returns the owner of each workload (it may raise AlerterError).
+    `scraped` is what scrapes share.
     `base` is the path of the site's public address, before every path of its own; `limits`
     is what may be said to be intended. `visitor` is who asks; `reader` shows what they may see, `unchecked` does what
     anybody may: routes come to it by `acting` and its like.
@@ -67,6 +78,7 @@ class Site:
     deliveries: Callable[[], Mapping[str, DeliveryCounts]] = dict
     tally: Callable[[bool], Tally] = lambda _: Tally()
     unresolved: Callable[[int], tuple[Sequence[Listed], int]] = lambda _limit: ((), 0)
+    owners: Callable[[], Sequence[WorkloadOwner]] = list
     scraped: Shared = field(default_factory=Shared)
     templates: Environment = field(default_factory=environment)
 

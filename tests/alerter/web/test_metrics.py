@@ -8,8 +8,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dutycycle_alerter.incidents.model import Severity, State
 from dutycycle_alerter.incidents.tally import Tally
+from dutycycle_alerter.printable import NAME_LIMIT, printable
 from dutycycle_alerter.scheduler import TaskRuns
-from dutycycle_alerter.views import DeliveryCounts, NotEvaluable, OutboxDepth, TargetStatus, WatchCounts
+from dutycycle_alerter.views import (
+    DeliveryCounts,
+    NotEvaluable,
+    OutboxDepth,
+    TargetStatus,
+    WatchCounts,
+    WorkloadOwner,
+)
 from tests.alerter.conftest import Simulated
 from tests.alerter.web.conftest import Client, Live
 from tests.alerter.web.doubles import NOW, FixedReader, incident, status
@@ -162,3 +170,29 @@ def test_what_waits_to_be_told_and_what_became_of_messages_is_counted_by_receive
     ready = client.page("/-/ready")
     assert "mail has failed for 2 h" in ready
     assert "secret" not in ready + page
+
+
+def test_owners_have_the_exporters_workload_and_a_job_without_its_uid(serve: Serve) -> None:
+    pod = f"k8s/ml/{'bert-' * 40}0/uid-0"
+    found = [
+        WorkloadOwner("north", pod, "ada\n", "lab", "k8s/ml/bert/uid-9", "PyTorchJob"),
+        WorkloadOwner("", "slurm/7", "bob", "", "slurm/7", ""),
+    ]
+    page = serve(FixedReader(), owners=lambda: found).page("/metrics")
+    labels = [
+        sample.labels
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+        if sample.name == "dutycycle_workload_owner"
+    ]
+    assert labels == [
+        {
+            "cluster": "north",
+            "workload": pod,
+            "user": printable("ada\n", NAME_LIMIT),
+            "account": "lab",
+            "job": "k8s/ml/bert",
+            "kind": "PyTorchJob",
+        },
+        {"cluster": "", "workload": "slurm/7", "user": "bob", "account": "", "job": "slurm/7", "kind": ""},
+    ]

@@ -48,6 +48,17 @@ INCIDENTS = (
 """Of each state and severity, of several owners; one is a GPU's."""
 
 VALUES: dict[str, tuple[Labels, ...]] = {
+    # A pod that the fleet does not have: users stay as the exporters name them.
+    "cluster workload user account job kind": [
+        {
+            "cluster": "alpha",
+            "workload": "k8s/ml/elsewhere-0/uid-0",
+            "user": "ada",
+            "account": "",
+            "job": "k8s/ml/pytorchjob/elsewhere",
+            "kind": "PyTorchJob",
+        }
+    ],
     "rule": tuple({"rule": rule} for rule in RULES),
     "receiver": ({"receiver": "slack"}, {"receiver": "mail"}),
     "source": ({"source": "http://prometheus:9090"},),

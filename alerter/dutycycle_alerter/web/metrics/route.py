@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from dutycycle_alerter.errors import AlerterError
 from dutycycle_alerter.web.access.visitor import Role
-from dutycycle_alerter.web.metrics import incidents, itself, messages
+from dutycycle_alerter.web.metrics import incidents, itself, messages, owners
 from dutycycle_alerter.web.metrics.building import gauge
 from dutycycle_alerter.web.site import OpenSite, Site
 
@@ -76,4 +76,5 @@ class _Collector(Collector):
     def _stored(self) -> list[Metric]:
         site = self._site
         unresolved = incidents.unresolved(site, named=self._people)
-        return [*itself.of_last_pass(site), *unresolved, *messages.waiting(site)]
+        owned = owners.owners(site, named=self._people)
+        return [*itself.of_last_pass(site), *unresolved, *messages.waiting(site), *owned]
