@@ -20,7 +20,7 @@ from benchmarks import results
 from benchmarks.results import Row, versions
 from dutycycle_alerter.recordings.writing import RecordingWriter
 
-REAL = Path(__file__).parent / "../../shared/data/wandb_runs.csv.gz"
+REAL = Path(__file__).parent / "../../shared/data/wandb_runs_v2.csv.gz"
 RUNS = 5
 
 

@@ -6,8 +6,13 @@ workload on one GPU), and it survives a gap in scraping: what accumulated during
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
-from math import inf
+from collections.abc import MutableSequence, Sequence
+from math import inf, isnan
+
+import numpy as np
+from numpy.typing import NDArray
 
 Values = tuple[float | None, ...]
 
@@ -39,12 +44,15 @@ class Series:
     value stays missing at its point.
     """
 
-    __slots__ = ("_last_raw", "_offsets", "gauges", "times", "totals")
+    __slots__ = ("_last_raw", "_latest", "_offsets", "gauges", "times", "totals")
 
     def __init__(self, counters: int) -> None:
-        self.times: list[float] = []
+        self.times: MutableSequence[float] = []
         self.totals: list[Values] = []
         self.gauges: list[Values] = []
+        # For each point the newest reading of every gauge so far. A search backwards would walk the whole life of a
+        # gauge that was never read.
+        self._latest: list[Values] = []
         self._last_raw: list[float | None] = [None] * counters
         self._offsets = [0.0] * counters
 
@@ -57,7 +65,7 @@ class Series:
         if self.times and t <= self.times[-1]:
             return
         if self.crowded(spacing):
-            del self.times[-1], self.totals[-1], self.gauges[-1]
+            del self.times[-1], self.totals[-1], self.gauges[-1], self._latest[-1]
         totals: list[float | None] = []
         for i, raw in enumerate(counters):
             if raw is None:
@@ -71,6 +79,13 @@ class Series:
         self.times.append(t)
         self.totals.append(tuple(totals))
         self.gauges.append(gauges)
+        self._latest.append(self._carried(gauges))
+
+    def _carried(self, gauges: Values) -> Values:
+        """The readings, and the newest earlier one for each gauge without a reading."""
+        if None not in gauges or not self._latest:
+            return gauges
+        return tuple(old if new is None else new for new, old in zip(gauges, self._latest[-1], strict=True))
 
     def crowded(self, spacing: float) -> bool:
         """Whether the next point replaces the newest, at this spacing in seconds."""
@@ -95,9 +110,10 @@ class Series:
                 tuple(None if value is None else value + by for value, by in zip(row, raised, strict=True))
                 for row in self.totals[:keep]
             ]
-            del self.times[keep:], self.totals[keep:], self.gauges[keep:]
+            del self.times[keep:], self.totals[keep:], self.gauges[keep:], self._latest[keep:]
         else:
             self.times, self.totals, self.gauges = [until], [newest], [self.gauges[-1]]
+            self._latest = [self.gauges[-1]]
 
     def _known_in(self, points: int) -> Values:
         """What each counter last was within the first so many points; None where it was missing in all."""
@@ -109,7 +125,7 @@ class Series:
     def forget_before(self, t: float) -> None:
         """Drop points older than `t`, but for the newest of them: it is the baseline of what follows."""
         keep = max(0, bisect_right(self.times, t) - 1)
-        del self.times[:keep], self.totals[:keep], self.gauges[:keep]
+        del self.times[:keep], self.totals[:keep], self.gauges[:keep], self._latest[:keep]
 
     def increase(self, start: float, end: float, *, longest_gap: float = inf) -> Values:
         """Growth of each counter over (start, end], linear between points; None where either side is missing.
@@ -144,11 +160,12 @@ class Series:
 
     def gauge_last(self, index: int, end: float) -> float | None:
         """Newest reading of a gauge at or before `end`."""
-        for i in range(bisect_right(self.times, end) - 1, -1, -1):
-            value = self.gauges[i][index]
-            if value is not None:
-                return value
-        return None
+        newest = bisect_right(self.times, end) - 1
+        return self._latest[newest][index] if newest >= 0 else None
+
+    def gauge_at(self, index: int, point: int) -> float | None:
+        """Reading of a gauge at one point."""
+        return self.gauges[point][index]
 
     def raw(self) -> Values:
         """The counters as last read, for a store from which the series is to be made again."""
@@ -177,3 +194,79 @@ class Series:
                 break
             found = [other if value is None else value for value, other in zip(found, row, strict=True)]
         return tuple(found)
+
+
+Column = NDArray[np.float64]
+
+
+class ColumnSeries(Series):
+    """A complete series, kept by column: millions of points take 8 bytes a value. It does not grow.
+
+    A counter or gauge that is None is missing at every point. A gauge is NaN where it is missing.
+    """
+
+    __slots__ = ("_columns", "_newest", "_readings")
+
+    def __init__(self, times: Column, totals: Sequence[Column | None], gauges: Sequence[Column | None]) -> None:
+        super().__init__(len(totals))
+        # bisect and single values are several times faster with array than with numpy.
+        self.times = _array(times)
+        self._columns = [None if column is None else _array(column) for column in totals]
+        self._readings = list(gauges)
+        self._newest = [None if column is None else _filled_forward(column) for column in gauges]
+
+    def at(self, t: float) -> Values:
+        """Totals at an instant, as in `Series`."""
+        right = bisect_right(self.times, t)
+        left = max(0, right - 1)
+        if right in (0, len(self.times)) or self.times[left] == t:
+            return tuple(None if column is None else column[left] for column in self._columns)
+        share = (t - self.times[left]) / (self.times[right] - self.times[left])
+        return tuple(
+            None if column is None else column[left] + share * (column[right] - column[left])
+            for column in self._columns
+        )
+
+    def gauge_max(self, index: int, start: float, end: float) -> float | None:
+        """Highest reading of a gauge at the points in (start, end]."""
+        readings = self._window(index, start, end)
+        return None if readings is None or not readings.size else _known(float(np.fmax.reduce(readings)))
+
+    def gauge_between(self, index: int, start: float, end: float) -> list[float] | None:
+        """Every reading of a gauge at the points in (start, end]; None where there is none, or one is missing."""
+        readings = self._window(index, start, end)
+        return None if readings is None or not readings.size or np.isnan(readings).any() else readings.tolist()
+
+    def gauge_last(self, index: int, end: float) -> float | None:
+        """Newest reading of a gauge at or before `end`."""
+        newest, column = bisect_right(self.times, end) - 1, self._newest[index]
+        return None if column is None or newest < 0 else _known(float(column[newest]))
+
+    def gauge_at(self, index: int, point: int) -> float | None:
+        """Reading of a gauge at one point."""
+        column = self._readings[index]
+        return None if column is None else _known(float(column[point]))
+
+    def _window(self, index: int, start: float, end: float) -> Column | None:
+        column = self._readings[index]
+        return None if column is None else column[bisect_right(self.times, start) : bisect_right(self.times, end)]
+
+
+def _array(column: Column) -> array[float]:
+    made = array("d")
+    made.frombytes(np.ascontiguousarray(column, dtype=np.float64).tobytes())
+    return made
+
+
+def _filled_forward(column: Column) -> Column:
+    """Each missing value replaced by the newest one before it."""
+    missing = np.isnan(column)
+    if not missing.any():
+        return column
+    places = np.maximum.accumulate(np.where(missing, 0, np.arange(len(column))))
+    filled: Column = column[places]
+    return filled
+
+
+def _known(value: float) -> float | None:
+    return None if isnan(value) else value

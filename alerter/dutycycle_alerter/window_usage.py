@@ -117,7 +117,7 @@ def memory_grew_at(gpus: Iterable[Series], start: float, until: float) -> float 
 def _highs(series: Series, start: float, until: float) -> Highs:
     highs = Highs()
     for i in range(bisect_right(series.times, start), bisect_right(series.times, until)):
-        used, total = series.gauges[i][1], series.gauges[i][2]
+        used, total = series.gauge_at(1, i), series.gauge_at(2, i)
         if used is not None:
             highs.add(series.times[i], used, total)
     return highs

@@ -11,7 +11,7 @@ import pytest
 from dutycycle_alerter.store.database import open_database
 from tests.alerter.cluster import simulate
 
-REAL_RUNS = Path(__file__).parents[2] / "../shared/data/wandb_runs.csv.gz"
+REAL_RUNS = Path(__file__).parents[2] / "../shared/data/wandb_runs_v2.csv.gz"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from dutycycle_exporter.replay import recording as replayed
 
 
 def test_both_know_the_same_columns() -> None:
-    assert set(recording_format.COLUMNS) == replayed._KNOWN
+    assert {*recording_format.COLUMNS, *recording_format.UNUSED} == replayed._KNOWN
     assert recording_format._REQUIRED == replayed._REQUIRED
 
 
@@ -35,9 +35,13 @@ def test_a_row_stands_for_the_same_time_to_both(
     series = [("slurm/1", "0", [10, 10, 25]), *series]
     write(path, series)
     read = recordings.load([path])
-    analyzed = {(track.workload, track.gpu.index): track.interval for track in tracks(read).tracks}
-    ours = {(one.workload, one.gpu): replayed._interval(one.ends) for one in replayed.read(path, "n1").series}
-    assert {key: interval for key, interval in ours.items() if key[0]} == analyzed
+    analyzed = {(track.workload, track.gpu.index): track.lengths.tolist() for track in tracks(read).tracks}
+    played = {
+        (one.workload, one.gpu): [end - start for start, end in zip(one.starts, one.ends, strict=True)]
+        for one in replayed.read(path, "n1").series
+        if one.workload
+    }
+    assert played == analyzed
 
 
 def write(path: Path, series: list[tuple[str, str, list[int]]]) -> None:

@@ -19,7 +19,7 @@ from dutycycle_alerter.sources.recording import RecordedJob, recorded_jobs
 from dutycycle_alerter.views import NotEvaluable
 
 Progress = Callable[[int, int], None]
-"""Told how many passes are done, and of how many."""
+"""Called with the rows whose time has been judged, and the rows there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +56,15 @@ class Verdicts:
 
 def judge_jobs(recording: Recording, found: Tracks, settings: Settings, progress: Progress) -> Verdicts:
     """Go through the life of every job. `settings` are scaled: wall seconds."""
-    lives = [
-        _Life(job, job.passes(settings.schedule.pass_interval), settings)
-        for job in recorded_jobs(recording, found, settings)
-    ]
-    total, done = sum(len(life.passes) for life in lives), 0
-    for life in lives:
-        life.live()
-        done += len(life.passes)
-        progress(done, total)
+    total, done = sum(len(track.rows) for track in found.tracks), 0
+    lives = []
+    for job in recorded_jobs(recording, found, settings):
+        life = _Life(job, settings)
+        for share in life.live(job):
+            progress(done + round(share * job.rows), total)
+        done += job.rows
+        lives.append(life)
+    progress(total, total)
     findings = [finding for life in lives for finding in life.incidents.values()]
     silent = Counter(reason for life in lives for reason in life.silent)
     return Verdicts(
@@ -100,37 +100,34 @@ def _too_short(lives: list[_Life]) -> Iterator[TooShort]:
 class _Life:
     """One job from its first pass to its end."""
 
-    def __init__(self, job: RecordedJob, passes: list[float], settings: Settings) -> None:
-        self._job = job
+    def __init__(self, job: RecordedJob, settings: Settings) -> None:
+        self._start = job.start
+        self._kind = job.job.kind
         self._settings = settings
         self._latest: Incident | None = None
-        self.passes = passes
         self.incidents: dict[float, Incident] = {}
         self.silent: set[tuple[str, str]] = set()
         self.judged = False
+        self.length = job.end - job.start
         self.waiting: list[Verdict] = []
         """Of the rules that waited to the end, for the first time that they could look."""
 
-    @property
-    def length(self) -> float:
-        """How much there is of the job."""
-        return self._job.end - self._job.start
-
     def needed(self, waiting: Verdict) -> float:
         """How much of the job a rule that waits needs before it can look."""
-        return (waiting.until or 0.0) - self._job.start
+        return (waiting.until or 0.0) - self._start
 
     def grace(self, waiting: Verdict) -> float | None:
         """The part of it that is grace; None where that is not all that comes before the window."""
         settings = self._settings.judging.grace
-        grace = settings.interactive if self._job.job.kind is JobKind.INTERACTIVE else settings.batch
+        grace = settings.interactive if self._kind is JobKind.INTERACTIVE else settings.batch
         return grace if math.isclose(self.needed(waiting), grace + waiting.window, abs_tol=1e-3) else None
 
-    def live(self) -> None:
-        before = self._job.start
+    def live(self, job: RecordedJob) -> Iterator[float]:
+        """Judge the job at each pass. Yield the share of its life that is judged."""
+        before = job.start
         looked: set[str] = set()
-        for at in self.passes:
-            judgement = self._judge(at, before)
+        for at in job.passes(self._settings.schedule.pass_interval):
+            judgement = self._judge(job, at, before)
             self.judged = self.judged or judgement.informed
             idle = (Outcome.WAITING, Outcome.NOT_APPLICABLE)
             looked |= {verdict.rule for verdict in judgement.verdicts if verdict.outcome not in idle}
@@ -141,16 +138,17 @@ class _Life:
             ]
             self.silent |= {(v.rule, v.reason) for v in judgement.verdicts if v.outcome is Outcome.NOT_EVALUABLE}
             before = at
+            yield (at - job.start) / self.length
         if self._open:
-            self._judge(self._job.end, before, ended=True)
+            self._judge(job, job.end, before, ended=True)
 
     @property
     def _open(self) -> bool:
         return self._latest is not None and self._latest.state.active
 
-    def _judge(self, at: float, before: float, *, ended: bool = False) -> Judgement:
+    def _judge(self, job: RecordedJob, at: float, before: float, *, ended: bool = False) -> Judgement:
         # Only an open incident asks what was consumed since the pass before.
-        evidence = self._job.evidence(at, since=before if self._open else None, ended=ended)
+        evidence = job.evidence(at, since=before if self._open else None, ended=ended)
         policies = PoliciesInForce(self._settings, at)
         (prepared,) = policies.prepared(Evidence([evidence])).jobs
         judgement = policies.applied(judge(prepared, self._settings.judging)).judgement

@@ -23,6 +23,8 @@ from dutycycle_alerter.recordings.model import (
 )
 
 COLUMNS = ("t", *TEXTS, *NUMBERS)
+UNUSED = ("memory_activity_ratio", "temperature_celsius", "job_name", "kind", "group", "time_limit_s")
+"""Columns of the format that no figure needs: a file with them is read without a note."""
 _REQUIRED = ("t", "node", "gpu", "utilization_ratio")
 
 
@@ -85,7 +87,7 @@ class _Reader:
     def _checked(self, names: list[str]) -> list[str]:
         """The names of the columns, empty for one that is not known. Raises RecordingError."""
         for name in names:
-            if name in COLUMNS or not name:
+            if name in (*COLUMNS, *UNUSED, ""):
                 continue
             near = difflib.get_close_matches(name, COLUMNS, n=1, cutoff=0.8)
             if near:

@@ -139,11 +139,11 @@ class Rows:
         self._length += size
 
     def recording(self, skipped: Skipped, notes: Sequence[str] = ()) -> Recording:
-        """All rows so far."""
+        """All rows. They can be taken once: a column's chunks are freed as it is joined, to need their memory once."""
         return Recording(
             t=_joined(self._t),
-            texts={name: Text(_joined_codes(self._codes[name]), tuple(self._known[name].names)) for name in TEXTS},
-            numbers={name: _joined(parts) for name, parts in self._numbers.items()},
+            texts={name: Text(_joined_codes(self._codes.pop(name)), tuple(self._known[name].names)) for name in TEXTS},
+            numbers={name: _joined(self._numbers.pop(name)) for name in list(self._numbers)},
             skipped=skipped,
             notes=tuple(notes),
         )

@@ -20,17 +20,17 @@ def idle_rows(utilization: Floats, short_gaps: Floats) -> NDArray[np.bool_]:
 
 
 def long_gaps(
-    idle: NDArray[np.bool_], apart: NDArray[np.bool_], length: float, *, time_scale: float = 1.0
+    idle: NDArray[np.bool_], apart: NDArray[np.bool_], lengths: Floats, *, time_scale: float = 1.0
 ) -> tuple[Floats, Floats]:
     """For each row the seconds credited to gaps of 30 to 600 s, and to longer ones, as the exporter credits them: a gap
     whole when it ends, one that reaches 600 s then, and from then on as it grows.
 
-    Rows stand for `length` seconds each; one that is `apart` does not follow the row before it.
+    Rows stand for `lengths` seconds; one that is `apart` does not follow the row before it.
     """
     middle, longest = np.zeros(len(idle)), np.zeros(len(idle))
     shortest, long = _SHORTEST / time_scale, _LONG / time_scale
     run = 0.0
-    for i, is_idle in enumerate(idle.tolist()):
+    for i, (is_idle, length) in enumerate(zip(idle.tolist(), lengths.tolist(), strict=True)):
         if run and (apart[i] or not is_idle):
             if shortest <= run < long:
                 middle[i - 1 if apart[i] else i] += run

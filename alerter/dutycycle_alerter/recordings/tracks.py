@@ -10,18 +10,26 @@ from numpy.typing import NDArray
 from dutycycle_alerter.model import Gpu
 from dutycycle_alerter.recordings.model import Floats, Ints, Recording
 
+# Rows on each side of a row whose gaps say how long a row is there.
+_AROUND = 5
+# A row that comes later than this many median gaps follows a hole in the log.
+_JOINED = 1.5
+_PIECE = 65536
+
 
 @dataclass(frozen=True, slots=True)
 class Track:
     """One GPU in one workload: the places of its rows in the recording, by time, each time once.
 
-    A row stands for `interval` seconds that end at its `t`: the median gap between the track's times, 0 where there is
-    only one.
+    A row stands for the `lengths` seconds that end at its `t`: the time since the row before it, at most 1.5 times the
+    median gap of the ten rows around it. The first row stands for that median, a single row for nothing. `interval` is
+    the median at the last row, 0 where there is only one.
     """
 
     workload: str
     gpu: Gpu
     rows: Ints
+    lengths: Floats
     interval: float
 
 
@@ -52,11 +60,33 @@ def tracks(recording: Recording) -> Tracks:
     weights = np.zeros(len(recording))
     found = []
     for rows in np.split(order, np.flatnonzero(~same_track)[1:]) if len(order) else []:
-        gaps = np.diff(recording.t[rows])
-        interval = float(np.median(gaps)) if len(gaps) else 0.0
-        weights[rows] = interval
-        found.append(Track(_text(recording, "workload", rows[0]), _gpu(recording, rows[0]), rows, interval))
+        lengths, interval = _lengths(recording.t[rows])
+        weights[rows] = lengths
+        found.append(Track(_text(recording, "workload", rows[0]), _gpu(recording, rows[0]), rows, lengths, interval))
     return Tracks(tuple(found), weights, repeated=int(repeats.sum()), unowned=int((~owned).sum()))
+
+
+def _lengths(times: Floats) -> tuple[Floats, float]:
+    """The seconds that each row stands for, and the median gap around the last row."""
+    if len(times) < 2:
+        return np.zeros(len(times)), 0.0
+    gaps = np.diff(times, prepend=np.nan)
+    padding = np.full(_AROUND, np.nan)
+    windows = np.lib.stride_tricks.sliding_window_view(np.concatenate((padding, gaps, padding)), 2 * _AROUND + 1)
+    # In pieces: all windows at once take eleven times the memory of the times.
+    medians = np.concatenate([_medians(windows[i : i + _PIECE]) for i in range(0, len(windows), _PIECE)])
+    lengths = np.minimum(gaps, _JOINED * medians)
+    lengths[0] = medians[0]
+    return lengths, float(medians[-1])
+
+
+def _medians(windows: Floats) -> Floats:
+    """The median of each row, without what is missing."""
+    ordered = np.sort(windows, axis=1)  # NaN comes last
+    known = np.count_nonzero(~np.isnan(ordered), axis=1)
+    rows = np.arange(len(ordered))
+    medians: Floats = (ordered[rows, (known - 1) // 2] + ordered[rows, known // 2]) / 2
+    return medians
 
 
 def _gpu_codes(recording: Recording) -> Ints:

@@ -5,6 +5,7 @@ known of it then.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from dutycycle_alerter.history import GPU_COUNTERS, HOST_COUNTERS, Series
+from dutycycle_alerter.history import GPU_COUNTERS, ColumnSeries, Series
 from dutycycle_alerter.memory_growth import Highs, last_grew
 from dutycycle_alerter.model import LOW_SAMPLE, Consumption, Gpu, Job, JobEvidence
 from dutycycle_alerter.recordings.model import Floats, Recording
@@ -23,8 +24,6 @@ from dutycycle_alerter.sources.consumed import consumed
 from dutycycle_alerter.sources.jobs import describe
 from dutycycle_alerter.window_usage import window_evidence
 
-# A row that follows the one before it within this many intervals begins where that ended.
-_JOINED = 1.5
 # A GPU has left its job when the job went on without it for this many of its intervals, as an allocation that is
 # absent from three answers of its exporter has ended.
 _ABSENT = 3
@@ -43,19 +42,21 @@ class RecordedJob:
         self._series = [_gpu_series(recording, track, settings.time_scale) for track in tracks]
         self._until = [series.times[-1] + _ABSENT * t.interval for series, t in zip(self._series, tracks, strict=True)]
         self._hosts = _host_series(recording, tracks)
-        self._rows = np.unique(np.concatenate([recording.t[track.rows] for track in tracks]))
+        self._ends = np.unique(np.concatenate([recording.t[track.rows] for track in tracks]))
+        self.rows = sum(len(track.rows) for track in tracks)
         self.start = min(series.times[0] for series in self._series)
-        self._highs = _memory_highs(self._series, self.start)
         self.end = max(series.times[-1] for series in self._series)
         self.job = _job(recording, tracks, self.start, settings)
         self._first_process = _first_process(recording, tracks)
         self._loading = settings.judging.grace.longest_loading
+        loaded = max(self.start, self._first_process or self.start) + self._loading
+        self._highs = _memory_highs(self._series, self.start, loaded)
 
     def passes(self, every: float) -> list[float]:
         """When it is judged: `every` so many seconds while it lives, if a row has ended since the time before; and as
         its last row ends, which may be long ones.
         """
-        steps = np.unique(np.ceil((self._rows - self.start) / every - 1e-9))
+        steps = np.unique(np.ceil((self._ends - self.start) / every - 1e-9))
         times = {min(self.start + step * every, self.end) for step in steps.tolist()}
         return sorted(at for at in times if at > self.start)
 
@@ -132,14 +133,13 @@ def _first_process(recording: Recording, tracks: Sequence[Track]) -> float | Non
     for track in tracks:
         held = np.flatnonzero(processes[track.rows] > 0)
         if held.size:
-            starts.append(float(recording.t[track.rows[held[0]]]) - track.interval)
+            starts.append(float(recording.t[track.rows[held[0]]] - track.lengths[held[0]]))
     return min(starts, default=None)
 
 
 def _gpu_series(recording: Recording, track: Track, time_scale: float) -> Series:
     """The track's rows as counters. Where a row does not follow the one before it, nothing grows in between."""
-    rows, length = track.rows, track.interval
-    t = recording.t[rows]
+    t, length = recording.t[track.rows], track.lengths
     busy = _column(recording, "utilization_ratio", track)
     observed = np.where(np.isnan(busy), 0.0, length)
     grown: dict[str, Floats | None] = {
@@ -154,24 +154,19 @@ def _gpu_series(recording: Recording, track: Track, time_scale: float) -> Series
         # A row is one sample to whoever reads it: NaN is not low.
         "low": np.where(busy <= LOW_SAMPLE, length, 0.0),
     }
-    apart = np.diff(t, prepend=-math.inf) > _JOINED * length
+    apart = np.diff(t, prepend=-math.inf) > length
     lt2, to30 = grown["gap_lt2"], grown["gap_2to30"]
     if lt2 is not None and to30 is not None:
         idle = idle_rows(busy, np.nan_to_num(lt2 + to30))
         grown["gap_30to600"], grown["gap_ge600"] = long_gaps(idle, apart, length, time_scale=time_scale)
     times = _with_starts(t, t - length, apart)
-    totals: dict[str, Iterable[float | None]] = {"allocated": (times - times[0]).tolist()}
+    totals = {"allocated": times - times[0]}
     for name, values in grown.items():
         if values is not None:
             total = np.cumsum(np.nan_to_num(values))
-            totals[name] = _with_starts(total, total - np.nan_to_num(values), apart).tolist()
-    unknown = [None] * len(times)
-    series = Series(len(GPU_COUNTERS))
-    series.times = times.tolist()
-    series.totals = list(zip(*(totals.get(name, unknown) for name in GPU_COUNTERS), strict=True))
-    gauges = [_known(_with_starts(_column(recording, name, track), math.nan, apart)) for name in _GAUGES]
-    series.gauges = list(zip([1.0] * len(times), *gauges, strict=True))
-    return series
+            totals[name] = _with_starts(total, total - np.nan_to_num(values), apart)
+    gauges = [_gauge(recording, name, track, apart) for name in _GAUGES]
+    return ColumnSeries(times, [totals.get(name) for name in GPU_COUNTERS], [np.ones(len(times)), *gauges])
 
 
 _GAUGES = ("memory_used_bytes", "memory_total_bytes", "processes", "power_limit_watts")
@@ -187,25 +182,24 @@ def _host_series(recording: Recording, tracks: Sequence[Track]) -> dict[str, Ser
         if track.gpu.node in hosts or all(column is None for column in columns):
             continue
         t = recording.t[track.rows]
-        series = Series(len(HOST_COUNTERS))
-        series.times = [float(t[0]) - track.interval, *t.tolist()]
-        totals = [[0.0, *np.cumsum(np.nan_to_num(c)).tolist()] if c is not None else None for c in columns]
-        unknown = [None] * len(series.times)
-        series.totals = list(zip(*(total if total is not None else unknown for total in totals), strict=True))
-        limits = _known(_column(recording, "cpu_limit_cores", track))
-        series.gauges = [(limit,) for limit in (limits[0], *limits)]
-        hosts[track.gpu.node] = series
+        limits = _column(recording, "cpu_limit_cores", track)
+        hosts[track.gpu.node] = ColumnSeries(
+            np.insert(t, 0, t[0] - track.lengths[0]),
+            [None if c is None else np.insert(np.cumsum(np.nan_to_num(c)), 0, 0.0) for c in columns],
+            [np.insert(limits, 0, limits[0]) if present(limits) else None],
+        )
     return hosts
 
 
-def _memory_highs(gpus: Iterable[Series], start: float) -> list[Highs]:
-    """Of each GPU, from after the job's start on, as `window_usage.memory_grew_at` looks at them."""
+def _memory_highs(gpus: Iterable[Series], start: float, until: float) -> list[Highs]:
+    """Of each GPU, within (start, until], as `window_usage.memory_grew_at` looks at them."""
     found = []
     for series in gpus:
         highs = Highs()
-        for t, (_, used, total, *_) in zip(series.times, series.gauges, strict=True):
-            if used is not None and t > start:
-                highs.add(t, used, total)
+        for i in range(bisect_right(series.times, start), bisect_right(series.times, until)):
+            used = series.gauge_at(1, i)
+            if used is not None:
+                highs.add(series.times[i], used, series.gauge_at(2, i))
         found.append(highs)
     return found
 
@@ -218,7 +212,12 @@ def _column(recording: Recording, name: str, track: Track) -> Floats:
 def _seconds(recording: Recording, name: str, track: Track) -> Floats | None:
     """A rate over the rows as what accumulates in each; None where the track does not know it at all."""
     values = _column(recording, name, track)
-    return values * track.interval if present(values) else None
+    return values * track.lengths if present(values) else None
+
+
+def _gauge(recording: Recording, name: str, track: Track, apart: np.typing.NDArray[np.bool_]) -> Floats | None:
+    values = _column(recording, name, track)
+    return _with_starts(values, math.nan, apart) if present(values) else None
 
 
 def _with_starts(values: Floats, starts: Floats | float, apart: np.typing.NDArray[np.bool_]) -> Floats:
@@ -228,7 +227,3 @@ def _with_starts(values: Floats, starts: Floats | float, apart: np.typing.NDArra
     merged[places] = values
     merged[places[apart] - 1] = starts if isinstance(starts, float) else starts[apart]
     return merged
-
-
-def _known(values: Floats) -> list[float | None]:
-    return [None if math.isnan(value) else value for value in values.tolist()]

@@ -41,7 +41,8 @@ _AMOUNTS = (
 _NUMBERS = (*_RATIOS, *_AMOUNTS)
 _REQUIRED = ("t", "node", "gpu", "utilization_ratio")
 _NOT_PLAYED = ("sm_active_ratio", "tensor_active_ratio", "dram_active_ratio")
-_KNOWN = {*_REQUIRED, "gpu_uuid", "workload", *_TEXTS, *_NUMBERS, *_NOT_PLAYED}
+_UNUSED = ("memory_activity_ratio", "temperature_celsius", "job_name", "kind", "group", "time_limit_s")
+_KNOWN = {*_REQUIRED, "gpu_uuid", "workload", *_TEXTS, *_NUMBERS, *_NOT_PLAYED, *_UNUSED}
 
 MOST_PROCESSES = 4096
 """Processes that a row may have on one GPU."""
@@ -51,8 +52,10 @@ _LATEST = float(2**33)
 _GZIP = b"\x1f\x8b"
 # float() reads more than a recording may contain: nan, inf, 1_000, digits of other scripts.
 _FOREIGN = re.compile(r"[^0-9.eE+-]")
-# A row that comes late still stands for the time since the one before it; later than this there is a hole.
+# A row stands for the time since the row before it, at most this many median gaps of the rows around it.
 _LATE = 1.5
+# Rows on each side of a row whose gaps make that median.
+_AROUND = 5
 
 Column = Sequence[float]
 
@@ -158,11 +161,9 @@ class _Rows:
     def series(self) -> Series:
         order = self._order()
         ends = array("d", (self.t[i] for i in order))
-        interval = _interval(ends)
-        starts = array("d", (end - interval for end in ends))
-        for i, (before, end) in enumerate(pairwise(ends), 1):
-            if end - before <= _LATE * interval:
-                starts[i] = before
+        starts = array("d", (end - length for end, length in zip(ends, _lengths(ends), strict=True)))
+        for i, (before, start) in enumerate(zip(ends, starts[1:], strict=False), 1):
+            starts[i] = max(before, start)  # a difference of floats may lie below `before`
         return Series(
             workload=self.workload,
             gpu=self.gpu,
@@ -246,7 +247,9 @@ class _Reader:
             node = next(iter(self._nodes))
         all_series = {key: rows.series() for key, rows in sorted(self._rows.items())}
         starts = [series.starts[0] for series in all_series.values()]
-        starts += [min(times) - _interval(sorted(set(times))) for times in self._others.values()]
+        for times in self._others.values():
+            first = sorted(set(times))[: _AROUND + 1]
+            starts.append(first[0] - _lengths(first)[0])
         series = [series for (of_node, *_), series in all_series.items() if of_node == node]
         return Recording(node, min(starts), tuple(_in_turn(series)))
 
@@ -304,9 +307,13 @@ def _number(name: str, cell: str) -> float:
     return value
 
 
-def _interval(times: Sequence[float]) -> float:
-    """The median gap between distinct times in order; 0 where there is only one."""
-    return median(after - before for before, after in pairwise(times)) if len(times) > 1 else 0.0
+def _lengths(times: Sequence[float]) -> list[float]:
+    """The seconds that each row stands for, of distinct times in order."""
+    if len(times) < 2:
+        return [0.0] * len(times)
+    gaps = [after - before for before, after in pairwise(times)]
+    medians = [median(gaps[max(0, i - _AROUND - 1) : i + _AROUND]) for i in range(len(times))]
+    return [medians[0], *(min(gap, _LATE * usual) for gap, usual in zip(gaps, medians[1:], strict=True))]
 
 
 def _shown(cell: str) -> str:

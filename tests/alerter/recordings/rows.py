@@ -1,6 +1,8 @@
 """Recordings made of rows, for tests of what is concluded from them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from statistics import median
 
 import numpy as np
 
@@ -24,6 +26,15 @@ def recording(rows: Iterable[Mapping[str, str | float | None]]) -> Recording:
         },
     )
     return made.recording(Skipped())
+
+
+def lengths(times: Sequence[float]) -> list[float]:
+    """The seconds that each row stands for by DESIGN's definition, row by row; `times` are distinct and in order."""
+    if len(times) == 1:
+        return [0.0]
+    gaps = [None, *(after - before for before, after in pairwise(times))]
+    usual = [median(gap for gap in gaps[max(0, i - 5) : i + 6] if gap is not None) for i in range(len(times))]
+    return [middle if gap is None else min(gap, 1.5 * middle) for gap, middle in zip(gaps, usual, strict=True)]
 
 
 def steady(

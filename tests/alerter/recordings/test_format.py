@@ -288,3 +288,10 @@ def test_a_recording_is_never_written_over(tmp_path):
     (tmp_path / "a.csv").write_text("precious")
     with pytest.raises(RecordingError, match="exists already"):
         RecordingWriter(tmp_path / "a.csv")
+
+
+def test_columns_of_the_format_that_no_figure_needs_are_read_without_a_note(tmp_path):
+    unused = "memory_activity_ratio,temperature_celsius,job_name,kind,group,time_limit_s"
+    row = "1700000000,n,0,w,0.5,0.1,40,train,batch,lab,3600"
+    read = load(tmp_path, f"t,node,gpu,workload,utilization_ratio,{unused}\n{row}\n")
+    assert (len(read), read.notes, read.skipped.count) == (1, (), 0)

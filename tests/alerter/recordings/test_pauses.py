@@ -16,7 +16,7 @@ def gaps(pattern: str, *, length: float = 10.0, time_scale: float = 1.0):
     for at in [pattern[:i].replace("|", "") for i, mark in enumerate(pattern) if mark == "|"]:
         apart[len(at)] = True
     idle = np.array([mark == "_" for mark in rows])
-    middle, longest = long_gaps(idle, apart, length, time_scale=time_scale)
+    middle, longest = long_gaps(idle, apart, np.full(len(rows), length), time_scale=time_scale)
     return middle.tolist(), longest.tolist()
 
 

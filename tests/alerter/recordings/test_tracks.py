@@ -1,24 +1,35 @@
 """How much time a row stands for, and to whom it belongs."""
 
 from collections import defaultdict
-from itertools import pairwise
-from statistics import median
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dutycycle_alerter.recordings.tracks import tracks
-from tests.alerter.recordings.rows import START, recording
+from tests.alerter.recordings.rows import START, lengths, recording
 
 
 def weights(*rows):
     return tracks(recording(rows)).weights.tolist()
 
 
-def test_a_row_stands_for_the_median_gap_of_its_workload_and_gpu():
-    rows = [{"t": START + t} for t in (0, 10, 20, 35, 100)]
-    assert weights(*rows) == [12.5] * 5
+def test_row_stands_for_the_time_since_the_row_before():
+    rows = [{"t": START + t} for t in (0, 10, 20, 32, 37, 47)]
+    assert weights(*rows) == [10, 10, 10, 12, 5, 10]
+
+
+def test_row_after_a_hole_stands_for_at_most_one_and_a_half_intervals():
+    rows = [{"t": START + t} for t in (0, 10, 20, 100, 110, 120)]
+    assert weights(*rows) == [10, 10, 10, 15, 10, 10]
+
+
+def test_intervals_may_change_within_a_life():
+    """Ten minutes at 1 s, then 9.8 hours at 60 s: one interval for the whole life made 0.33 hours of it."""
+    fast, slow = [START + t for t in range(1, 601)], [START + 600 + 60 * i for i in range(1, 589)]
+    found = tracks(recording([{"t": t} for t in (*fast, *slow)]))
+    assert found.weights.sum() == pytest.approx(600 + 588 * 60, abs=90)
+    assert found.weights[-1] == 60
 
 
 def test_each_gpu_and_each_workload_has_its_own_interval():
@@ -86,6 +97,6 @@ def test_weights_are_what_the_definition_says(rows):
     expected = 0.0
     for (workload, _), distinct in times.items():
         ordered = sorted(distinct)
-        if workload and len(ordered) > 1:
-            expected += len(ordered) * median(b - a for a, b in pairwise(ordered))
+        if workload:
+            expected += sum(lengths(ordered))
     assert sum(weights(*rows)) == pytest.approx(expected)

@@ -43,9 +43,9 @@ def test_a_gap_between_rows_is_allocated_and_not_observed():
     rows = [*steady(1.0, 10), *steady(1.0, 10, start=START + 1200)]
     job = only(rows)
     (inside,) = job.evidence(START + 1200).window(600).gpus
-    assert (inside.allocated, inside.observed, inside.busy) == (600.0, 0.0, 0.0)
+    assert (inside.allocated, inside.observed, inside.busy) == (600.0, pytest.approx(5), pytest.approx(5))
     (across,) = job.evidence(START + 1500).window(1200).gpus
-    assert (across.allocated, across.observed, across.busy) == (1200.0, pytest.approx(600), pytest.approx(600))
+    assert (across.allocated, across.observed, across.busy) == (1200.0, pytest.approx(605), pytest.approx(605))
 
 
 def test_a_row_without_utilization_is_not_observed_and_never_idle():
@@ -242,10 +242,10 @@ def test_all_windows_together_hold_what_the_rows_hold(spans):
     (job,) = recorded_jobs(made, found, Settings())
     edges = [job.start, *job.passes(60), job.end]
     parts = [job.evidence(b).window(b - a).gpus[0] for a, b in pairwise(edges) if b > a]
-    weight = found.tracks[0].interval
-    known = [row["utilization_ratio"] for row in rows if row["utilization_ratio"] is not None]
-    assert sum(part.observed for part in parts) == pytest.approx(weight * len(known), abs=1e-3)
-    assert sum(part.busy for part in parts) == pytest.approx(weight * sum(known), abs=1e-3)
+    pairs = zip(rows, found.weights.tolist(), strict=True)
+    known = [(row["utilization_ratio"], weight) for row, weight in pairs if row["utilization_ratio"] is not None]
+    assert sum(part.observed for part in parts) == pytest.approx(sum(weight for _, weight in known), abs=1e-3)
+    assert sum(part.busy for part in parts) == pytest.approx(sum(used * weight for used, weight in known), abs=1e-3)
     assert sum(part.allocated for part in parts) == pytest.approx(job.end - job.start, abs=1e-3)
 
 

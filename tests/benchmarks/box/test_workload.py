@@ -85,7 +85,7 @@ def test_durations_are_those_that_were_measured() -> None:
                 oslo.append(float(one["ElapsedRaw"]) / 60)
     first: dict[str, float] = {}
     last: dict[str, float] = {}
-    with gzip.open(DATA / "wandb_runs.csv.gz", "rt") as file:
+    with gzip.open(DATA / "wandb_runs_v2.csv.gz", "rt") as file:
         for one in csv.DictReader(file):
             t = float(one["t"])
             first[one["workload"]] = min(t, first.get(one["workload"], t))

@@ -101,7 +101,7 @@ def test_what_nobody_measured_is_unknown_and_never_idle(tmp_path: Path) -> None:
         assert gpu(ended).spans == ()
         assert allocations(ended) == ()
     owned = final(snapshots)
-    assert (owned.observed, owned.allocated) == (pytest.approx(50), pytest.approx(90))
+    assert (owned.observed, owned.allocated) == (pytest.approx(55), pytest.approx(90))
 
 
 def test_a_gpu_that_nobody_held_is_shown_and_is_nobodys(tmp_path: Path) -> None:
@@ -152,10 +152,10 @@ def test_where_the_recording_says_nothing_of_power_none_is_shown_and_never_0(tmp
         power[t] = device.power
         assert (device.power is None) == (device.reading.energy is None)
         energy += [owned.energy for owned in view.owned if owned.energy is not None]
-    known = {*range(5, 31, 5), *range(65, 81, 5), 95, 100}
+    known = {*range(5, 31, 5), *range(60, 81, 5), 95, 100}
     assert power == {t: 300 if t in known else None for t in power}
     assert energy == sorted(energy)
-    assert energy[-1] == pytest.approx(300 * (25 + 15 + 5)), "between two instants at which it is known"
+    assert energy[-1] == pytest.approx(300 * (25 + 20 + 5)), "between two instants at which it is known"
 
 
 def test_what_is_played_is_measured_by_the_clock_that_nobody_sets(tmp_path: Path) -> None:
