@@ -87,9 +87,9 @@ GAPS = (
     (
         (
             *("DCGM_FI_DEV_ECC_?BE_*_L1", "DCGM_FI_DEV_ECC_?BE_*_L2", "DCGM_FI_DEV_ECC_?BE_*_DEV"),
-            *("DCGM_FI_DEV_ECC_?BE_*_REG", "DCGM_FI_DEV_ECC_?BE_*_TEX", "DCGM_FI_DEV_ECC_?BE_*_SRM"),
+            *("DCGM_FI_DEV_ECC_?BE_*_REG", "DCGM_FI_DEV_ECC_?BE_*_TEX"),
         ),
-        "Errors are not told apart by where they were.",
+        "Only errors of SRAM are counted apart.",
         "`gpu_ecc_errors_total`",
     ),
     (("DCGM_FI_DEV_BAR1_*", "DCGM_FI_DEV_PCIE_LINK_*", "DCGM_FI_DEV_BANKS_REMAP_ROWS_AVAIL_*"), "Not read.", ""),

@@ -14,7 +14,7 @@ COLLECTED: Mapping[str, tuple[bool, str]] = {
     "temperature": (True, "Temperatures and fans."),
     "clocks": (True, "Clocks and the performance state."),
     "throttle": (True, "Time for which clocks were held down, by reason."),
-    "ecc": (True, "ECC errors, remapped rows, retired pages."),
+    "ecc": (True, "ECC errors, the SRAM error threshold, remapped rows, retired pages."),
     "pcie": (True, "Bytes and replays on PCIe."),
     "nvlink": (True, "Bytes on NVLink."),
     "gpm": (True, "SM, tensor and memory activity, on Hopper and later."),

@@ -246,7 +246,15 @@ SECTIONS = (
                 "gpu_ecc_errors_total",
                 "counter",
                 (*DEVICE, "type"),
-                "Memory errors since the driver was loaded (volatile) or ever (aggregate), corrected or uncorrected.",
+                "Memory errors since the driver was loaded (volatile) or ever (aggregate), corrected or uncorrected. "
+                "The types with `sram` are the part of these that happened in on-chip memory (Ampere and later).",
+            ),
+            Family(
+                "gpu_sram_threshold_exceeded",
+                "gauge",
+                DEVICE,
+                "1 when on-chip memory (SRAM) had more errors than NVIDIA's field diagnostic accepts. Ampere and "
+                "later.",
             ),
             Family(
                 "gpu_remapped_rows",

@@ -78,6 +78,7 @@ def _health(page: Page, block: str, gpu: GpuReading) -> None:
     ):
         page.add_each(name, block, label, values)
     page.add("gpu_pcie_replays_total", block, gpu.pcie_replays)
+    page.add("gpu_sram_threshold_exceeded", block, gpu.sram_threshold_exceeded)
     page.add("gpu_row_remap_pending", block, gpu.remap_pending)
     page.add("gpu_row_remap_failed", block, gpu.remap_failed)
     page.add("gpu_recovery_action", block, gpu.recovery_action)

@@ -119,6 +119,7 @@ class GpuReading:
     remap_pending: bool | None = None
     remap_failed: bool | None = None
     retired_pages: Counts = ()
+    sram_threshold_exceeded: bool | None = None
     recovery_action: int | None = None
     pcie_replays: float | None = None
     pcie_bytes: Counts = ()

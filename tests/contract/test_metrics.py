@@ -56,6 +56,7 @@ DESIGN = {
     "gpu_nvlink_bytes_total": ("counter", f"{DEVICE} direction"),
     "gpu_pcie_replays_total": ("counter", DEVICE),
     "gpu_ecc_errors_total": ("counter", f"{DEVICE} type"),
+    "gpu_sram_threshold_exceeded": ("gauge", DEVICE),
     "gpu_remapped_rows": ("gauge", f"{DEVICE} type"),
     "gpu_row_remap_pending": ("gauge", DEVICE),
     "gpu_row_remap_failed": ("gauge", DEVICE),

@@ -50,6 +50,7 @@ def a100(make_rig):
     rig.node.driver.throttle(0, "sw_thermal", 0.25)
     rig.node.driver.remapped(2, corrected=1, uncorrected=0, pending=1, failure=0)
     rig.node.driver.ecc_errors(2, corrected=5, uncorrected=1)
+    rig.node.driver.sram_errors(2, corrected=2, parity=1, threshold_exceeded=True)
     rig.node.driver.xid(2, 94)
     return rig.turn(60)
 

@@ -39,6 +39,7 @@ STRUCTURES = {
     "nvmlPciInfo_t": pynvml.nvmlPciInfo_t,
     "nvmlViolationTime_t": pynvml.c_nvmlViolationTime_t,
     "nvmlTemperature_v1_t": pynvml.c_nvmlTemperature_v1_t,
+    "nvmlEccSramErrorStatus_v1_t": pynvml.c_nvmlEccSramErrorStatus_v1_t,
     "nvmlEventData_t": pynvml.c_nvmlEventData_t,
     "nvmlGpmMetric_t": pynvml.c_nvmlGpmMetric_t,
     "nvmlGpmSupport_t": pynvml.c_nvmlGpmSupport_t,
@@ -49,6 +50,7 @@ VERSIONS = {
     ("nvmlMemory_v2_t", 2): pynvml.nvmlMemory_v2,
     ("nvmlProcessesUtilizationInfo_v1_t", 1): pynvml.ProcessesUtilizationInfo_v1,
     ("nvmlTemperature_v1_t", 1): pynvml.nvmlTemperature_v1,
+    ("nvmlEccSramErrorStatus_v1_t", 1): pynvml.nvmlEccSramErrorStatus_v1,
 }
 FLAGS_OF_A_CHECK = [*(flag for flag in FLAGS if flag != "-shared"), "-Wmissing-prototypes", "-fsyntax-only"]
 OURS = [f"-I{layout.SOURCE}", "-include", "nvml_abi.h"]

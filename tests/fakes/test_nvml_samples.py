@@ -394,5 +394,9 @@ def test_errors_and_violations_are_counted(machine):
     assert nvml.nvmlDeviceGetTotalEccErrors(handle, nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, volatile) == 5
     assert nvml.nvmlDeviceGetMemoryErrorCounter(handle, 1, volatile, nvml.NVML_MEMORY_LOCATION_DRAM) == 1
     assert nvml.nvmlDeviceGetMemoryErrorCounter(handle, 1, volatile, nvml.NVML_MEMORY_LOCATION_SRAM) == 0
+    m.driver.sram_errors(0, corrected=2, sec_ded=1)
+    assert nvml.nvmlDeviceGetMemoryErrorCounter(handle, 0, volatile, nvml.NVML_MEMORY_LOCATION_DRAM) == 3
+    assert nvml.nvmlDeviceGetMemoryErrorCounter(handle, 0, volatile, nvml.NVML_MEMORY_LOCATION_SRAM) == 2
+    assert nvml.nvmlDeviceGetMemoryErrorCounter(handle, 1, volatile, nvml.NVML_MEMORY_LOCATION_SRAM) == 1
     violation = nvml.nvmlDeviceGetViolationStatus(handle, nvml.NVML_PERF_POLICY_THERMAL)
     assert violation.violationTime == pytest.approx(5e9, rel=1e-4)

@@ -33,7 +33,10 @@ _THROTTLE = (
     *("sw_thermal", "hw_thermal", "power_brake"),
 )
 _ECC_ERRORS = tuple(
-    (f"{life}_{kind}", 0.0) for life in ("volatile", "aggregate") for kind in ("corrected", "uncorrected")
+    (f"{part}{life}_{kind}", 0.0)
+    for part in ("", "sram_")
+    for life in ("volatile", "aggregate")
+    for kind in ("corrected", "uncorrected")
 )
 _IDLE_CLOCK = 345
 _HOPPER = 9
@@ -228,6 +231,7 @@ class SimulatedGpu:
             throttle=tuple((reason, self._hot if reason == "sw_thermal" else 0.0) for reason in _THROTTLE),
             ecc_errors=_ECC_ERRORS,
             remapped_rows=(("correctable", 0.0), ("uncorrectable", 0.0)),
+            sram_threshold_exceeded=False,
             remap_pending=False,
             remap_failed=False,
             recovery_action=0,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+from dataclasses import dataclass
 from typing import Any
 
 import pynvml
 
+from dutycycle_exporter.model import Counts
 from dutycycle_exporter.nvml.calls import Calls, ratio
 from dutycycle_exporter.nvml.devices import Device
 
@@ -15,6 +18,38 @@ _CLOCKS = (
     ("memory", pynvml.NVML_CLOCK_MEM),
     ("video", pynvml.NVML_CLOCK_VIDEO),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class SramErrors:
+    """ECC errors of a GPU's on-chip memory."""
+
+    counts: Counts = ()
+    threshold_exceeded: bool | None = None
+
+
+def read_sram_errors(device: Device, calls: Calls) -> SramErrors:
+    """Read the ECC errors of on-chip memory, from Ampere on. Raises LostError."""
+    status = pynvml.c_nvmlEccSramErrorStatus_v1_t()
+    call = pynvml.nvmlDeviceGetSramEccErrorStatus
+    if call in device.unsupported or calls.too_late(call.__name__):
+        return SramErrors()
+    try:
+        # pynvml passes its argument on as it is, and NVML takes a pointer.
+        call(device.handle, ctypes.byref(status))
+    except pynvml.NVMLError as error:
+        calls.failed_with(device.unsupported, call.__name__, error.value, call)
+        if error.value == pynvml.NVML_ERROR_NO_PERMISSION:
+            # nvml.h says that only root may make this call, and the exporter need not be root.
+            device.unsupported.add(call)
+        return SramErrors()
+    counts = {
+        "sram_volatile_corrected": status.volatileCor,
+        "sram_volatile_uncorrected": status.volatileUncParity + status.volatileUncSecDed,
+        "sram_aggregate_corrected": status.aggregateCor,
+        "sram_aggregate_uncorrected": status.aggregateUncParity + status.aggregateUncSecDed,
+    }
+    return SramErrors(tuple((kind, float(count)) for kind, count in counts.items()), status.bThresholdExceeded != 0)
 
 
 def read_encoder(device: Device, calls: Calls) -> float | None:

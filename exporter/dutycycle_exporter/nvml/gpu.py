@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -25,6 +26,9 @@ _RETRY = 3600.0
 """Seconds, before division by the time scale, for which it holds that something is not supported: a GPU that is being
 reset or partitioned may say so of what it has.
 """
+
+_SRAM_INTERVAL = 60.0
+"""Seconds, before division by the time scale, between two readings of the errors of on-chip memory: they are rare."""
 
 
 class Gpu:
@@ -53,6 +57,9 @@ class Gpu:
         self._energy_stands = False
         """Whether the energy counter stood still although the sensor measured power."""
         self._dropped: Counter[str] = Counter()
+        self._sram = gauges.SramErrors()
+        self._sram_every = _SRAM_INTERVAL / time_scale
+        self._sram_at = -math.inf
         self._pcie: dict[str, ByteCount] = {}
         self._metrics = metrics
         self._has_gpm: bool | None = None  # not known yet
@@ -147,6 +154,9 @@ class Gpu:
             temperatures = temperatures if degrees is None else (("gpu", degrees), *temperatures)
             fan = gauges.read_fan(device, calls)
         power, power_limit = self._power(values) if "power" in collect else (None, None)
+        if "ecc" in collect and now >= self._sram_at:
+            self._sram_at = now + self._sram_every
+            self._sram = gauges.read_sram_errors(device, calls)
         action = values.one("recovery_action")
         return replace(
             device.unread(),
@@ -168,7 +178,8 @@ class Gpu:
             processes=processes,
             graphics=graphics,
             throttle=values.each("throttle"),
-            ecc_errors=values.each("ecc_errors"),
+            ecc_errors=values.each("ecc_errors") + self._sram.counts,
+            sram_threshold_exceeded=self._sram.threshold_exceeded,
             remapped_rows=values.each("remapped_rows"),
             remap_pending=values.flag("remap_pending"),
             remap_failed=values.flag("remap_failed"),

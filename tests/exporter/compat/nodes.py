@@ -47,8 +47,11 @@ GPU = GpuReading(
     ecc_errors=(
         *(("volatile_corrected", 4.0), ("volatile_uncorrected", 1.0)),
         *(("aggregate_corrected", 40.0), ("aggregate_uncorrected", 2.0)),
+        *(("sram_volatile_corrected", 3.0), ("sram_volatile_uncorrected", 0.0)),
+        *(("sram_aggregate_corrected", 30.0), ("sram_aggregate_uncorrected", 1.0)),
     ),
     remapped_rows=(("correctable", 3.0), ("uncorrectable", 5.0)),
+    sram_threshold_exceeded=True,
     remap_pending=True,
     remap_failed=False,
     retired_pages=(("single_bit", 7.0), ("double_bit", 8.0), ("pending", 1.0)),

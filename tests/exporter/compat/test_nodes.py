@@ -16,7 +16,15 @@ REMAPPED = {
     *("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS"),
     *("DCGM_FI_DEV_ROW_REMAP_FAILURE", "DCGM_FI_DEV_ROW_REMAP_PENDING"),
 }
-ECC = {f"DCGM_FI_DEV_ECC_{kind}_{since}_TOTAL" for kind in ("SBE", "DBE") for since in ("VOL", "AGG")}
+ECC = {
+    "DCGM_FI_DEV_THRESHOLD_SRM",
+    *(
+        f"DCGM_FI_DEV_ECC_{kind}_{since}_{part}"
+        for kind in ("SBE", "DBE")
+        for since in ("VOL", "AGG")
+        for part in ("TOTAL", "SRM")
+    ),
+}
 FAN = {"DCGM_FI_DEV_FAN_SPEED"}
 NVLINK = {"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL"}
 UTILIZATION = {"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_MEM_COPY_UTIL"}

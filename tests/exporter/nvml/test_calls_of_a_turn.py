@@ -34,6 +34,7 @@ RUNNING = {
 GPM = {"nvmlGpmSampleGet": 1, "nvmlGpmMetricsGet": 1}
 WORK = {"nvmlDeviceGetProcessUtilization": 1}
 REVIEWED = {"nvmlDeviceGetHandleByIndex": 1, "nvmlDeviceGetUUID": 1, "nvmlDeviceGetMigMode": 1}
+EACH_MINUTE = {"nvmlDeviceGetSramEccErrorStatus": 1}
 SLOW = {
     "energy": (pynvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, 2),
     "thermal": (pynvml.NVML_FI_DEV_PERF_POLICY_THERMAL, 6),
@@ -79,7 +80,7 @@ def test_each_turn_of_a_gpu_with_a_process(settled):
     rack = settled()
     for _ in range(REVIEW - 3):
         assert called(rack.turn()) == calls_of(WHOLE, RUNNING, GPM)
-    assert called(rack.turn()) == calls_of(WHOLE, RUNNING, GPM, REVIEWED)
+    assert called(rack.turn()) == calls_of(WHOLE, RUNNING, GPM, REVIEWED, EACH_MINUTE)
     assert called(rack.turn()) == calls_of(WHOLE, RUNNING, GPM)
 
 

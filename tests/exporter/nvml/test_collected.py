@@ -91,7 +91,15 @@ WITHOUT = {
     "temperature": ("temperatures", "fan"),
     "clocks": ("clocks", "performance_state"),
     "throttle": ("throttle",),
-    "ecc": ("ecc_errors", "remapped_rows", "remap_pending", "remap_failed", "retired_pages", "recovery_action"),
+    "ecc": (
+        "ecc_errors",
+        "remapped_rows",
+        "remap_pending",
+        "remap_failed",
+        "retired_pages",
+        "recovery_action",
+        "sram_threshold_exceeded",
+    ),
     "pcie": ("pcie_replays", "pcie_bytes"),
     "nvlink": ("nvlink_bytes",),
     # Without GPM nobody knows how often the counter of PCIe bytes wrapped.

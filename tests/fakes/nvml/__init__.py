@@ -26,9 +26,12 @@ Models: V100 (retires pages), A100, H100, H200, B200 (NVLink 5), RTX_3080_TI (la
     driver.traffic(0, pcie_tx=1e9, nvlink_rx=None)       # bytes per second; None: as the busy time suggests
     driver.throttle(0, "sw_thermal", 0.25)               # share of the time, layout.THROTTLE_COUNTERS
     driver.ecc_errors(0, corrected=5, uncorrected=1, aggregate=True)
+    driver.sram_errors(0, corrected=2, parity=1, aggregate=True, threshold_exceeded=True)     # a part of those
     driver.retired_pages(0, sbe=2, dbe=1, pending=1)
     driver.remapped(0, corrected=1, uncorrected=0, pending=1, failure=0)
     driver.force(0, recovery_action=2)                   # any member of layout.Telemetry; None lets it go
+    driver.force(0, energy_mj=5_000)                     # a stuck energy counter
+    driver.fail("nvmlDeviceGetSamples", pynvml.NVML_ERROR_NOT_SUPPORTED)     # a driver without a sample buffer
     driver.crowd(0, 10_000)                              # idle processes, with pids that Linux gives to nobody
 
 Events: `driver.xid(0, 79)`, or `instance=1` of a MIG instance. GPUs of data centres have events; `add_gpu(events=...)`.

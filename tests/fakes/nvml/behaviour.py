@@ -73,6 +73,21 @@ class Behaviour(ABC):
         with self.changing():
             self.gpus[gpu].device.telemetry.ecc_errors[int(aggregate)][:] = [corrected, uncorrected]
 
+    def sram_errors(
+        self,
+        gpu: int,
+        *,
+        corrected: int = 0,
+        parity: int = 0,
+        sec_ded: int = 0,
+        aggregate: bool = False,
+        threshold_exceeded: bool = False,
+    ) -> None:
+        """Sets which part of the errors that `ecc_errors` set happened in SRAM, and whether they are too many."""
+        self._set(gpu, sram_threshold_exceeded=int(threshold_exceeded))
+        with self.changing():
+            self.gpus[gpu].device.telemetry.sram_errors[int(aggregate)][:] = [corrected, parity, sec_ded]
+
     def retired_pages(self, gpu: int, *, sbe: int = 0, dbe: int = 0, pending: int = 0) -> None:
         """Pages that a GPU retired (a V100: later ones remap rows, and have none of this until it is called)."""
         self._set(gpu, retired_sbe=sbe, retired_dbe=dbe, retired_pending=pending)

@@ -14,7 +14,8 @@ _EVENT_TYPES = 0x1 | 0x2 | 0x4 | XID | 0x10
 
 _RETIRED = ("retired_sbe", "retired_dbe", "retired_pending")
 _REMAPPED = ("remapped_corrected", "remapped_uncorrected", "remapped_pending", "remapped_failure")
-_DATA_CENTRE_ONLY = ("ecc_current", "ecc_pending", "memory_temperature", *_RETIRED, *_REMAPPED)
+_SRAM = "sram_threshold_exceeded"
+_DATA_CENTRE_ONLY = ("ecc_current", "ecc_pending", "memory_temperature", *_RETIRED, *_REMAPPED, _SRAM)
 
 
 def describe(device: Device, model: Model, slot: int, uuid: str, minor: int, *, events: bool) -> None:
@@ -62,8 +63,8 @@ def _take_away(device: Device, model: Model) -> None:
         for counts in telemetry.ecc_errors:
             counts[:] = [layout.NOT_AVAILABLE_U64] * 2
     else:
-        # Ampere remaps rows where earlier GPUs retired pages.
-        missing += _RETIRED if model.architecture >= _AMPERE else _REMAPPED
+        # Ampere remaps rows where earlier GPUs retired pages, and counts errors of SRAM apart.
+        missing += _RETIRED if model.architecture >= _AMPERE else (*_REMAPPED, _SRAM)
     for name in missing:
         setattr(telemetry, name, layout.NOT_AVAILABLE_U32)
     if not model.nvlinks:

@@ -12,7 +12,7 @@
 
 enum { MAX_DEVICES = 16, MAX_PROCESSES = 64, MAX_SAMPLES = 2048, MAX_FUNCTIONS = 128 };
 enum { MAX_INSTANCES = 7, MAX_ACCOUNTS = 128, MAX_EVENTS = 256 };
-enum { THROTTLE_COUNTERS = 9, CLOCKS = 4, GPM_ACTIVITIES = 14, GPM_TRAFFIC = 4 };
+enum { THROTTLE_COUNTERS = 9, SRAM_ERRORS = 3, CLOCKS = 4, GPM_ACTIVITIES = 14, GPM_TRAFFIC = 4 };
 
 /* A value that this GPU does not have; its functions answer NVML_ERROR_NOT_SUPPORTED. */
 #define NOT_AVAILABLE_U32 UINT32_MAX
@@ -70,6 +70,7 @@ struct telemetry {
     uint64_t nvlink_tx_kib, nvlink_rx_kib;
     uint64_t throttle_ns[THROTTLE_COUNTERS]; /* order: THROTTLE_COUNTERS in layout.py */
     uint64_t ecc_errors[2][2];               /* [volatile, aggregate][corrected, uncorrected] */
+    uint64_t sram_errors[2][SRAM_ERRORS];    /* the part of SRAM: [volatile, aggregate][corrected, parity, SEC-DED] */
     uint64_t clocks_event_reasons;
     uint32_t utilization_gpu, utilization_memory; /* percent, always those of the newest samples */
     uint32_t power_mw;
@@ -82,6 +83,7 @@ struct telemetry {
     uint32_t retired_sbe, retired_dbe, retired_pending; /* pages, by single and by double bit errors */
     uint32_t pcie_replays;
     uint32_t recovery_action;
+    uint32_t sram_threshold_exceeded;
     uint32_t mig_current, mig_pending;
     uint32_t ecc_current, ecc_pending;
     uint32_t persistence_mode, compute_mode;

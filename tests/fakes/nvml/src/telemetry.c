@@ -169,7 +169,36 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t handle, unsign
     return optional_long(telemetry.ecc_errors[counter][type], count);
 }
 
-/* Every error of the double happened in device memory. */
+/* Errors that could not be corrected: by parity and by SEC-DED. */
+static uint64_t sram_uncorrected(const uint64_t errors[SRAM_ERRORS]) {
+    return errors[1] + errors[2];
+}
+
+/* The double puts every uncorrected error into the L2 cache. */
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetSramEccErrorStatus(nvmlDevice_t handle, nvmlEccSramErrorStatus_v1_t *status) {
+    struct telemetry telemetry;
+    TRY(telemetry_call(FN_nvmlDeviceGetSramEccErrorStatus, handle, &telemetry));
+    REQUIRE(status != NULL);
+    if (status->version != STRUCT_VERSION(nvmlEccSramErrorStatus_v1_t, 1))
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    unsigned int exceeded;
+    TRY(optional(telemetry.sram_threshold_exceeded, &exceeded));
+    const uint64_t *now = telemetry.sram_errors[NVML_VOLATILE_ECC], *ever = telemetry.sram_errors[NVML_AGGREGATE_ECC];
+    *status = (nvmlEccSramErrorStatus_v1_t){
+        .version = status->version,
+        .volatileCor = now[0],
+        .volatileUncParity = now[1],
+        .volatileUncSecDed = now[2],
+        .aggregateCor = ever[0],
+        .aggregateUncParity = ever[1],
+        .aggregateUncSecDed = ever[2],
+        .aggregateUncBucketL2 = sram_uncorrected(ever),
+        .bThresholdExceeded = exceeded,
+    };
+    return NVML_SUCCESS;
+}
+
+/* What did not happen in SRAM happened in device memory. */
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t handle, unsigned int type, unsigned int counter,
                                                          unsigned int location, unsigned long long *count) {
     struct telemetry telemetry;
@@ -178,8 +207,9 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t handle, un
     if (location != NVML_MEMORY_LOCATION_DRAM && location != NVML_MEMORY_LOCATION_SRAM)
         return NVML_ERROR_NOT_SUPPORTED;
     TRY(optional_long(telemetry.ecc_errors[counter][type], count));
-    if (location == NVML_MEMORY_LOCATION_SRAM)
-        *count = 0;
+    const uint64_t *errors = telemetry.sram_errors[counter];
+    uint64_t sram = type == 0 ? errors[0] : sram_uncorrected(errors);
+    *count = location == NVML_MEMORY_LOCATION_SRAM ? sram : *count - sram;
     return NVML_SUCCESS;
 }
 
