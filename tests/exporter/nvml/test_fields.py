@@ -116,12 +116,12 @@ def test_ecc_errors_by_type(make_rack):
     rack = make_rack()
     rack.driver.ecc_errors(0, corrected=3, uncorrected=1)
     rack.driver.ecc_errors(0, corrected=30, uncorrected=2**40, aggregate=True)
-    assert dict(rack.turn().gpu.ecc_errors) == {
-        "volatile_corrected": 3,
-        "volatile_uncorrected": 1,
-        "aggregate_corrected": 30,
-        "aggregate_uncorrected": 2**40,
-    }
+    assert {
+        ("volatile_corrected", 3),
+        ("volatile_uncorrected", 1),
+        ("aggregate_corrected", 30),
+        ("aggregate_uncorrected", 2**40),
+    } <= set(rack.turn().gpu.ecc_errors)
 
 
 def test_rows_that_were_remapped(make_rack):
