@@ -310,8 +310,17 @@ def test_the_page_names_lines_that_could_not_be_read(tmp_path):
     assert "a.csv:62: 2 cells, the header has" in (tmp_path / "out.html").read_text()
 
 
+def test_a_file_without_a_readable_row_is_refused_with_the_reason(tmp_path):
+    (tmp_path / "a.csv").write_text("timestamp, utilization.gpu [%]\nyesterday, 5 %\n")
+    refused = run("--html", tmp_path / "out.html", tmp_path / "a.csv").exception
+    assert isinstance(refused, RecordingError)
+    assert "no row could be read" in str(refused)
+    assert "a.csv:2: 'yesterday' is not a time as nvidia-smi writes it" in str(refused)
+    assert not (tmp_path / "out.html").exists()
+
+
 def test_a_page_of_nothing_is_a_page(tmp_path):
-    path = written(tmp_path / "a.csv")
+    path = written(tmp_path / "a.csv", *steady(0.9, 60))
     assert run("--html", tmp_path / "out.html", "--png", tmp_path / "out.png", path).exit_code == 0
     assert "Nothing was found" in (tmp_path / "out.html").read_text()
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from dutycycle_alerter import recordings
+from dutycycle_alerter.errors import RecordingError
 from dutycycle_alerter.printable import printable
 from dutycycle_alerter.recordings import Recording
 from dutycycle_alerter.settings.calendar import zone_of
@@ -45,15 +46,20 @@ def read_files(
     fields: Sequence[str] = (),
     user: str = "",
 ) -> Recording:
-    """All files as one fleet. Raises RecordingError."""
+    """All files as one fleet. Raises RecordingError, also where no row at all could be read."""
     task = progress.add_task("Reading", total=sum(path.stat().st_size for path in files if path.is_file()) or None)
-    return recordings.load(
+    recording = recordings.load(
         files,
         timezone=timezone,
         fields=fields,
         user=user,
         progress=lambda size: progress.advance(task, size),
     )
+    if not len(recording):
+        first = recording.skipped.first
+        why = f"; the first line that could not be read: {first[0]}" if first else ""
+        raise RecordingError(f"{', '.join(map(str, files))}: no row could be read{why}")
+    return recording
 
 
 def tell_of_files(recording: Recording) -> None:

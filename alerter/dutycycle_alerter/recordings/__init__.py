@@ -8,8 +8,8 @@ from itertools import chain
 from pathlib import Path
 
 from dutycycle_alerter.errors import RecordingError
+from dutycycle_alerter.recordings import foreign, nvidia_smi
 from dutycycle_alerter.recordings import format as own_format
-from dutycycle_alerter.recordings import nvidia_smi
 from dutycycle_alerter.recordings.lines import Chunk, Progress
 from dutycycle_alerter.recordings.lines import read as read_lines
 from dutycycle_alerter.recordings.model import Recording, Skipped, SkippedLine, join
@@ -65,7 +65,12 @@ def _read(
     chunks = chain([first], chunks)
     if own_format.is_header(lines[0]):
         return own_format.read(file, chunks, label=label)
-    if fields or _has_header(lines):
+    header = _has_header(lines)
+    if not header and (other := foreign.named(lines)):
+        raise RecordingError(f"{file}: {other}")
+    if fields or header:
+        # The header of the file is right where it is not what --fields says.
+        fields = () if nvidia_smi.is_header(lines[0]) else fields
         return nvidia_smi.read(file, chunks, label=label, user=user, fields=fields, timezone=timezone)
     if _has_row(lines):
         raise RecordingError(

@@ -8,8 +8,9 @@ from datetime import UTC, datetime, tzinfo
 from dutycycle_alerter.recordings.cells import BadLineError, shown
 from dutycycle_alerter.recordings.model import LATEST
 
-_STAMP = re.compile(r"(\d{4}/\d\d/\d\d \d\d:\d\d):(\d\d(?:\.\d{1,6})?)")
-_COMPLETE = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}")
+# nvidia-smi writes 2023/03/14 07:52:06.453; spreadsheets and scripts make ISO 8601 of it, perhaps with an offset.
+_STAMP = re.compile(r"(\d{4})([/-])(\d\d)\2(\d\d)[ T](\d\d:\d\d):(\d\d(?:[.,]\d{1,9})?)(Z|[+-]\d\d:?\d\d)?")
+_COMPLETE = re.compile(r"\d{4}([/-])\d\d\1\d\d[ T]\d\d:\d\d:\d\d[.,](\d{3}|\d{6}Z)")
 
 # Rows of several GPUs are written one after the other and may be out of order by this much.
 _SLACK = 60.0
@@ -38,11 +39,15 @@ class Clock:
         self._last = 0.0
 
     def unix(self, cell: str) -> float:
-        """Unix time of `2023/03/14 07:52:06.453`. Raises BadLineError for what is not such a time, or never was."""
+        """Unix time of `2023/03/14 07:52:06.453` or of ISO 8601.
+
+        Raises BadLineError for what is not such a time, or never was.
+        """
         match = _STAMP.fullmatch(cell)
         if match is None:
             raise BadLineError(f"{shown(cell)} is not a time as nvidia-smi writes it")
-        minute, seconds = match.group(1), float(match.group(2))
+        year, _, month, day, clock, written, offset = match.groups()
+        minute, seconds = f"{year}/{month}/{day} {clock}{offset or ''}", float(written.replace(",", "."))
         if seconds >= 61:
             raise BadLineError(f"{shown(cell)} is not a time")
         if minute not in self._minutes:
@@ -56,14 +61,16 @@ class Clock:
 
     def _convert(self, minute: str) -> tuple[float, float]:
         """The Unix times of a wall-clock minute: twice the same, but for an hour that occurs twice."""
+        has_offset = len(minute) > len("2023/03/14 07:52")
         try:
-            wall = datetime.strptime(minute, "%Y/%m/%d %H:%M")  # noqa: DTZ007 - the zone is added below
-            first, second = (self._unix(wall.replace(fold=fold)) for fold in (0, 1))
+            # Without an offset the zone is added below.
+            wall = datetime.strptime(minute, "%Y/%m/%d %H:%M%z" if has_offset else "%Y/%m/%d %H:%M")  # noqa: DTZ007
+            first, second = (wall.timestamp() if has_offset else self._unix(wall.replace(fold=fold)) for fold in (0, 1))
         except (ValueError, OverflowError, OSError):
             raise BadLineError(f"{shown(minute)} is not a time") from None
         if not 0 < first < LATEST:
             raise BadLineError(f"{shown(minute)} is not a time after 1970")
-        if self._wall(first) != wall and self._wall(second) != wall:
+        if not has_offset and self._wall(first) != wall and self._wall(second) != wall:
             raise BadLineError(f"{shown(minute)} was skipped when clocks were set forward: is --timezone right?")
         return first, second
 

@@ -7,8 +7,11 @@ written inside a job, which is how such files are made most often.
 from __future__ import annotations
 
 import re
+from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import tzinfo
+from itertools import pairwise
 
 import numpy as np
 
@@ -16,9 +19,10 @@ from dutycycle_alerter.errors import RecordingError
 from dutycycle_alerter.figures import count
 from dutycycle_alerter.recordings.cells import BadLineError, number, shown
 from dutycycle_alerter.recordings.clock import Clock, is_complete, looks_like_time
+from dutycycle_alerter.recordings.foreign import is_apps_header
 from dutycycle_alerter.recordings.groups import in_groups
 from dutycycle_alerter.recordings.lines import Chunk, unreadable
-from dutycycle_alerter.recordings.model import Recording, Rows, Skipped
+from dutycycle_alerter.recordings.model import Floats, Recording, Rows, Skipped
 
 _TEXTS = {
     "timestamp": "timestamp",
@@ -35,6 +39,8 @@ _NUMBERS = {
     "memory.used": ("memory_used_bytes", "MiB"),
     "memory.total": ("memory_total_bytes", "MiB"),
     "power.draw": ("power_watts", "W"),
+    "power.draw.average": ("power_watts", "W"),
+    "power.draw.instant": ("power_watts", "W"),
     "power.limit": ("power_limit_watts", "W"),
 }
 _UNITS = {
@@ -51,17 +57,36 @@ _FIELD = re.compile(r"([a-z][A-Za-z0-9_.]*)(?: \[([^\]]*)\])?")
 _VALUE = re.compile(r"(\S{1,64}?)(?: ?([A-Za-z%]{1,8}))?")
 _MISSING = re.compile(r"\[[^\]]*\]|N/A|ERR!|")
 _CACHED = 100_000
+# What nvidia-smi writes in place of a row, or in its cells, once a GPU does not answer any more.
+_LOST = re.compile(
+    r"GPU is lost|GPU requires reset|fallen off the bus|Unable to determine the device handle[^,]*", re.IGNORECASE
+)
+# Rows of one node are written in the order of their times, but for this much (seconds).
+_SLACK = 60.0
+_LOOKED_AT = 4096
+_NAMED = 5
+
+
+def _split(line: str, fields: int) -> list[str]:
+    """The cells of a line that should have so many fields (0: not known)."""
+    if ";" in line:  # spreadsheets write it where the comma is the decimal mark
+        return [cell.strip() for cell in line.split(";")]
+    cells = line.split(",")
+    if len(cells) > fields > 0 and len(apart := line.split(", ")) == fields:
+        cells = apart  # nvidia-smi separates by a comma and a space: a comma alone is a decimal mark
+    return [cell.strip() for cell in cells]
 
 
 def is_header(line: str) -> bool:
     """Whether a line is nvidia-smi's header: names of fields only, at least one of them one that we know."""
-    fields = [_FIELD.fullmatch(cell.strip()) for cell in line.split(",")]
-    return all(fields) and any(f is not None and (f.group(1) in _TEXTS or f.group(1) in _NUMBERS) for f in fields)
+    fields = [_FIELD.fullmatch(cell) for cell in _split(line, 0)]
+    names = [field[1] for field in fields if field is not None]
+    return all(fields) and any(name in _TEXTS or name in _NUMBERS for name in names) and not is_apps_header(line)
 
 
 def is_row(line: str) -> bool:
     """Whether a line may be a row without header: it has a timestamp, or values with nvidia-smi's units."""
-    cells = [cell.strip() for cell in line.split(",")]
+    cells = _split(line, 0)
     return any(looks_like_time(cell) or cell.endswith((" %", " MiB")) for cell in cells)
 
 
@@ -96,17 +121,22 @@ class _Reader:
         self._models: dict[str, None] = {}
         self._gpus: dict[str, None] = {}
         self._unnamed: list[float] = []
+        self._times: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
+        self._lost: dict[str, str] = {}
+        self._apps_fields = 0
+        self._in_apps = False
+        self._apps_lines = 0
         self._parsed: dict[tuple[str, str], float] = {}
 
     def set_header(self, line: str, where: str) -> None:
         """From here on rows have these fields. Raises RecordingError where they are not enough, or a unit is wrong."""
         roles, units = [], []
-        for cell in line.split(","):
-            field = _FIELD.fullmatch(cell.strip())
+        for cell in _split(line, 0):
+            field = _FIELD.fullmatch(cell)
             name, unit = (field.group(1), field.group(2)) if field else ("", None)
             role, usual = _NUMBERS.get(name, (_TEXTS.get(name, ""), ""))
             if usual and unit is not None and unit not in _UNITS[usual]:
-                raise RecordingError(f"{where}: {shown(cell.strip())}: expected {name} [{usual}]")
+                raise RecordingError(f"{where}: {shown(cell)}: expected {name} [{usual}]")
             roles.append(role)
             units.append((unit or usual) if usual else "")
         for needed, role in (("timestamp", "timestamp"), ("utilization.gpu", "utilization_ratio")):
@@ -123,10 +153,20 @@ class _Reader:
         numbers: dict[str, list[float]] = {role: [] for role, _ in _NUMBERS.values()}
         for line_number, line in enumerate(chunk.lines, chunk.first):
             if line == self._header or not line.strip():
+                self._in_apps = self._in_apps and line != self._header
+                continue
+            if is_apps_header(line):
+                self._in_apps, self._apps_fields = True, len(_split(line, 0))
                 continue
             if is_header(line):
                 self.set_header(line, f"{self._file}:{line_number}")
+                self._in_apps = False
                 continue
+            if self._apps_fields and self._is_of_apps(line):
+                self._apps_lines += 1
+                continue
+            if "GPU" in line and (lost := _LOST.search(line)):
+                self._note_lost(line, lost[0], line_number)
             try:
                 t, model, gpu, uuid, values = self._row(line, unfinished=chunk.unfinished)
             except BadLineError as error:
@@ -152,6 +192,8 @@ class _Reader:
 
     def recording(self) -> Recording:
         """All rows. Raises RecordingError where GPUs that differ cannot be told apart."""
+        for name, times in self._times.items():
+            self._check_one_node(name, times)
         if self._unnamed:
             remedy = "add index, uuid or pci.bus_id to --query-gpu"
             if len(self._models) > 1:
@@ -165,13 +207,39 @@ class _Reader:
         owner = "" if self._user else ", of an unknown user (--user names one)"
         gpus = count(max(1, len(self._gpus)), "GPU")
         note = f"{self._file}: a log of nvidia-smi; its {gpus} are judged as one job, {self._label}{owner}"
-        return self._rows.recording(self._skipped, (note.replace("its 1 GPU are", "its GPU is"),))
+        notes = [note.replace("its 1 GPU are", "its GPU is"), *list(self._lost.values())[:_NAMED]]
+        if self._apps_lines:
+            lines = count(self._apps_lines, "line")
+            notes.append(f"{self._file}: {lines} of --query-compute-apps left out: they have no utilization")
+        return self._rows.recording(self._skipped, notes)
+
+    def _is_of_apps(self, line: str) -> bool:
+        """Whether a line belongs to --query-compute-apps, of which the file has a header, too."""
+        fields = len(_split(line, self._apps_fields if self._in_apps else len(self._roles)))
+        return fields == self._apps_fields and (self._in_apps or fields != len(self._roles))
+
+    def _note_lost(self, line: str, what: str, line_number: int) -> None:
+        cells = _split(line, len(self._roles))
+        names = [cell for role in _IDENTITY for cell, of in zip(cells, self._roles, strict=False) if of == role]
+        which = f"GPU {names[-1]}" if len(cells) == len(self._roles) and names else "a GPU"
+        self._lost.setdefault(
+            f"{which} {what}",
+            f"{self._file}:{line_number}: {which} was lost here ({what}): it has no figures until it answers again",
+        )
+
+    def _check_one_node(self, name: str, times: array[float]) -> None:
+        """Raise RecordingError where a GPU without UUID has the rows of several."""
+        if _overlap(np.array(times)) or in_groups(times[:_LOOKED_AT]) or in_groups(times[-_LOOKED_AT:]):
+            raise RecordingError(
+                f"{self._file}: rows of several GPUs are called {name}, as in logs of several nodes in one file or of"
+                " two loggers: add uuid to --query-gpu, or give one file for each node"
+            )
 
     def _row(self, line: str, *, unfinished: bool) -> tuple[float, str, str, str, dict[str, float]]:
         """Time, model, GPU, UUID and numbers of a line. Raises BadLineError."""
         if reason := unreadable(line):
             raise BadLineError(reason)
-        cells = [cell.strip() for cell in line.split(",")]
+        cells = _split(line, len(self._roles))
         if not self._roles:
             raise BadLineError("before any header")
         if len(cells) != len(self._roles):
@@ -203,6 +271,8 @@ class _Reader:
         if not name:
             raise BadLineError("does not say which GPU")
         self._gpus[uuid or name] = None
+        if not uuid:
+            self._times[name].append(t)
         return model, name, uuid
 
     def _number(self, cell: str, role: str, unit: str) -> float:
@@ -219,7 +289,7 @@ class _Reader:
             if written not in of_its_kind:
                 raise BadLineError(f"{shown(cell)}: {shown(written)} is not a unit of {role}")
             self._with_units = True
-        value = number(match.group(1)) / of_its_kind[written or unit]
+        value = number(match.group(1).replace(",", ".")) / of_its_kind[written or unit]
         if value < 0 or (unit == "%" and value > 1):
             raise BadLineError(
                 f"{shown(cell)} is not within 0 to 100 %" if unit == "%" else f"{shown(cell)} is below 0"
@@ -252,3 +322,10 @@ class _Reader:
         if not complete:
             raise BadLineError("the file ends within this line")
         return cell
+
+
+def _overlap(times: Floats) -> bool:
+    """Whether parts of a file, each in the order of its times, are of the same time: two logs of one name."""
+    cuts = np.flatnonzero(np.diff(times) < -_SLACK) + 1
+    parts = sorted((part.min(), part.max()) for part in np.split(times, cuts))
+    return any(later < end - _SLACK for (_, end), (later, _) in pairwise(parts))

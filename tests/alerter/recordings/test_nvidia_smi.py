@@ -128,10 +128,97 @@ def test_a_log_without_time_or_utilization_is_refused_with_the_field_to_add(tmp_
         load(tmp_path, header + "\n")
 
 
-@pytest.mark.parametrize("content", ["hello\nworld\n", "a,b,c\n1,2,3\n", "<html></html>\n", "# gpu   pwr  gtemp\n"])
+@pytest.mark.parametrize("content", ["hello\nworld\n", "a,b,c\n1,2,3\n", "<html></html>\n"])
 def test_a_file_in_neither_format_is_refused(tmp_path, content):
     with pytest.raises(RecordingError, match="neither a recording"):
         load(tmp_path, content)
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        ("# gpu   pwr  gtemp     sm\n# Idx     W      C      %\n    0    60     30      0\n", "nvidia-smi dmon"),
+        ("#Date       Time        gpu    sm\n 20230314   07:52:06      0     5\n", "nvidia-smi dmon"),
+        (
+            "# gpu         pid  type    sm   mem   command\n    0       4711     C    90    10   python\n",
+            "nvidia-smi pmon",
+        ),
+        (
+            "Tue Mar 14 07:52:06 2023\n+-----+\n| NVIDIA-SMI 535.104.05   Driver Version: 535 |\n",
+            "table of `nvidia-smi`",
+        ),
+        ("==============NVSMI LOG==============\n\nTimestamp : Tue Mar 14 07:52:06 2023\n", "nvidia-smi -q"),
+        ("used_gpu_memory [MiB]\n512 MiB\n", "--query-compute-apps"),
+        ("timestamp, pid, used_memory [MiB]\n2023/03/14 07:52:06.453, 4711, 512 MiB\n", "--query-compute-apps"),
+        ("RAM 1903/3964MB (lfb 4x4MB) CPU [2%@1224,0%@1224] GR3D_FREQ 99%@921\n", "tegrastats"),
+    ],
+)
+@pytest.mark.parametrize("fields", ["", "timestamp,utilization.gpu"])
+def test_other_output_is_named_with_what_to_record_instead(tmp_path, content, name, fields):
+    with pytest.raises(RecordingError, match=re.escape(name)) as refused:
+        load(tmp_path, content, fields=fields)
+    assert "--query-gpu=timestamp,index,uuid" in str(refused.value) or "t,node,gpu,utilization" in str(refused.value)
+
+
+@pytest.mark.parametrize("separator", [", ", ";"])
+def test_decimal_commas_are_read(tmp_path, separator):
+    lines = [
+        ["timestamp", "index", "utilization.gpu [%]", "power.draw [W]"],
+        ["2023/03/14 07:52:06,500", "0", "82 %", "330,25 W"],
+        ["2023/03/14 07:52:11,500", "0", "82 %", "[N/A]"],
+    ]
+    recording = load(tmp_path, "".join(separator.join(line) + "\n" for line in lines))
+    assert recording.numbers["power_watts"][0] == 330.25
+    assert recording.t.tolist() == [unix(2023, 3, 14, 7, 52, 6.5), unix(2023, 3, 14, 7, 52, 11.5)]
+    assert recording.skipped.count == 0
+
+
+@pytest.mark.parametrize(
+    ("stamp", "hour"),
+    [
+        ("2023-03-14 07:52:06", 7),
+        ("2023-03-14T07:52:06.000", 7),
+        ("2023-03-14T07:52:06.000000Z", 7),
+        ("2023-03-14T07:52:06+02:00", 5),
+    ],
+)
+def test_iso_times_are_read(tmp_path, stamp, hour):
+    recording = load(tmp_path, f"timestamp,utilization.gpu [%]\n{stamp},5 %\n")
+    assert recording.t.tolist() == [unix(2023, 3, 14, hour, 52, 6)]
+
+
+def test_lines_of_compute_apps_between_the_rows_are_counted_and_left_out(tmp_path):
+    apps = "timestamp, gpu_uuid, pid, process_name\n2023/03/14 07:52:06.500, GPU-a, 4711, python"
+    recording = load(tmp_path, f"{HEADER}\n{ROW}\n{apps}\n{HEADER}\n{ROW.replace('06.', '11.')}\n{apps}\n")
+    assert (len(recording), recording.skipped.count) == (2, 0)
+    assert recording.notes[-1] == (
+        f"{tmp_path}/a.csv: 2 lines of --query-compute-apps left out: they have no utilization"
+    )
+
+
+def test_the_header_of_a_file_counts_more_than_the_fields_given(tmp_path):
+    recording = load(tmp_path, f"{HEADER}\n{ROW}\n", fields="timestamp,index")
+    assert (len(recording), recording.skipped.count) == (1, 0)
+
+
+@pytest.mark.parametrize("field", ["power.draw.average", "power.draw.instant"])
+def test_power_has_three_names(tmp_path, field):
+    recording = load(tmp_path, f"timestamp, utilization.gpu [%], {field} [W]\n2023/03/14 07:52:06.453, 5 %, 61.5 W\n")
+    assert recording.numbers["power_watts"].tolist() == [61.5]
+
+
+@pytest.mark.parametrize(
+    ("line", "which"),
+    [
+        ("2023/03/14 07:52:11.453, 3, [GPU is lost], [GPU is lost]", "GPU 3 was lost here (GPU is lost)"),
+        ("Unable to determine the device handle for GPU 0000:01:00.0: GPU is lost.", "a GPU was lost here (Unable to"),
+    ],
+)
+def test_a_gpu_that_is_lost_in_mid_log_is_named_once(tmp_path, line, which):
+    recording = load(tmp_path, "\n".join([HEADER, ROW, line, line, ""]))
+    (note,) = recording.notes[1:]
+    assert note.startswith(f"{tmp_path}/a.csv:3: {which}")
+    assert recording.numbers["utilization_ratio"][0] == 0.82
 
 
 @pytest.mark.parametrize(
@@ -256,6 +343,32 @@ def test_gpus_are_told_apart_by_index_uuid_or_bus_id(tmp_path, fields, identitie
 def test_gpus_that_cannot_be_told_apart_by_name_are_refused_with_the_field_to_add(tmp_path):
     with pytest.raises(RecordingError, match=r"several GPUs \('A100', 'T4'\) .* add index, uuid or pci\.bus_id"):
         load(tmp_path, log(", A100", ", T4", fields=", name"))
+
+
+TWO_NODES = {
+    "interleaved": [(5.0 * i + offset, level) for i in range(100) for offset, level in ((0.0, 95), (0.351, 0))],
+    "at the same millisecond": [(5.0 * i, level) for i in range(100) for level in (95, 0)],
+    "appended": [(5.0 * i + offset, level) for offset, level in ((0.0, 95), (2.2, 0)) for i in range(100)],
+}
+
+
+@pytest.mark.parametrize("times", TWO_NODES.values(), ids=TWO_NODES)
+@pytest.mark.parametrize("field", ["index", "pci.bus_id"])
+def test_two_nodes_in_one_file_need_the_uuid(tmp_path, times, field):
+    start = datetime(2023, 3, 14, 7, 52, 6, tzinfo=UTC)
+    rows = [(f"{start + timedelta(seconds=t):%Y/%m/%d %H:%M:%S.%f}"[:-3], level) for t, level in times]
+    with pytest.raises(RecordingError, match=r"of several nodes .* add uuid to --query-gpu"):
+        load(tmp_path, f"timestamp, {field}, utilization.gpu [%]\n" + "".join(f"{t}, 0, {u} %\n" for t, u in rows))
+    named = load(
+        tmp_path,
+        "timestamp, index, uuid, utilization.gpu [%]\n" + "".join(f"{t}, 0, GPU-{u}, {u} %\n" for t, u in rows),
+    )
+    assert set(column(named, "gpu_uuid")) == {"GPU-95", "GPU-0"}
+
+
+def test_logs_of_one_gpu_may_be_joined_in_any_order(tmp_path):
+    later = ROW.replace("07:52", "09:52")
+    assert len(load(tmp_path, "\n".join([HEADER, later, later.replace(":06.", ":11."), HEADER, ROW, ""]))) == 3
 
 
 @pytest.mark.parametrize("gpus", [2, 3, 8, 16])
