@@ -133,14 +133,30 @@ def growth(counter: str) -> str:
     return f"sum by ({', '.join(BY)}) ({by_owner(_added(parts, (*BY, 'workload')), _RECORDED_OWNER)})"
 
 
-def by_owner(expr: str, owner: str) -> str:
+def by_owner(expr: str, owner: str, *, chosen: str = "", own: str = "") -> str:
     """Return the series of `expr`, which have the label `workload`, with the owner's user and account.
 
     A workload without an owner keeps the exporter's labels: so does every one where there is no alerter. Any number of
-    series of one workload may be in `expr`, and each workload at most once in `owner`.
+    series of one workload may be in `expr`, and each workload at most once in `owner`. To choose users, `chosen` has
+    the owners that are chosen, and `own` the series that are chosen by the exporter's labels.
     """
     on = f"on ({', '.join(_BY_OWNER)})"
-    return f"(({expr}) * {on} group_left ({', '.join(OWNED)}) {owner} or ({expr}) unless {on} {owner})"
+    found = f"({expr}) * {on} group_left ({', '.join(OWNED)}) {chosen or owner}"
+    return f"({found} or ({own or expr}) unless {on} {owner})"
+
+
+def newest_owner(window: str, matchers: str = "") -> str:
+    """Return 1 for each workload that had an owner in the window (`[15m]`), with the newest owner's user and account.
+    While an owner changes, the window has both: a join would fail if a workload had two.
+    """
+    labels, one = ", ".join((*_BY_OWNER, *OWNED)), ", ".join(_BY_OWNER)
+    return f"group by ({labels}) (topk by ({one}) (1, last_over_time({OWNER}{matchers}{window})))"
+
+
+def chosen_owner(window: str, matchers: str) -> str:
+    """As `newest_owner`, of those whose user and account match. An earlier owner that matches does not count."""
+    labels = ", ".join((*_BY_OWNER, *OWNED))
+    return f"({newest_owner(window)} and on ({labels}) last_over_time({OWNER}{matchers}{window}))"
 
 
 def groups() -> tuple[Group, ...]:
@@ -167,15 +183,7 @@ def recorded() -> dict[str, Rule]:
     return {rule.record: rule for group in groups() for rule in group.rules}
 
 
-def newest_owner(window: str, *, offset: str = "") -> str:
-    """Return 1 for each workload that had an owner in the window, with the newest owner's user and account. While an
-    owner changes, the window has both: a join would fail if a workload had two.
-    """
-    labels, one = ", ".join((*_BY_OWNER, *OWNED)), ", ".join(_BY_OWNER)
-    return f"group by ({labels}) (topk by ({one}) (1, last_over_time({OWNER}[{window}]{offset})))"
-
-
-_RECORDED_OWNER = newest_owner(_RECENT, offset=f" offset {_SETTLED}m")
+_RECORDED_OWNER = newest_owner(f"[{_RECENT}] offset {_SETTLED}m")
 
 
 _MEANING = {

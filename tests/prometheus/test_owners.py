@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from dutycycle_dashboards import recording
+from dutycycle_dashboards.boards import owned
+from dutycycle_dashboards.building import promql
 from tests.dashboards.answers.asking import instant
 from tests.prometheus.evaluated import evaluate
 from tests.prometheus.server import PrometheusServer
@@ -48,7 +50,7 @@ def series(name: str, values: dict[int, float], **labels: str) -> list[str]:
 
 def openmetrics() -> str:
     """Every case is a cluster; so workloads of other clusters have the same names."""
-    counters, buckets, published = [], [], []
+    counters, buckets, published, held = [], [], [], []
     for case, (owners, _) in CASES.items():
         for workload, (user, gpus) in EXPORTERS.items():
             for gpu in range(gpus):
@@ -56,12 +58,23 @@ def openmetrics() -> str:
                 labels = {"cluster": case, "node": "n1", "gpu_uuid": uuid, "workload": workload, "user": user}
                 grown = {at: float(at) for at in range(0, END + 1, 15)}
                 counters += series(BUSY, grown, **labels, account="theirs")
+                share = dict.fromkeys(range(0, END + 1, 15), 1.0 if workload == FORGED else 0.5)
+                held += series("gpu_allocation", share, **labels)
                 buckets += series(SAMPLES, grown, **labels, le="+Inf")
         for number, (workload, user, since, until) in enumerate(owners):
             labels = {"cluster": case, "workload": workload, "user": user, "account": "lab", "instance": f"a{number}"}
             published += series("dutycycle_workload_owner", dict.fromkeys(range(since, until, 15), 1.0), **labels)
     types = (f"{BUSY.removesuffix('_total')} counter", "dutycycle_workload_owner gauge")
-    named = [f"# TYPE {types[0]}", *counters, f"# TYPE {SAMPLES} gauge", *buckets, f"# TYPE {types[1]}", *published]
+    named = [
+        "# TYPE gpu_allocation gauge",
+        *held,
+        f"# TYPE {types[0]}",
+        *counters,
+        f"# TYPE {SAMPLES} gauge",
+        *buckets,
+        f"# TYPE {types[1]}",
+        *published,
+    ]
     return "\n".join([*named, "# EOF", ""])
 
 
@@ -75,13 +88,38 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusSe
         yield server
 
 
+def by_user(server: PrometheusServer, expr: str) -> dict[str, float]:
+    rows = instant(server.url, f"sum by (user) ({expr})", T0 + END)
+    return {row["metric"]["user"]: float(row["value"][1]) for row in rows}
+
+
 @pytest.mark.parametrize("metric", [BUSY, SAMPLES])
 @pytest.mark.parametrize("case", CASES)
 def test_increments_are_the_owners(case: str, metric: str, evaluated: PrometheusServer) -> None:
     name = recording.increase(metric, "5m")
-    rows = instant(evaluated.url, f'sum by (user) ({name}{{cluster="{case}"}})', T0 + END)
-    found = {row["metric"]["user"]: float(row["value"][1]) / 300 for row in rows}
-    assert found == pytest.approx(CASES[case][1])
+    expected = {user: 300 * gpus for user, gpus in CASES[case][1].items()}
+    assert by_user(evaluated, f'{name}{{cluster="{case}"}}') == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_held_now_is_the_owners(case: str, evaluated: PrometheusServer) -> None:
+    """Of the GPU that two workloads share each has its part."""
+    here = f'cluster="{case}"'
+    shared = sum(1 for user in CASES[case][1] if user in ("ml", "carol"))
+    expected = dict(CASES[case][1])
+    for user in expected:
+        expected[user] -= 0.5 if user in ("ml", "carol") or (user == "ada" and shared < 2) else 0
+    assert by_user(evaluated, promql.allocations((), here)) == expected
+    for user in ("ada", "bob", "eve"):
+        chosen = {user: expected[user]} if user in expected else {}
+        assert by_user(evaluated, promql.allocations((), here, f'user="{user}"')) == chosen
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_was_used_in_a_range_is_the_newest_owners(case: str, evaluated: PrometheusServer) -> None:
+    expected = {user: 1200 * gpus for user, gpus in CASES[case][1].items()}
+    grown = owned.grown("busy", ["user"], over="20m", filters=(), more=(f'cluster="{case}"',))
+    assert by_user(evaluated, grown) == pytest.approx(expected, rel=0.01)
 
 
 def test_the_account_is_the_owners_too(evaluated: PrometheusServer) -> None:

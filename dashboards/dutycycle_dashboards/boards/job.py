@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dutycycle_dashboards import recording
 from dutycycle_dashboards.boards import job_device, job_glance, job_queries
 from dutycycle_dashboards.boards.incidents import CAUSES, SEVERITY_COLORS, STATES
 from dutycycle_dashboards.boards.job_queries import GPU, MEASURED, RANGE, RATE
@@ -44,7 +45,9 @@ def job() -> Board:
 
 
 def _variables() -> tuple[Model, ...]:
-    owners = 'workload_gpu_allocated_seconds_total{cluster=~"$cluster", user=~"$user"}'
+    # Of the owner's user or the exporter's: names of labels are looked up in the index, where nothing can be joined.
+    either = "|".join(("workload_gpu_allocated_seconds_total", recording.OWNER))
+    workloads = promql.selector("", ("cluster", "user"), f'__name__=~"{either}"')
     held = job_queries.held()
     none = 'label_replace(vector(1), "mark", "workload:none", "", "")'
     mark = f'label_replace(group by (workload) ({job_queries.ever_held()}), "mark", "workload:$1", "workload", "(.+)")'
@@ -54,7 +57,7 @@ def _variables() -> tuple[Model, ...]:
         *variables.filters(("cluster", "user")),
         variables.chosen(
             "workload",
-            f"label_values({owners}, workload)",
+            f"label_values({workloads}, workload)",
             multi=True,
             description="Slurm jobs (slurm/ID) or pods (k8s/NAMESPACE/POD/UID); several are one job of pods",
         ),
@@ -195,8 +198,9 @@ def _incidents() -> Panel:
     mine = "cluster, user"
     opened = "dutycycle_incident_opened_timestamp_seconds"
     # Incidents of GPUs have no user, either: one who is not known would have those of the whole fleet.
-    known = job_queries.owned("gpu_allocation", promql.KNOWN)
-    owners = f"group by ({mine}) (last_over_time({known}{RANGE}))"
+    form = f"last_over_time({{}}{RANGE})"
+    known = promql.owned("gpu_allocation", job_queries.CHOSEN, promql.KNOWN, form=form, window=RANGE)
+    owners = f"group by ({mine}) ({known})"
     keep = "incident, rule, severity, state, cause, subject, node"
     faults = job_queries.on_nodes(opened, 'kind!="job"')
     found = f"{opened} and on ({mine}) {owners} or {faults}"

@@ -20,7 +20,7 @@ _KNOWN = (Threshold(None, BAD), Threshold(80, GOOD))
 def jobs() -> Panel:
     """Who, what, and since when: one row per job."""
     by = f"by ({', '.join(OWNERS)})"
-    holding = job_queries.holding()
+    holding, theirs = job_queries.holding(), job_queries.named_by_owner
     started = f"last_over_time({job_queries.owned('gpu_allocation_start_timestamp_seconds')}{RANGE})"
     return table(
         "Jobs",
@@ -30,12 +30,12 @@ def jobs() -> Panel:
         "the range: with Started it tells since when the job does little. A GPU of which a job has a part counts as "
         "that part.",
         (
-            Target(f"sum {by} ({holding})"),
-            Target(f"count {by} (count by ({', '.join(OWNERS)}, node) ({holding}))"),
-            Target(job_queries.running()),
-            Target(f"1000 * min {by} ({started})", may_be_empty="its start is not known"),
-            Target(job_queries.last_busy(), may_be_empty="the job has ended, or its GPUs have not been busy"),
-            Target(job_queries.last_over(15), may_be_empty="it has not been over 15 % in the range"),
+            Target(theirs(f"sum {by} ({holding})")),
+            Target(theirs(f"count {by} (count by ({', '.join(OWNERS)}, node) ({holding}))")),
+            Target(theirs(job_queries.running())),
+            Target(theirs(f"1000 * min {by} ({started})"), may_be_empty="its start is not known"),
+            Target(theirs(job_queries.last_busy()), may_be_empty="the job has ended, or its GPUs have not been busy"),
+            Target(theirs(job_queries.last_over(15)), may_be_empty="it has not been over 15 % in the range"),
         ),
         (
             Column("Job", label="workload", width=200),

@@ -6,10 +6,11 @@ between scrapes, and time that was not measured is not idle.
 
 from __future__ import annotations
 
+from dutycycle_dashboards import recording
 from dutycycle_dashboards.building import promql
 
-CHOSEN = ("cluster", "user", "workload")
-"""The variables that choose ownership series."""
+CHOSEN = ("cluster", "workload")
+"""The variables that choose ownership series. The user only limits the choice of workloads."""
 OWNERS = ("cluster", "workload", "user", "account", "partition", "namespace", "model")
 """A row of the table of jobs."""
 GPU = ("node", "gpu", "mig")
@@ -29,6 +30,11 @@ _LAST = 600
 def owned(metric: str, *more: str) -> str:
     """An ownership series of the chosen jobs."""
     return promql.selector(metric, CHOSEN, *more)
+
+
+def named_by_owner(expr: str) -> str:
+    """Rows of jobs with the user and account that the alerter resolved."""
+    return recording.by_owner(expr, recording.newest_owner(RANGE, promql.selector("", CHOSEN)))
 
 
 def on_nodes(metric: str, *more: str) -> str:

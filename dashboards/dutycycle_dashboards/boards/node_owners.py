@@ -18,9 +18,8 @@ _HOT = (Threshold(None, GOOD), Threshold(80, FAIR), Threshold(88, BAD))
 
 def gpus() -> Panel:
     """One row per GPU or MIG instance and who holds it."""
-    held = (
-        f"sum by ({', '.join(name for name in node_queries.ROW if name != 'mig_profile')}) ({here('gpu_allocation')})"
-    )
+    by = ", ".join(name for name in node_queries.ROW if name != "mig_profile")
+    held = f"sum by ({by}) ({node_queries.allocations()})"
     of_rows = "on (node, gpu_uuid, mig, user, workload) group_left ()"
     free = f"{node_queries.rows()} and on (node, gpu_uuid, mig) {node_queries.free()}"
     used = f"100 * {here('gpu_memory_used_bytes')} / {here('gpu_memory_total_bytes')}"

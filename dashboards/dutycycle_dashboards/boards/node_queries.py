@@ -22,6 +22,11 @@ def here(metric: str, *more: str) -> str:
     return promql.selector(metric, (), 'node="$node"', *more)
 
 
+def allocations() -> str:
+    """Who holds which GPU of this node."""
+    return promql.allocations((), 'node="$node"')
+
+
 def of_exporter(metric: str, window: str = "") -> str:
     """A metric of the exporter on this node (`window`: what it grew by in it), which has no label of the node's: told
     by what Prometheus adds to all that it scrapes. Its instance is known beforehand: else all exporters would be read.
@@ -61,7 +66,7 @@ def rows() -> str:
     info = f"group by (node, gpu_uuid, mig, mig_profile) ({here('gpu_info')})"
     unowned = f"({here('gpu_info')} unless {_ON} {here('gpu_allocation')})"
     group = f"group by ({', '.join(name for name in ROW if name != 'mig_profile')})"
-    return f"({group} ({here('gpu_allocation')} or {unowned}) * {_ON} group_left (mig_profile) {info})"
+    return f"({group} ({allocations()} or {unowned}) * {_ON} group_left (mig_profile) {info})"
 
 
 def in_rows(value: str) -> str:
@@ -90,7 +95,7 @@ def owners() -> str:
     share it, or `free`. Where nothing was scraped there is none: not known is not free. Of a node that was there in
     the range `STEPS` is told, too.
     """
-    held, by = here("gpu_allocation"), "(gpu, gpu_uuid, mig)"
+    held, by = allocations(), "(gpu, gpu_uuid, mig)"
     shared = f"(count by {by} ({held}) > 1)"
     alone = f"group by (gpu, gpu_uuid, mig, user, workload) ({held}) unless on {by} {shared}"
     one = f'label_join({alone}, "owner", " ", "user", "workload")'

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dutycycle_dashboards import recording
-from dutycycle_dashboards.building.promql import FILTERS, RANGE, Usage, allocations, of_devices, selector
+from dutycycle_dashboards.building.promql import FILTERS, RANGE, Usage, allocations, of_devices, owned
 
 DEVICE = ("node", "gpu_uuid", "mig")
 """What tells devices apart, and what device series are joined by."""
@@ -45,8 +45,9 @@ def grown(
     whatever the step, such as `end()`. A window of what is coarse must be of `COARSE` at least.
     """
     name = recording.counted if coarse else recording.copy_of
-    copy = selector(name(_COUNTERS[kind]), filters, *more)
-    return f"sum by ({', '.join(by)}) (increase({copy}[{over}]{f' @ {at}' if at else ''}))"
+    window = f"[{over}]{f' @ {at}' if at else ''}"
+    grew = owned(name(_COUNTERS[kind]), filters, *more, form=f"increase({{}}{window})", window=window)
+    return f"sum by ({', '.join(by)}) ({grew})"
 
 
 def mean(
@@ -88,7 +89,7 @@ def idle_for(filters: Iterable[str] = FILTERS, *more: str) -> str:
     # No `increase`, which makes minutes of measurement into more.
     measured = f"gpu_observed_seconds_total - gpu_observed_seconds_total offset {IDLE_AFTER}s > {_MEASURED}"
     idle = of_devices(f"({device}) and on ({', '.join(DEVICE)}) ({measured})", allocations(filters, *more))
-    held = f"(time() - {selector('gpu_allocation_start_timestamp_seconds', filters, *more)})"
+    held = f"(time() - {owned('gpu_allocation_start_timestamp_seconds', filters, *more)})"
     # The lesser of the two: what was idle before the allocation is not the workload's.
     return f"({idle} < {held} or {held} <= {idle} or {idle}) > {IDLE_AFTER}"
 

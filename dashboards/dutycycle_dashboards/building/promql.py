@@ -5,8 +5,11 @@ Usage comes from recorded increments (`recording.py`), of 5 minutes or of an hou
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Literal
+
+from dutycycle_dashboards import recording
 
 FILTERS = ("cluster", "scheduler", "account", "partition", "namespace", "model", "user")
 """The dashboards' variables that choose owners; each is a label of every ownership series."""
@@ -20,6 +23,8 @@ Usage = Literal["allocated", "observed", "busy", "energy"]
 
 RANGE = "$__range"
 INTERVAL = "$__interval"
+OWNER_WINDOW = "15m"
+"""For so long an owner counts after the alerter last published it."""
 THROTTLE_STEP, ENERGY_STEP = "5m", "2m"
 """Least steps of panels over what throttle counters and the energy grew by. The exporter reads these each 30 and 10 s:
 over little more than that a steady growth would swing by a third.
@@ -129,9 +134,28 @@ def median_user() -> str:
     return f"quantile(0.5, {mean_of_users()})"
 
 
+def owned(
+    metric: str, filters: Iterable[str] = FILTERS, *more: str, form: str = "{}", window: str = f"[{OWNER_WINDOW}]"
+) -> str:
+    """An ownership series with the user and account that the alerter resolved, else with the exporter's, as far as the
+    filters leave it. `form` is what is made of the selector, such as `increase({}[$__range])`; owners are those of the
+    window.
+    """
+    filters = tuple(filters)
+    others = [name for name in filters if name not in recording.OWNED]
+    theirs = [one for one in more if re.match(r"\w+", one)[0] in recording.OWNED]  # type: ignore[index]
+    chosen = selector("", [name for name in filters if name in recording.OWNED], *theirs)
+    return recording.by_owner(
+        form.format(selector(metric, others, *(one for one in more if one not in theirs))),
+        recording.newest_owner(window),
+        chosen=recording.chosen_owner(window, chosen) if chosen else "",
+        own=form.format(selector(metric, filters, *more)),
+    )
+
+
 def allocations(filters: Iterable[str] = FILTERS, *more: str) -> str:
     """Who holds which GPU now, as shares of it: what device series are joined to, as the "many" side."""
-    return selector("gpu_allocation", filters, *more)
+    return owned("gpu_allocation", filters, *more)
 
 
 def of_devices(metric: str, owners: str = "") -> str:
