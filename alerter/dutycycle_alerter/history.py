@@ -211,21 +211,39 @@ class ColumnSeries(Series):
         super().__init__(len(totals))
         # bisect and single values are several times faster with array than with numpy.
         self.times = _array(times)
-        self._columns = [None if column is None else _array(column) for column in totals]
+        self._columns = [(i, _array(column)) for i, column in enumerate(totals) if column is not None]
         self._readings = list(gauges)
         self._newest = [None if column is None else _filled_forward(column) for column in gauges]
 
     def at(self, t: float) -> Values:
         """Totals at an instant, as in `Series`."""
+        left, share = self._place(t)
+        found: list[float | None] = [None] * len(self._offsets)
+        for i, column in self._columns:
+            found[i] = column[left] + share * (column[left + 1] - column[left]) if share else column[left]
+        return tuple(found)
+
+    def increase(self, start: float, end: float, *, longest_gap: float = inf) -> Values:
+        """Growth of each counter over (start, end], as in `Series`."""
+        before, share_before = self._place(self.known_from(start, longest_gap))
+        after, share_after = self._place(end)
+        grown: list[float | None] = [None] * len(self._offsets)
+        for i, column in self._columns:
+            low, high = column[before], column[after]
+            if share_before:
+                low += share_before * (column[before + 1] - low)
+            if share_after:
+                high += share_after * (column[after + 1] - high)
+            grown[i] = max(0.0, high - low)
+        return tuple(grown)
+
+    def _place(self, t: float) -> tuple[int, float]:
+        """The point at or before an instant, and the share of the way to the next one; the first and last outside."""
         right = bisect_right(self.times, t)
-        left = max(0, right - 1)
-        if right in (0, len(self.times)) or self.times[left] == t:
-            return tuple(None if column is None else column[left] for column in self._columns)
-        share = (t - self.times[left]) / (self.times[right] - self.times[left])
-        return tuple(
-            None if column is None else column[left] + share * (column[right] - column[left])
-            for column in self._columns
-        )
+        if right in (0, len(self.times)):
+            return max(0, right - 1), 0.0
+        left = self.times[right - 1]
+        return right - 1, (t - left) / (self.times[right] - left)
 
     def gauge_max(self, index: int, start: float, end: float) -> float | None:
         """Highest reading of a gauge at the points in (start, end]."""

@@ -12,6 +12,8 @@ from dutycycle_alerter.recordings.model import LATEST
 _STAMP = re.compile(r"(\d{4})([/-])(\d\d)\2(\d\d)[ T](\d\d:\d\d):(\d\d(?:[.,]\d{1,9})?)(Z|[+-]\d\d:?\d\d)?")
 _COMPLETE = re.compile(r"\d{4}([/-])\d\d\1\d\d[ T]\d\d:\d\d:\d\d[.,](\d{3}|\d{6}Z)")
 
+_SECONDS = re.compile(r":\d\d\.\d{3}", re.ASCII)
+
 # Rows of several GPUs are written one after the other and may be out of order by this much.
 _SLACK = 60.0
 
@@ -24,6 +26,15 @@ def looks_like_time(cell: str) -> bool:
 def is_complete(cell: str) -> bool:
     """Whether nothing of a timestamp is missing: nvidia-smi writes milliseconds."""
     return _COMPLETE.fullmatch(cell) is not None
+
+
+def _parts(cell: str) -> tuple[str, float]:
+    """The minute, with its offset from UTC if there is one, and the seconds in it. Raises BadLineError."""
+    match = _STAMP.fullmatch(cell)
+    if match is None:
+        raise BadLineError(f"{shown(cell)} is not a time as nvidia-smi writes it")
+    year, _, month, day, clock, seconds, offset = match.groups()
+    return f"{year}/{month}/{day} {clock}{offset or ''}", float(seconds.replace(",", "."))
 
 
 class Clock:
@@ -43,11 +54,11 @@ class Clock:
 
         Raises BadLineError for what is not such a time, or never was.
         """
-        match = _STAMP.fullmatch(cell)
-        if match is None:
-            raise BadLineError(f"{shown(cell)} is not a time as nvidia-smi writes it")
-        year, _, month, day, clock, written, offset = match.groups()
-        minute, seconds = f"{year}/{month}/{day} {clock}{offset or ''}", float(written.replace(",", "."))
+        minute = cell[:16]
+        if minute in self._minutes and _SECONDS.fullmatch(cell, 16):
+            seconds = float(cell[17:])  # as nvidia-smi writes it: half the time of what follows
+        else:
+            minute, seconds = _parts(cell)
         if seconds >= 61:
             raise BadLineError(f"{shown(cell)} is not a time")
         if minute not in self._minutes:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import tzinfo
+from functools import partial
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,7 +23,7 @@ from dutycycle_alerter.recordings.cells import BadLineError, number, shown
 from dutycycle_alerter.recordings.clock import Clock, is_complete, looks_like_time
 from dutycycle_alerter.recordings.foreign import is_apps_header
 from dutycycle_alerter.recordings.groups import in_groups
-from dutycycle_alerter.recordings.lines import Chunk, unreadable
+from dutycycle_alerter.recordings.lines import LONGEST, Chunk, unreadable
 from dutycycle_alerter.recordings.model import Floats, Recording, Rows, Skipped
 
 _TEXTS = {
@@ -63,8 +65,10 @@ _LOST = re.compile(
 )
 # Rows of one node are written in the order of their times, but for this much (seconds).
 _SLACK = 60.0
-_LOOKED_AT = 4096
+_LOOKED_AT = 1024
 _NAMED = 5
+
+_Value = TypeVar("_Value")
 
 
 def _split(line: str, fields: int) -> list[str]:
@@ -106,6 +110,31 @@ def read(
     return reader.recording()
 
 
+class _Parsed(dict[str, _Value]):
+    """Cells and their values: each is parsed once."""
+
+    def __init__(self, parse: Callable[[str], _Value]) -> None:
+        self._parse = parse
+
+    def __missing__(self, cell: str) -> _Value:
+        value = self._parse(cell)
+        if len(self) < _CACHED:
+            self[cell] = value
+        return value
+
+
+def _name(cell: str) -> str:
+    """A cell of text, empty where it is missing. Raises BadLineError."""
+    cell = cell.strip()
+    if _LOST.search(cell):
+        raise BadLineError("a GPU was lost")
+    return "" if _MISSING.fullmatch(cell) else cell
+
+
+def _either(first: str, second: str) -> str:
+    return first or second
+
+
 class _Reader:
     def __init__(self, file: str, label: str, user: str, timezone: tzinfo | None) -> None:
         self._file = file
@@ -127,6 +156,8 @@ class _Reader:
         self._in_apps = False
         self._apps_lines = 0
         self._parsed: dict[tuple[str, str], float] = {}
+        self._numbers: dict[tuple[str, str], _Parsed[float]] = {}
+        self._names = _Parsed(_name)
 
     def set_header(self, line: str, where: str) -> None:
         """From here on rows have these fields. Raises RecordingError where they are not enough, or a unit is wrong."""
@@ -145,9 +176,77 @@ class _Reader:
         self._header, self._roles, self._units = line, roles, units
         # What has no unit of its own is in that of the new header.
         self._parsed.clear()
+        self._numbers.clear()
 
     def take(self, chunk: Chunk) -> None:
-        """Read a chunk, line by line."""
+        """Read a chunk: by columns where every line is a sound row, else line by line."""
+        if not self._take_sound(chunk):
+            self._take_singly(chunk)
+        if chunk.cut:
+            self._skipped.add(self._file, chunk.first + len(chunk.lines), chunk.cut)
+
+    def _take_sound(self, chunk: Chunk) -> bool:
+        """Add rows that are all sound; False, and nothing added, where a line is anything else."""
+        lines = [line for line in chunk.lines if line != self._header]
+        if not lines or not self._roles or chunk.unfinished or self._apps_fields:
+            return False
+        if not all(map(str.isascii, lines)) or max(map(len, lines)) > LONGEST:
+            return False
+        rows = [line.split(", ") for line in lines]
+        if set(map(len, rows)) != {len(self._roles)}:
+            return False
+        texts: dict[str, list[str]] = {}
+        numbers: dict[str, Floats] = {}
+        try:
+            for cells, role, unit in zip(zip(*rows, strict=True), self._roles, self._units, strict=True):
+                if unit:
+                    known = self._numbers.setdefault((role, unit), _Parsed(partial(self._cell, role, unit)))
+                    column = np.fromiter(map(known.__getitem__, cells), dtype=np.float64, count=len(cells))
+                    first = numbers.get(role)
+                    numbers[role] = column if first is None else np.where(np.isnan(first), column, first)
+                elif role == "timestamp":
+                    texts.setdefault(role, list(map(str.strip, cells)))
+                elif role:
+                    found = list(map(self._names.__getitem__, cells))
+                    first_found = texts.get(role)
+                    texts[role] = found if first_found is None else list(map(_either, first_found, found))
+            stamps = texts.pop("timestamp")
+            if not self._named(texts):
+                return False
+            times = list(map(self._clock.unix, stamps))
+        except BadLineError:
+            return False
+        self._add_sound(times, texts, numbers)
+        return True
+
+    def _named(self, texts: Mapping[str, list[str]]) -> bool:
+        """Whether each row says which GPU it is of, where the fields can say it."""
+        names = [texts[role] for role in _IDENTITY if role in texts]
+        return not names or all(map(any, zip(*names, strict=True)))
+
+    def _add_sound(self, times: list[float], texts: Mapping[str, list[str]], numbers: Mapping[str, Floats]) -> None:
+        none = [""] * len(times)
+        models, uuids = texts.get("model", none), texts.get("uuid", none)
+        if set(_IDENTITY) & set(self._roles):
+            names = list(map(_either, map(_either, texts.get("index", none), texts.get("bus", none)), uuids))
+            self._gpus.update(dict.fromkeys(map(_either, uuids, names)))
+            for t, name, uuid in zip(times, names, uuids, strict=True):
+                if not uuid:
+                    self._times[name].append(t)
+        else:
+            names = ["0"] * len(times)
+            self._unnamed += times
+        self._models.update(dict.fromkeys(models))
+        self._extend(times, {"model": models, "gpu": names, "gpu_uuid": uuids}, numbers)
+
+    def _cell(self, role: str, unit: str, cell: str) -> float:
+        """A cell's value, NaN where it is missing. Raises BadLineError."""
+        cell = cell.strip()
+        if _LOST.search(cell):
+            raise BadLineError("a GPU was lost")
+        return np.nan if _MISSING.fullmatch(cell) else self._number(cell, role, unit)
+
+    def _take_singly(self, chunk: Chunk) -> None:
         times: list[float] = []
         texts: dict[str, list[str]] = {"model": [], "gpu": [], "gpu_uuid": []}
         numbers: dict[str, list[float]] = {role: [] for role, _ in _NUMBERS.values()}
@@ -178,17 +277,18 @@ class _Reader:
             for role, column in numbers.items():
                 column.append(values.get(role, np.nan))
         if times:
+            self._extend(times, texts, {role: np.array(column) for role, column in numbers.items()})
+
+    def _extend(self, times: list[float], texts: Mapping[str, list[str]], columns: Mapping[str, Floats]) -> None:
+        if times:
             same = {"workload": [self._label], "node": [self._label], "user": [self._user]}
             repeated = {name: values * len(times) for name, values in same.items()}
-            columns = {role: np.array(column) for role, column in numbers.items()}
             present = {
                 role: column
                 for role, column in columns.items()
                 if role == "utilization_ratio" or not np.isnan(column).all()
             }
-            self._rows.extend(np.array(times), texts | repeated, present)
-        if chunk.cut:
-            self._skipped.add(self._file, chunk.first + len(chunk.lines), chunk.cut)
+            self._rows.extend(np.array(times), {**texts, **repeated}, present)
 
     def recording(self) -> Recording:
         """All rows. Raises RecordingError where GPUs that differ cannot be told apart."""
