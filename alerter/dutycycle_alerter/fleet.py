@@ -9,7 +9,7 @@ from enum import StrEnum
 from dutycycle_alerter.views import GpuNow, Status
 
 IDLE_BELOW = 0.005
-"""A reading at or under this is idle at this moment. (The rules judge means over windows, not readings.)"""
+"""A GPU whose mean utilization over the last minute is at or under this is idle now. The rules judge longer windows."""
 
 
 class Doing(StrEnum):

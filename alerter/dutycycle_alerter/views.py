@@ -63,7 +63,8 @@ class Listed:
 @dataclass(frozen=True, slots=True)
 class GpuNow:
     """One GPU at its last scrape. Ratios 0..1; None is not measured. `workloads` is (workload, user, share) of each
-    owner.
+    owner. `utilization` is the mean of the last minute before that scrape: a single reading of a job that computes
+    every other second shows either 100 % or 0.
 
     `stale` is set where the exporter has not answered for three scrape intervals: then every reading is None.
     """

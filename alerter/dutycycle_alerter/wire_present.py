@@ -53,6 +53,7 @@ class GpuNowShape(GpuShape):
     stale: bool
     """Its exporter does not answer: every reading is null."""
     utilization_ratio: float | None
+    """Mean of the last minute before the scrape."""
     memory_used_bytes: float | None
     memory_total_bytes: float | None
     power_watts: float | None

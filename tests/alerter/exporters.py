@@ -56,6 +56,8 @@ class FakeGpu:
     processes: float | None = None
     power: float | None = 300.0
     utilization: float | None = 0.5
+    busy: float = 0.0
+    observed: float = 0.0
     recovery_action: float | None = None
     remap_failed: float | None = None
     throttled: dict[str, float] = field(default_factory=dict)
@@ -117,6 +119,10 @@ class FakeExporter:
             if item.present:
                 level = utilization.get(item.workload) if isinstance(utilization, Mapping) else utilization
                 item.work(seconds, level, gaps or {})
+        for one in self.devices:
+            if one.utilization is not None:
+                one.busy += one.utilization * seconds
+                one.observed += seconds
         for host in self.host.values():
             host["cpu"] += cores * seconds
 
@@ -137,6 +143,8 @@ class FakeExporter:
         self.allocations = {key: item for key, item in self.allocations.items() if item.present}
         for item in self.allocations.values():
             item.counters = dict.fromkeys(item.counters, 0.0)
+        for one in self.devices:
+            one.busy = one.observed = 0.0
         for host in self.host.values():
             host["io"] = host["stalled"] = 0.0  # CPU time is the cgroup's and goes on
 
@@ -183,6 +191,8 @@ class FakeExporter:
         ]
         for name, value in (
             ("gpu_utilization_ratio", one.utilization),
+            ("gpu_busy_seconds_total", one.busy),
+            ("gpu_observed_seconds_total", one.observed),
             ("gpu_memory_used_bytes", one.memory_used),
             ("gpu_power_watts", one.power),
             ("gpu_processes", one.processes),

@@ -18,7 +18,10 @@ from dutycycle_alerter.sources.exposition import Device, DeviceKey, Exposition, 
 from dutycycle_alerter.sources.metric_names import HEAT, HEAT_AT_ONCE, POWER_CAP
 from dutycycle_alerter.sources.tracked import ABSENT_ANSWERS
 
+_COUNTED = ("busy", "observed")
 _REASONS = (*HEAT, HEAT_AT_ONCE, POWER_CAP)
+RECENT = 60.0
+"""Seconds over which the utilization is averaged that is shown as the present one."""
 _MEMORY, _PROCESSES, _HELD, _UTILIZATION = range(4)
 
 RISE = 1.001
@@ -27,7 +30,8 @@ RISE = 1.001
 
 @dataclass(slots=True)
 class _Track:
-    """One GPU or MIG instance: its health as last shown, and its last minutes.
+    """One GPU or MIG instance: its health as last shown, and its last minutes. `counted` has the busy and observed
+    seconds of the last minute.
 
     `seen` is its newest answer, `watched_from` the first of those that came without a gap, `free_since` when it first
     had neither process nor owner.
@@ -39,6 +43,7 @@ class _Track:
     watched_from: float = 0.0
     free_since: float | None = None
     history: Series = field(default_factory=lambda: Series(len(_REASONS)))
+    counted: Series = field(default_factory=lambda: Series(len(_COUNTED)))
     readings: Mapping[str, float] = field(default_factory=dict)
     health: Mapping[str, float] = field(default_factory=dict)
     xids: dict[int, float] = field(default_factory=dict)
@@ -49,13 +54,18 @@ class _Track:
         """What it has its baseline in common with: model and MIG profile."""
         return f"{self.gpu.model} {self.profile}".rstrip()
 
-    def append(self, t: float, device: Device, jobs: tuple[str, ...], *, spacing: float, longest_gap: float) -> None:
+    def append(
+        self, t: float, device: Device, jobs: tuple[str, ...], *, spacing: float, longest_gap: float, recent: float
+    ) -> None:
         """Take one answer. Between two points that are kept lie the least memory, and the most processes."""
         if t <= self.seen:
             return
         if not self.history.times or t - self.seen > longest_gap:
             self.watched_from, self.history = t, Series(len(_REASONS))
+            self.counted = Series(len(_COUNTED))
         self.seen, self.jobs = t, jobs
+        self.counted.append(t, tuple(map(device.counted.get, _COUNTED)))
+        self.counted.forget_before(t - recent)
         self.readings, self.health = device.readings, device.health
         processes = device.readings.get("processes")
         free = processes == 0 and not jobs
@@ -104,6 +114,7 @@ class Devices:
     resolution: float
     window: float
     kept: float
+    time_scale: float = 1.0
     idle_power: dict[str, float] = field(default_factory=dict)
     baseline: dict[str, float] = field(default_factory=dict)
     _tracks: dict[DeviceKey, _Track] = field(default_factory=dict)
@@ -112,6 +123,21 @@ class Devices:
     @property
     def _longest_gap(self) -> float:
         return ABSENT_ANSWERS * self.interval
+
+    @property
+    def _recent(self) -> float:
+        # Two scrapes must lie in it, also where the scrape interval is long.
+        return max(RECENT / self.time_scale, 2 * self.interval)
+
+    def utilization(self, key: DeviceKey) -> float | None:
+        """Return the mean utilization (busy / observed) over the last minute before the newest answer; None where
+        nothing was measured in it.
+        """
+        track = self._tracks.get(key)
+        if track is None:
+            return None
+        busy, observed = track.counted.increase(track.seen - self._recent, track.seen)
+        return min(1.0, busy / observed) if busy is not None and observed else None
 
     def ingest(self, exposition: Exposition, t: float) -> None:
         """Take one exporter's answer."""
@@ -126,7 +152,9 @@ class Devices:
             gpu = Gpu(key[0], device.index, key[1], key[2], device.model)
             track = self._tracks.setdefault(key, _Track(gpu))
             track.gpu, track.profile = gpu, device.profile
-            track.append(t, device, jobs[key], spacing=self.resolution, longest_gap=self._longest_gap)
+            track.append(
+                t, device, jobs[key], spacing=self.resolution, longest_gap=self._longest_gap, recent=self._recent
+            )
         for key, xids in exposition.xids.items():
             # Also of a GPU that fell off the bus before it was ever shown.
             track = self._tracks.setdefault(key, _Track(Gpu(key[0], "", key[1], key[2]), seen=t))
@@ -139,6 +167,7 @@ class Devices:
             track.seen = min(track.seen, until)
             track.free_since = None
             track.history = Series(len(_REASONS))
+            track.counted = Series(len(_COUNTED))
         self._nodes.clear()
 
     def gpus(self, at: float) -> list[GpuEvidence]:

@@ -12,6 +12,7 @@ from dutycycle_alerter.errors import SourceError
 from dutycycle_alerter.history import Values
 from dutycycle_alerter.sources.metric_names import (
     ACTIVE,
+    DEVICE_COUNTERS,
     DEVICE_GAUGES,
     DEVICE_THROTTLED,
     DIRECTIONS,
@@ -74,7 +75,8 @@ class Device:
     """One GPU: its index, model and MIG profile, and its present readings by name (`GpuNow`'s fields).
 
     `health` is what the driver says of its state by name, `throttled` seconds by reason, `links` bytes by kind of link
-    and direction; the last two count from when its driver was loaded.
+    and direction; the last two count from when its driver was loaded. `counted` has the seconds that the exporter
+    measured: `busy` and `observed`.
     """
 
     index: str
@@ -84,6 +86,7 @@ class Device:
     health: dict[str, float] = field(default_factory=dict)
     throttled: dict[str, float] = field(default_factory=dict)
     links: dict[tuple[str, str], float] = field(default_factory=dict)
+    counted: dict[str, float] = field(default_factory=dict)
 
     def link(self, kind: str) -> float | None:
         """Bytes over one kind of link, both ways; None where a direction is missing."""
@@ -257,6 +260,8 @@ def _take_device(found: Exposition, name: str, labels: Mapping[str, str], value:
         device.throttled[labels["reason"]] = value
     elif name in LINKS:
         device.links[LINKS[name], labels["direction"]] = value
+    elif name in DEVICE_COUNTERS:
+        device.counted[DEVICE_COUNTERS[name]] = value
     elif name in HEALTH:
         device.health[HEALTH[name]] = value
     else:

@@ -51,6 +51,7 @@ class Fleet:
             resolution=self.resolution,
             window=self.device_window,
             kept=LONGEST_WINDOW / self.time_scale,
+            time_scale=self.time_scale,
         )
 
     def ingest(self, exposition: Exposition, t: float) -> None:

@@ -54,6 +54,7 @@ DEVICE_GAUGES = {
     "gpu_processes": "processes",
     "gpu_last_busy_timestamp_seconds": "last_busy_at",
 }
+DEVICE_COUNTERS = {"gpu_busy_seconds_total": "busy", "gpu_observed_seconds_total": "observed"}
 HEALTH = {"gpu_recovery_action": "recovery_action", "gpu_row_remap_failed": "remap_failed"}
 LINKS = {"gpu_nvlink_bytes_total": "nvlink", "gpu_pcie_bytes_total": "pcie"}
 DIRECTIONS = ("rx", "tx")
@@ -76,7 +77,7 @@ METRICS_READ: dict[str, tuple[str, ...]] = {
     "workload_pressure_seconds_total": ("node", "workload", "resource"),
     WORKLOAD_LABEL: ("cluster", "workload", "label", "value"),
     "gpu_info": (*DEVICE_LABELS, "model", "mig_profile"),
-    **dict.fromkeys((*DEVICE_GAUGES, *HEALTH), DEVICE_LABELS),
+    **dict.fromkeys((*DEVICE_GAUGES, *DEVICE_COUNTERS, *HEALTH), DEVICE_LABELS),
     **dict.fromkeys(LINKS, (*DEVICE_LABELS, "direction")),
     DEVICE_THROTTLED: (*DEVICE_LABELS, "reason"),
     XID: (*DEVICE_LABELS, "xid"),

@@ -14,6 +14,7 @@ from time import monotonic
 from dutycycle_alerter.errors import SourceError
 from dutycycle_alerter.model import Evidence
 from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.sources.devices import Devices
 from dutycycle_alerter.sources.exposition import Exposition, parse
 from dutycycle_alerter.sources.fetch import Fetcher
 from dutycycle_alerter.sources.fleet import LONGEST_WINDOW, Fleet
@@ -214,12 +215,12 @@ class ScrapeSource:
 
     def _save_now(self, answers: list[tuple[Exposition, float]]) -> None:
         """What the page shows of GPUs; a silent exporter's rows stay, with the time of their scrape."""
-        rows = [row for exposition, t in answers for row in _now_rows(exposition, t)]
+        rows = [row for exposition, t in answers for row in _now_rows(exposition, t, self._fleet.devices)]
         with self._database.write() as connection:
             counters.save_now(connection, {node for exposition, _ in answers for node in exposition.nodes}, rows)
 
 
-def _now_rows(exposition: Exposition, t: float) -> Iterator[dict[str, object]]:
+def _now_rows(exposition: Exposition, t: float, devices: Devices) -> Iterator[dict[str, object]]:
     owners: dict[tuple[str, str, str], list[tuple[str, str, float]]] = {}
     for key, owned in exposition.owned.items():
         if owned.share is not None:
@@ -233,6 +234,6 @@ def _now_rows(exposition: Exposition, t: float) -> Iterator[dict[str, object]]:
                 "gpu": device.index,
                 "model": device.model,
                 "scraped_at": t,
-                "reading": device.readings,
+                "reading": device.readings | {"utilization": devices.utilization((node, uuid, mig))},
                 "workloads": sorted(owners.get((node, uuid, mig), [])),
             }

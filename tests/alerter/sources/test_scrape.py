@@ -12,6 +12,7 @@ import pytest
 
 from dutycycle_alerter.engine import Engine
 from dutycycle_alerter.errors import StoreError
+from dutycycle_alerter.fleet import Doing, doing
 from dutycycle_alerter.views import IncidentFilter, TargetStatus
 from tests.alerter.exporters import FakeExporter
 from tests.alerter.rig import INTERVAL, Page, Rig, refusing, running
@@ -42,6 +43,22 @@ def test_what_exporters_say_becomes_evidence_and_is_shown(path: Path) -> None:
         ]
         assert rig.gpus()[0].workloads == (("slurm/gpu01", "alice", 1.0),)
         assert rig.gpus()[1].workloads == ()
+
+
+def test_present_utilization_is_the_mean_of_the_last_minute(path: Path) -> None:
+    node = exporter()
+    with running(path, node) as rig:
+        rig.step()
+        assert rig.gpus()[0].utilization is None, "one answer shows no growth"
+        for reading in (1.0, 0.0) * 4:
+            node.devices[0].utilization = reading
+            rig.step()
+        assert (rig.gpus()[0].utilization, doing(rig.gpus()[0])) == (0.5, Doing.BUSY)
+        node.restart()
+        rig.step(2)
+        assert rig.gpus()[0].utilization == pytest.approx(0.25), "an exporter that restarts counts from 0"
+        rig.step(4)
+        assert (rig.gpus()[0].utilization, doing(rig.gpus()[0])) == (0.0, Doing.IDLE)
 
 
 def test_before_the_first_scrape_nothing_is_known(path: Path) -> None:
