@@ -14,7 +14,7 @@ from dutycycle_alerter.incidents.device_lifecycle import Subject, advance_device
 from dutycycle_alerter.incidents.lifecycle import lose
 from dutycycle_alerter.incidents.model import DEVICE_CLASSES, Diagnosis, Incident, Step
 from dutycycle_alerter.isolation import Doing, Failures
-from dutycycle_alerter.model import Evidence, GpuEvidence, NodeEvidence
+from dutycycle_alerter.model import Evidence, Gpu, GpuEvidence, NodeEvidence
 from dutycycle_alerter.rules import device_fault, device_memory, device_throttled
 from dutycycle_alerter.rules.device_diagnosis import diagnose_gpu, diagnose_node
 from dutycycle_alerter.rules.verdict import Outcome, Verdict
@@ -72,7 +72,7 @@ def fold_devices(connection: sa.Connection, one: Pass, evidence: Evidence, findi
     settings = one.policies.settings
     reopenable = one.now - settings.judging.reopen_within
     latest = incidents.latest_of_classes(connection, DEVICE_CLASSES, resolved_after=reopenable)
-    fold = _Fold(one, evidence, findings)
+    fold = _Fold(one, evidence, findings, latest)
     steps: list[Change] = []
     for subject, kind in sorted(findings.firing | latest.keys()):
         with one.failures.of(Doing.INCIDENT, subject):
@@ -83,8 +83,15 @@ def fold_devices(connection: sa.Connection, one: Pass, evidence: Evidence, findi
 class _Fold:
     """The findings of one pass, and what surrounds them."""
 
-    def __init__(self, one: Pass, evidence: Evidence, findings: DeviceFindings) -> None:
+    def __init__(
+        self,
+        one: Pass,
+        evidence: Evidence,
+        findings: DeviceFindings,
+        latest: Mapping[tuple[str, str], Incident],
+    ) -> None:
         self._findings = findings
+        self._latest = latest
         self._policies = one.policies
         self._settings = one.policies.settings.judging
         self._now = one.now
@@ -107,6 +114,12 @@ class _Fold:
         """Nothing opens on a node under maintenance."""
         gpu, node = self._findings.gpus.get(subject), self._findings.nodes.get(subject)
         active = before is not None and before.state.active
+        if kind == device_fault.RULE and not active:
+            # A GPU that falls off the bus often reports an XID as well: both are one incident.
+            if gpu is not None and self._is_of_node_incident(gpu):
+                return Step(before)
+            if node is not None and self._is_of_gpu_incidents(node):
+                return Step(before)
         if gpu is not None and (active or not self._resting(gpu.gpu.node)):
             return self._gpu(before, gpu, kind)
         if node is not None and (active or not self._resting(node.node)):
@@ -114,6 +127,22 @@ class _Fold:
         if before is not None and gpu is None and node is None:
             return lose(before, self._settings, now=self._now, pauses=self._pauses, time_scale=self._time_scale)
         return Step(before)
+
+    def _is_of_node_incident(self, item: GpuEvidence) -> bool:
+        """Whether an open incident of the GPU's node is about this GPU, which is lost."""
+        node = self._latest.get((storable_name(node_subject(item.gpu.node).id), device_fault.RULE))
+        return not item.visible and node is not None and node.state.active and item.gpu in node.gpus
+
+    def _is_of_gpu_incidents(self, item: NodeEvidence) -> bool:
+        """Whether each GPU that the node has lost has an incident of its own."""
+        missing = (item.expected or 0.0) - (item.visible or 0.0)
+        keys = [(storable_name(gpu_subject(gpu).id), device_fault.RULE) for gpu in self._lost(item.node)]
+        own = [key in self._findings.firing or _is_active(self._latest.get(key)) for key in keys]
+        return 0 < missing <= sum(own)
+
+    def _lost(self, node: str) -> tuple[Gpu, ...]:
+        """The GPUs of a node that were seen before and are not shown now."""
+        return tuple(item.gpu for item in self._on_node[node] if not item.visible and not item.gpu.mig)
 
     def _resting(self, node: str) -> bool:
         return self._policies.calendar.going_on(self._policies.on_node(node))
@@ -133,7 +162,7 @@ class _Fold:
     def _node(self, before: Incident | None, item: NodeEvidence) -> Step:
         jobs = tuple(sorted({job for gpu in self._on_node[item.node] for job in gpu.jobs}))
         verdict = device_fault.judge_node_fault(item, self._settings, _opened_on(before), jobs=jobs)
-        lost = tuple(gpu.gpu for gpu in self._on_node[item.node] if not gpu.visible and not gpu.gpu.mig)
+        lost = self._lost(item.node)
         diagnose = partial(diagnose_node, verdict, item.node, lost, jobs=jobs, schedulers=self._schedulers)
         whole = int(verdict.figures.get("expected", 0))
         return self._advance(before, node_subject(item.node, lost, whole), verdict, diagnose)
@@ -151,6 +180,10 @@ class _Fold:
             pauses=self._pauses,
             time_scale=self._time_scale,
         )
+
+
+def _is_active(incident: Incident | None) -> bool:
+    return incident is not None and incident.state.active
 
 
 def _opened_on(incident: Incident | None) -> Mapping[str, float]:

@@ -134,6 +134,22 @@ def test_a_gpu_that_falls_off_the_bus_is_a_fault_of_its_node(path: Path) -> None
         assert incidents(rig)[NODE, "gpu_fault"].resolution is Resolution.CLEARED
 
 
+@pytest.mark.parametrize("delay", [0, 5], ids=["xid first", "xid later"])
+def test_a_lost_gpu_and_its_xid_open_one_incident(path: Path, delay: int) -> None:
+    exporter = node(gpus=4)
+    with run(path, exporter) as rig:
+        work(rig, 5 * MINUTE)
+        exporter.devices[2].shown = False
+        work(rig, delay * MINUTE)
+        exporter.devices[2].xids = {79: rig.clock()}
+        work(rig, 8 * HOUR)
+        (subject, _), *others = incidents(rig)
+        assert (subject, others) == (NODE if delay else "gpu/gpu01/GPU-gpu01-2", [])
+        exporter.devices[1].shown = False
+        work(rig, 2 * MINUTE)
+        assert incidents(rig)[NODE, "gpu_fault"].figures["visible"] == 2, "another GPU is news"
+
+
 def test_a_driver_that_is_loaded_anew_is_no_fault(path: Path) -> None:
     exporter = node()
     with run(path, exporter) as rig:

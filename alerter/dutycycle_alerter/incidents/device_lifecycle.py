@@ -179,7 +179,9 @@ def _go_on(
     if worse:
         rules = tuple(replace(rule, severity=verdict.severity) for rule in incident.rules)
         changed = replace(changed, severity=verdict.severity, rules=rules)
-    found = (_event(now, EventKind.CAUSE_FOUND, diagnosis.evidence[0]),) if reported else ()
+    # A driver may report the same XID every few seconds for hours: only its first report is news.
+    news = reported and {**incident.figures, "xid_at": 0.0} != {**verdict.figures, "xid_at": 0.0}
+    found = (_event(now, EventKind.CAUSE_FOUND, diagnosis.evidence[0]),) if news else ()
     return Step(changed, (*worse, *found))
 
 

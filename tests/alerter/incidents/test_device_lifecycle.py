@@ -192,6 +192,14 @@ def test_another_report_is_told_and_noted() -> None:
     assert kinds(result) == [EventKind.CAUSE_FOUND]
 
 
+def test_a_repeated_xid_is_noted_and_not_reported_again() -> None:
+    first = after(step(opened(), verdict(figures={"xid": 79.0, "xid_at": LATER + 50}), LATER + 60))
+    again = step(first, verdict(figures={"xid": 79.0, "xid_at": LATER + 110}), LATER + 120)
+    assert (after(again).figures["xid_at"], kinds(again)) == (LATER + 110, [])
+    other = step(after(again), verdict(figures={"xid": 48.0, "xid_at": LATER + 170}), LATER + 180)
+    assert kinds(other) == [EventKind.CAUSE_FOUND]
+
+
 def test_the_figures_of_a_window_move_silently() -> None:
     incident = opened(verdict(figures={"thermal": 0.1}, window=900, rule="throttled"))
     moved = verdict(figures={"thermal": 0.2}, window=900, rule="throttled")
