@@ -100,6 +100,7 @@ def _collected(context: click.Context, parameter: click.Parameter, value: str | 
 @click.option("--timeout", type=float, default=20.0)
 @click.option("--ask-last", type=(int, int), multiple=True, help="A GPU's index, of so many.")
 @click.option("--leave-out", type=(int, int), multiple=True, help="A GPU's index, of so many.")
+@click.option("--missing-age", type=float, help="Seconds until a GPU that was never seen is looked for anew.")
 @click.option("--collect", callback=_collected, help="Names with commas between them.")
 @click.option("--replay", type=click.Path(path_type=Path))
 @click.option("--node", default="")
@@ -111,6 +112,7 @@ def main(
     timeout: float,
     ask_last: tuple[DeviceIndex, ...],
     leave_out: tuple[DeviceIndex, ...],
+    missing_age: float | None,
     collect: frozenset[str],
     replay: Path | None,
     node: str,
@@ -130,6 +132,7 @@ def main(
         if replay is None:
             # Imported where used: a replay needs no pynvml, and sampling no CSV.
             from dutycycle_exporter.nvml import NvmlReader  # noqa: PLC0415
+            from dutycycle_exporter.nvml.lost import FIRST_AGE  # noqa: PLC0415
 
             reader = NvmlReader(
                 interval=interval,
@@ -137,6 +140,7 @@ def main(
                 timeout=timeout,
                 ask_last=ask_last,
                 leave_out=leave_out,
+                missing_age=FIRST_AGE if missing_age is None else missing_age,
                 collect=collect,
                 on_xid=pipe.send,
                 on_asking=pipe.send,

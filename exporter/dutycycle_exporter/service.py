@@ -13,6 +13,7 @@ from typing import Protocol
 
 from dutycycle_exporter.accounting import Accounts
 from dutycycle_exporter.loss import Loss
+from dutycycle_exporter.lost_gpus import LostGpus
 from dutycycle_exporter.memory import Memory
 from dutycycle_exporter.model import Allocation, GpuReading, Ownership, Snapshot, Xid
 from dutycycle_exporter.sysfs import expected_gpus
@@ -120,6 +121,7 @@ class Service:
         self._counts = _Counts()
         self._visible: int | None = None
         self._slow: frozenset[int] = frozenset()
+        self._lost = LostGpus()
         self._excluded: tuple[str, ...] = ()
         self._expected: int | None = None
         self._expected_at = float("-inf")
@@ -161,6 +163,7 @@ class Service:
         if loss is not None:
             log.info("NVML is read again after %.0f s", now - loss.since)
         self._name_slow(snapshot)
+        self._lost.watch(snapshot)
         self._memory.turn()
 
     def _name_slow(self, snapshot: Snapshot) -> None:

@@ -19,6 +19,7 @@ from dutycycle_exporter.driver import Driver
 from dutycycle_exporter.heartbeat import Heartbeat
 from dutycycle_exporter.hung import HungGpus
 from dutycycle_exporter.listening import START_UP, Listener
+from dutycycle_exporter.lost_gpus import LookingForLost
 from dutycycle_exporter.model import Snapshot, Xid
 
 log = logging.getLogger(__name__)
@@ -76,7 +77,13 @@ class Supervisor:
         self._on_silence = on_silence
         self._on_loss = on_loss
         self._stop = threading.Event()
-        self._listener = Listener(self._tell, on_snapshot=on_snapshot, on_xid=on_xid, on_silence=on_silence)
+        self._looking = LookingForLost()
+
+        def seen(snapshot: Snapshot) -> None:
+            self._looking.shown(snapshot)
+            on_snapshot(snapshot)
+
+        self._listener = Listener(self._tell, on_snapshot=seen, on_xid=on_xid, on_silence=on_silence)
         self._hung = HungGpus(driver, time_scale=time_scale)
         self._heart = Heartbeat()
         self._pause = _FIRST_PAUSE
@@ -249,6 +256,8 @@ class Supervisor:
             self._end(process)
             self._listener.hear_out(pipe)
             os.close(pipe)
+        if reason == "gpu_lost":
+            self._looking.gave_way()
         if reason == "hang":
             self._hung.note(self._listener.asked, process, silence=self._silence)
         if self._order == "replace":
@@ -262,7 +271,7 @@ class Supervisor:
         read_end, write_end = os.pipe()
         try:
             with self._lock:
-                command = [*self._command, *self._hung.arguments(), f"--fd={write_end}"]
+                command = [*self._command, *self._hung.arguments(), *self._looking.arguments(), f"--fd={write_end}"]
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[write_end])
         except OSError:
             os.close(read_end)

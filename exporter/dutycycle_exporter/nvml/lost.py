@@ -11,14 +11,15 @@ from dutycycle_exporter.errors import NvmlUnavailableError
 _PATIENCE = 60.0
 """Seconds for which a GPU may be missing: a driver that is about to recover it does so sooner."""
 
-_AGE = 300.0
+FIRST_AGE = 300.0
 """Seconds that a child lives at least, where it never saw more GPUs: it cannot help, and is not tried all the time."""
 
 
 class MissingGpus:
     """Watches how many GPUs answer. One instance lives as long as its child."""
 
-    def __init__(self, *, time_scale: float) -> None:
+    def __init__(self, *, time_scale: float, least_age: float = FIRST_AGE) -> None:
+        self._least_age = least_age
         self._time_scale = time_scale
         self._began: float | None = None
         self._most = 0
@@ -37,7 +38,7 @@ class MissingGpus:
         if self._since is None:
             self._since = now
         had_it = self._most > visible
-        old_enough = now - self._began >= (0.0 if had_it else _AGE / self._time_scale)
+        old_enough = now - self._began >= (0.0 if had_it else self._least_age / self._time_scale)
         if old_enough and now - self._since >= _PATIENCE / self._time_scale:
             missing = max(count, self._most) - visible
             raise NvmlUnavailableError(

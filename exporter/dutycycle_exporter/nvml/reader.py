@@ -21,7 +21,7 @@ from dutycycle_exporter.nvml.events import XidWatch
 from dutycycle_exporter.nvml.fields import DriverVersion
 from dutycycle_exporter.nvml.gpm import Metrics
 from dutycycle_exporter.nvml.gpu import Gpu
-from dutycycle_exporter.nvml.lost import MissingGpus
+from dutycycle_exporter.nvml.lost import FIRST_AGE, MissingGpus
 from dutycycle_exporter.nvml.slow import SlowGpus
 from dutycycle_exporter.nvml.suspects import Suspects
 from dutycycle_exporter.sampling import RATE_INTERVAL
@@ -62,6 +62,7 @@ class NvmlReader:
         timeout: float = 20.0,
         ask_last: Collection[DeviceIndex] = (),
         leave_out: Collection[DeviceIndex] = (),
+        missing_age: float = FIRST_AGE,
         collect: frozenset[str] = DEFAULT,
         on_xid: Callable[[Xid], None] = lambda _: None,
         on_asking: Callable[[Asking | Returned], None] = lambda _: None,
@@ -72,7 +73,8 @@ class NvmlReader:
         slow takes a part at most. `ask_last` and `leave_out` are GPUs from which calls did not return, and `on_asking`
         is told of each before it is asked. `collect` is what to read, of `collected.COLLECTED`; `timer` measures what a
         turn takes, in seconds. `on_xid` is told each XID when it happens, which `clock` says, on a thread of its own: a
-        call on the GPU that reported it may hang from then on. Raises NvmlUnavailableError.
+        call on the GPU that reported it may hang from then on. `missing_age` is how many seconds, at full length, pass
+        before a GPU that was missing from the start is looked for by another process. Raises NvmlUnavailableError.
         """
         self._timer = timer
         self._interval = interval
@@ -94,7 +96,7 @@ class NvmlReader:
         # Of the loaded driver: they do not change while NVML is there.
         self._excluded = _excluded(self._calls)
         self._devices = Devices(self._calls, self._slow, self._suspects)
-        self._missing = MissingGpus(time_scale=time_scale)
+        self._missing = MissingGpus(time_scale=time_scale, least_age=missing_age)
         self._metrics: Metrics | None = None
         if "gpm" in collect:
             self._metrics = Metrics(self._calls, self._driver_version[0], time_scale=time_scale)
