@@ -62,10 +62,19 @@ def count_gpus(gpus: Iterable[GpuNow]) -> GpuCounts:
     return GpuCounts(**{word.value: found.count(word) for word in Doing})
 
 
+def empty(status: Status, sentence: str) -> str:
+    """Return the sentence about an empty list, or that it is unknown: a source that fails may hide jobs and GPUs."""
+    if status.last_pass is None:
+        return "Unknown. No evaluation has finished yet."
+    if any(target.error for target in status.targets):
+        return "Unknown. A source does not answer, so jobs may hold GPUs that cannot be seen."
+    return sentence
+
+
 def none_listed(status: Status) -> str:
-    """What to say where there is no GPU to list."""
+    """Return what is shown where there is no GPU to list."""
     if status.lists_gpus:
-        return "No GPU has been seen yet."
+        return empty(status, "No GPU has been seen yet.")
     return (
         "This list is kept only where the alerter scrapes exporters itself. With Prometheus, see the Fleet and Node "
         "dashboards in Grafana."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -91,6 +92,7 @@ class Cluster:
         self._works = works
         self._replay = replay
         self._totals: dict[tuple[str, str, int], dict[str, float]] = {}
+        self._busy: defaultdict[tuple[str, int], float] = defaultdict(float)
 
     def advance(self, seconds: float) -> None:
         """Let time pass: counters grow by what the jobs do meanwhile."""
@@ -105,6 +107,7 @@ class Cluster:
                 totals["allocated"] += seconds
                 totals["observed"] += seconds
                 totals["busy"] += utilization * seconds
+                self._busy[node, index] += utilization * seconds
                 totals["lt2"] += work.gaps * 0.8 * seconds
                 totals["2to30"] += work.gaps * 0.2 * seconds
                 totals["30to600"] += 0
@@ -127,6 +130,8 @@ class Cluster:
             lines += [
                 f'gpu_info{{{device},model="NVIDIA H100 80GB HBM3"}} 1',
                 f"gpu_utilization_ratio{{{device}}} {utilization}",
+                f"gpu_busy_seconds_total{{{device}}} {self._busy[node, index]}",
+                f"gpu_observed_seconds_total{{{device}}} {t}",
                 f"gpu_memory_used_bytes{{{device}}} {(work.memory if work else 0) + 0.6 * GIB}",
                 f"gpu_memory_total_bytes{{{device}}} {MEMORY}",
                 f"gpu_power_watts{{{device}}} {_watts(utilization)}",

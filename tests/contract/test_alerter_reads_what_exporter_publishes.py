@@ -36,7 +36,7 @@ def test_owners_are_described_by_the_same_labels() -> None:
 def test_counters_are_read_as_counters_and_gauges_as_gauges() -> None:
     counters = {name for name, family in contract.FAMILIES.items() if family.kind == "counter"}
     read = {name for name, _ in (*metric_names.GPU_PLACES, *metric_names.HOST_PLACES)} | {metric_names.ACTIVE}
-    read |= {metric_names.THROTTLED, metric_names.DEVICE_THROTTLED, *metric_names.LINKS}
+    read |= {metric_names.THROTTLED, metric_names.DEVICE_THROTTLED, *metric_names.LINKS, *metric_names.DEVICE_COUNTERS}
     assert read <= counters
     assert not (set(METRICS_READ) - read) & counters
 

@@ -24,6 +24,7 @@ from dutycycle_alerter.cli.tables import (
     table,
 )
 from dutycycle_alerter.errors import IncidentNotFoundError
+from dutycycle_alerter.fleet import empty
 from dutycycle_alerter.headline import headline, shown_subject
 from dutycycle_alerter.incidents.expectations import Covered, Scope
 from dutycycle_alerter.incidents.model import Incident, Severity
@@ -111,7 +112,8 @@ def incidents(
         summary = f"{len(found)} of {figures.count(total, 'incident')}. Wasted is GPU-hours."
         show(status_lines(status), listed, Text(summary, QUIET))
     else:
-        show(status_lines(status), Text("No incident matches." if _narrowed(wanted) else "No incidents."))
+        nothing = "No incidents." if status.jobs_judged else empty(status, "No incidents.")
+        show(status_lines(status), Text("No incident matches." if _narrowed(wanted) else nothing))
 
 
 def _what(incident: Incident) -> Text:

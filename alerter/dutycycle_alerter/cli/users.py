@@ -9,6 +9,7 @@ from dutycycle_alerter import answers, figures
 from dutycycle_alerter.cli.histogram import how_many_low, users_histograms
 from dutycycle_alerter.cli.reading import in_seconds, json_option, json_text, opened, store_options
 from dutycycle_alerter.cli.tables import LOW, QUIET, bar, outside, show, status_lines, table
+from dutycycle_alerter.fleet import empty
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.usage import LOW_UTILIZATION_PERCENT, UserUsage
 
@@ -36,7 +37,7 @@ def users(context: click.Context, since: float, limit: int, as_json: bool) -> No
         click.echo(json_text(answers.users_answer(found, since=start, until=until, status=status)))
         return
     if not found:
-        show(status_lines(status), Text(f"Nobody held a GPU in the last {format_duration(since)}."))
+        show(status_lines(status), Text(empty(status, f"Nobody held a GPU in the last {format_duration(since)}.")))
         return
     listed = table(
         ("User", 1), "Mean utilization", "Wasted", "Allocated", "Energy", "Jobs", "Incidents",

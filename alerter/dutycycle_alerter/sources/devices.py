@@ -62,7 +62,6 @@ class _Track:
             return
         if not self.history.times or t - self.seen > longest_gap:
             self.watched_from, self.history = t, Series(len(_REASONS))
-            self.counted = Series(len(_COUNTED))
         self.seen, self.jobs = t, jobs
         self.counted.append(t, tuple(map(device.counted.get, _COUNTED)))
         self.counted.forget_before(t - recent)
@@ -130,8 +129,8 @@ class Devices:
         return max(RECENT / self.time_scale, 2 * self.interval)
 
     def utilization(self, key: DeviceKey) -> float | None:
-        """Return the mean utilization (busy / observed) over the last minute before the newest answer; None where
-        nothing was measured in it.
+        """Return the mean utilization (busy / observed) over the last minute before the newest answer, or since the
+        answer before that one where it is older. None where nothing was measured.
         """
         track = self._tracks.get(key)
         if track is None:

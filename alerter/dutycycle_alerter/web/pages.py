@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse
 
 from dutycycle_alerter.bill import bill
 from dutycycle_alerter.choices import StateChoice
-from dutycycle_alerter.fleet import count_gpus, doing, none_listed, unallocated_use
+from dutycycle_alerter.fleet import count_gpus, doing, empty, none_listed, unallocated_use
 from dutycycle_alerter.incidents.model import Severity
 from dutycycle_alerter.settings import Rules
 from dutycycle_alerter.usage import hours_histogram, median_percent, users_histogram, users_under
@@ -60,6 +60,7 @@ def incidents(request: Request, site: SiteOf, query: Annotated[IncidentQuery, Qu
         rules=list(dict.fromkeys((*Rules.model_fields, *filter(None, [query.rule])))),
         severities=sorted(Severity, key=lambda severity: -severity.rank),
         gpus=count_gpus(site.reader.gpus()),
+        empty=empty,
     )
 
 
@@ -131,6 +132,7 @@ def users(request: Request, site: SiteOf, query: Annotated[UsersQuery, Query()])
         busy=sum(user.busy for user in everyone),
         wasted=sum(user.wasted for user in everyone),
         histogram=charts.users_histogram(bins),
+        empty=empty,
         weighted=charts.hours_histogram(hours_histogram(everyone)),
     )
 

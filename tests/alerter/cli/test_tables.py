@@ -18,6 +18,7 @@ from dutycycle_alerter.cli import cli
 from dutycycle_alerter.cli.reading import Where
 from dutycycle_alerter.errors import AlerterError, ConfigError, IncidentNotFoundError, TransitionError
 from dutycycle_alerter.incidents.model import State
+from dutycycle_alerter.store import counters
 from dutycycle_alerter.store.database import open_database, set_meta
 from dutycycle_alerter.store.reader import open_reader
 from dutycycle_alerter.store.status import STATUS
@@ -187,7 +188,8 @@ def test_users(shell: Shell) -> None:
     assert [int(row[3]) if len(row) > 2 else 0 for row in rows] == answer["users_histogram"]
     bars = [len(row[2]) if len(row) > 2 else 0 for row in rows]
     assert max(bars) == bars[answer["users_histogram"].index(max(answer["users_histogram"]))] == 24
-    assert "Nobody held a GPU in the last 1 s." in squeezed(shell("users", "--since", "1s"))
+    said = squeezed(shell("users", "--since", "1s"))
+    assert "Unknown. A source does not answer, so jobs may hold GPUs that cannot be seen." in said
 
 
 def test_gpus(shell: Shell) -> None:
@@ -209,6 +211,42 @@ def test_where_prometheus_is_the_source_no_gpu_is_waited_for(tmp_path: Path) -> 
         set_meta(connection, STATUS, {"last_pass": 1.0})
     database.close()
     assert "No GPU has been seen yet." in squeezed(Shell(store)("gpus"))
+
+
+@pytest.mark.parametrize(
+    ("kept", "says"),
+    [
+        ({}, "Unknown. No evaluation has finished yet."),
+        (
+            {
+                "last_pass": 1.0,
+                "targets": [{"url": "http://gpu01:9836", "node": "", "last_success": None, "error": "refused"}],
+            },
+            "Unknown. A source does not answer",
+        ),
+    ],
+    ids=["before the first pass", "every source fails"],
+)
+def test_an_empty_list_without_evidence_is_unknown(tmp_path: Path, kept: dict[str, object], says: str) -> None:
+    store = tmp_path / "store.sqlite3"
+    database = open_database(f"sqlite:///{store}")
+    with database.write() as connection:
+        set_meta(connection, STATUS, kept)
+    database.close()
+    for command in ("incidents", "users", "gpus"):
+        assert says in squeezed(Shell(store)(command))
+
+
+def test_a_busy_gpu_of_an_unknown_process_is_not_free(tmp_path: Path) -> None:
+    store = tmp_path / "store.sqlite3"
+    database = open_database(f"sqlite:///{store}")
+    row = {"node": "gpu01", "gpu_uuid": "GPU-0", "mig": "", "gpu": "0", "model": "H200", "workloads": []}
+    with database.write() as connection:
+        set_meta(connection, STATUS, {"last_pass": 1.0, "stale_after": 1e12})
+        reading = {"utilization": 0.99, "processes": 0}
+        counters.save_now(connection, ["gpu01"], [row | {"scraped_at": 1.0, "reading": reading}])
+    database.close()
+    assert "99 % unknown unknown unknown in use by an unknown process" in squeezed(Shell(store)("gpus"))
 
 
 def test_a_replay_is_said_by_every_command(shell: Shell) -> None:
