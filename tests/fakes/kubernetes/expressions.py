@@ -49,7 +49,14 @@ def _environment() -> tuple[Any, Any]:
 
 _MESSAGES: dict[str, dict[str, str]] = {
     "Object_metadata": {"annotations": "map", "labels": "map"},
-    "Object": {"metadata": "Object_metadata"},
+    "Object_spec_template_metadata": {"annotations": "map"},
+    "Object_spec_template": {"metadata": "Object_spec_template_metadata"},
+    "Object_spec_jobTemplate_spec_template_metadata": {"annotations": "map"},
+    "Object_spec_jobTemplate_spec_template": {"metadata": "Object_spec_jobTemplate_spec_template_metadata"},
+    "Object_spec_jobTemplate_spec": {"template": "Object_spec_jobTemplate_spec_template"},
+    "Object_spec_jobTemplate": {"spec": "Object_spec_jobTemplate_spec"},
+    "Object_spec": {"template": "Object_spec_template", "jobTemplate": "Object_spec_jobTemplate"},
+    "Object": {"metadata": "Object_metadata", "spec": "Object_spec"},
     "UserInfo": {"username": "", "uid": "", "groups": ""},
     "AdmissionRequest": {"operation": "", "namespace": "", "name": "", "userInfo": "UserInfo"},
 }

@@ -45,8 +45,12 @@ def policies() -> list[dict[str, Any]]:
 
 @pytest.fixture
 def policy() -> dict[str, Any]:
-    (found,) = (one for one in policies() if one["kind"] == "MutatingAdmissionPolicy")
+    """The one that stamps objects themselves."""
+    (found,) = (one for one in policies() if (one["kind"], one["metadata"]["name"]) == (POLICY, "dutycycle-user"))
     return found
+
+
+POLICY = "MutatingAdmissionPolicy"
 
 
 def request(user: str) -> dict[str, Any]:
@@ -104,9 +108,13 @@ def test_it_is_about_creation_and_any_version_of_an_operator(policy: dict[str, A
         assert rule["apiVersions"] == (["v1"] if own else ["*"])
 
 
-def test_the_binding_is_of_this_policy(policy: dict[str, Any]) -> None:
-    (binding,) = (one for one in policies() if one["kind"] == "MutatingAdmissionPolicyBinding")
-    assert binding["spec"] == {"policyName": policy["metadata"]["name"]}
+def test_every_policy_is_bound_and_for_people_alone(policy: dict[str, Any]) -> None:
+    bound = [one["spec"] for one in policies() if one["kind"] == f"{POLICY}Binding"]
+    found = [one for one in policies() if one["kind"] == POLICY]
+    assert bound == [{"policyName": one["metadata"]["name"]} for one in found]
+    for one in found:
+        for part in ("matchConditions", "failurePolicy", "reinvocationPolicy"):
+            assert one["spec"][part] == policy["spec"][part]
 
 
 @pytest.fixture
@@ -147,6 +155,11 @@ def made(server: KubernetesServer, kind: str, token: str, own: str = "") -> str 
     assert code == 201, answer
     annotations: dict[str, str] = answer["metadata"].get("annotations", {})
     assert not own or annotations["keep"] == "1"
+    inner = answer["spec"].get("jobTemplate", answer).get("spec", {}).get("template")
+    if version in ("apps/v1", "batch/v1"):
+        # A program's template is as it wrote it.
+        person = {"alice": ALICE, "bob": "bob@example.com"}.get(token)
+        assert inner["metadata"].get("annotations", {}).get(STAMP) == person, kind
     return annotations.get(STAMP)
 
 
