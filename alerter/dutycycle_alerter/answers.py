@@ -72,6 +72,7 @@ def incident_shape(incident: Incident, *, time_scale: float) -> IncidentShape:
         gpus=[HeldGpuShape(**_gpu(gpu), workload=gpu.workload) for gpu in incident.gpus],
         job_gpus=incident.job_gpus,
         wasted_gpu_hours=_hours(incident.wasted * time_scale),
+        job_wasted_gpu_hours=_hours(incident.job_wasted * time_scale),
         energy_kwh=_kwh(incident.energy * time_scale),
         figures=incident.figures,
         diagnosis=DiagnosisShape(

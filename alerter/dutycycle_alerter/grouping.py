@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -89,9 +89,18 @@ def added_up(recent: Iterable[Consumption]) -> tuple[Consumption, ...]:
             idle=known_sum(one.idle for one in each),
             since=_outermost(min, [one.since for one in each]),
             until=_outermost(max, [one.until for one in each]),
+            by_gpu=_by_gpu(each),
         )
         for (model, at), each in sums.items()
     )
+
+
+def _by_gpu(parts: Iterable[Consumption]) -> Mapping[str, float]:
+    sums: defaultdict[str, float] = defaultdict(float)
+    for part in parts:
+        for gpu, wasted in part.by_gpu.items():
+            sums[gpu] += wasted
+    return dict(sums)
 
 
 def _outermost(choose: Callable[[list[float]], float], instants: Sequence[float | None]) -> float | None:

@@ -36,6 +36,11 @@ class Gpu:
     workload: str = field(default="", compare=False)
 
     @property
+    def key(self) -> str:
+        """Its name among the GPUs of a job: node, UUID (the index where there is none) and MIG instance."""
+        return gpu_key(self.node, self.uuid or self.index, self.mig)
+
+    @property
     def label(self) -> str:
         """Short name for people: `node:index`, after the pod that holds it, where the job is made of pods."""
         place = f"{self.node}:{self.index}" if self.node else self.index
@@ -45,6 +50,11 @@ class Gpu:
     def pod(self) -> str:
         """The pod's name; empty where no pod holds it."""
         return self.workload.split("/")[2] if self.workload.count("/") > 2 else self.workload
+
+
+def gpu_key(node: str, uuid: str, mig: str) -> str:
+    """Return the name of a GPU or MIG instance among those of a job."""
+    return f"{node}/{uuid}/{mig}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +252,8 @@ class Consumption:
     `at` is an instant of the time that it belongs to; None for that of the pass. `since` and `until` are between which
     instants it was consumed; None for those of the previous pass and of this one. `idle` is the part of the waste on
     GPUs that did nothing (`usage.idle_seconds`); None where nothing was measured. `spread` is the part of `allocated`
-    in which the job was on more nodes than it needs; None where that is not known.
+    in which the job was on more nodes than it needs; None where that is not known. `by_gpu` is the waste of each GPU
+    by its `Gpu.key`.
     """
 
     model: str
@@ -255,6 +266,7 @@ class Consumption:
     spread: float | None = None
     since: float | None = None
     until: float | None = None
+    by_gpu: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     @property
     def wasted(self) -> float:

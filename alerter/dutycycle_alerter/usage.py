@@ -56,6 +56,11 @@ def idle_seconds(observed: float | None, busy: float | None) -> float | None:
     return max(0.0, observed - busy) if busy <= IDLE_RATIO * observed else 0.0
 
 
+def unused_seconds(observed: float | None, busy: float | None) -> float:
+    """Return the measured time of one GPU that was not busy."""
+    return max(0.0, (observed or 0.0) - (busy or 0.0))
+
+
 def known_sum(values: Iterable[float | None]) -> float | None:
     """The sum of what is known; None where nothing is."""
     known = [value for value in values if value is not None]

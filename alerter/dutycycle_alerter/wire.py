@@ -120,6 +120,9 @@ class IncidentShape(Shape):
     job_gpus: int
     """How many GPUs the job has."""
     wasted_gpu_hours: float
+    """What the GPUs concerned wasted since the condition began."""
+    job_wasted_gpu_hours: float
+    """What all GPUs of the job wasted while the incident was open."""
     energy_kwh: float
     figures: dict[str, float]
     """The numbers that decided, ratios 0..1."""

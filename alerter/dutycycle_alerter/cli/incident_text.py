@@ -111,6 +111,7 @@ def _costs(incident: Incident, status: Status) -> list[tuple[str, RenderableType
         return [("For", "operators; it is not tied to a job")]
     return [
         ("Wasted", f"{figures.hours(incident.wasted * status.time_scale)} GPU-hours"),
+        ("", f"all GPUs of the job: {figures.hours(incident.job_wasted * status.time_scale)} GPU-hours"),
         ("Energy drawn", figures.energy(incident.energy * status.time_scale)),
     ]
 

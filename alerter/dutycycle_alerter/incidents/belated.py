@@ -25,5 +25,10 @@ def _before(recent: Iterable[Consumption], end: float) -> Iterator[Consumption]:
         share = (end - part.since) / (part.until - part.since) if part.until > end else 1.0
         energy = None if part.energy is None else part.energy * share
         yield replace(
-            part, observed=part.observed * share, busy=part.busy * share, energy=energy, until=min(part.until, end)
+            part,
+            observed=part.observed * share,
+            busy=part.busy * share,
+            energy=energy,
+            until=min(part.until, end),
+            by_gpu={gpu: wasted * share for gpu, wasted in part.by_gpu.items()},
         )

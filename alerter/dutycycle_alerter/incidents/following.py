@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dutycycle_alerter.incidents.model import Incident
 from dutycycle_alerter.model import Gpu
-from dutycycle_alerter.rules.verdict import Judgement, Outcome
+from dutycycle_alerter.rules.verdict import Judgement, Outcome, Verdict
 
 
 def followed(incident: Incident, judgement: Judgement) -> Judgement | None:
@@ -20,12 +20,17 @@ def followed(incident: Incident, judgement: Judgement) -> Judgement | None:
     verdict = judgement.verdict(incident.rule)
     if verdict.outcome is not Outcome.FIRING:
         return None
-    before, joined, kept = set(incident.gpus), set(verdict.gpus), set(verdict.nearly)
-    gpus = tuple(gpu for gpu in judgement.evidence.job.gpus if gpu in joined or (gpu in kept and gpu in before))
+    gpus = named(incident.gpus, verdict, judgement)
     if not gpus or _named(gpus) == _named(incident.gpus):
         return None
     verdicts = (replace(one, gpus=gpus) if one is verdict else one for one in judgement.verdicts)
     return replace(judgement, verdicts=tuple(verdicts))
+
+
+def named(before: Iterable[Gpu], verdict: Verdict, judgement: Judgement) -> tuple[Gpu, ...]:
+    """Return the GPUs that a rule which fires is about, given those that it was about."""
+    known, joined, kept = set(before), set(verdict.gpus), set(verdict.nearly)
+    return tuple(gpu for gpu in judgement.evidence.job.gpus if gpu in joined or (gpu in kept and gpu in known))
 
 
 def _named(gpus: Iterable[Gpu]) -> set[tuple[Gpu, str]]:

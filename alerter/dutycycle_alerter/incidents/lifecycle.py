@@ -26,6 +26,7 @@ from dutycycle_alerter.incidents.model import (
     Resolution,
     State,
     Step,
+    showing,
 )
 from dutycycle_alerter.incidents.open_rules import goes_before, highest, left_by, newly_critical, open_rules
 from dutycycle_alerter.incidents.opening import opened
@@ -33,7 +34,7 @@ from dutycycle_alerter.incidents.settling import may_settle, settles
 from dutycycle_alerter.incidents.unknown import Pauses, unknown_for
 from dutycycle_alerter.incidents.wasting import with_recent
 from dutycycle_alerter.model import latest_workloads
-from dutycycle_alerter.rules.diagnosis import diagnose
+from dutycycle_alerter.rules.diagnosis import diagnose, waste
 from dutycycle_alerter.rules.verdict import Judgement, Outcome
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.settings import Judging
@@ -149,12 +150,16 @@ class _Folding:
         self._note(EventKind.OPENED, text, rule=primary.rule, severity=incident.severity.value)
 
     def _reopen(self, resolved: Incident, rules: tuple[OpenRule, ...]) -> None:
-        """The same incident again, silently unless it is worse than it was; the time between was not wasted on it and
-        is not added.
+        """The same incident again, silently unless it is worse than it was. Its rule goes on from where it was, another
+        begins anew; the time between was not wasted and is not added.
         """
         primary = rules[0]
         verdict = self.judgement.verdict(primary.rule)
-        self.incident = replace(
+        if primary.rule == resolved.rule:
+            primary = _continued(primary, resolved)
+            rules = (primary, *rules[1:])
+        job_wasted, _ = waste(self.judgement, verdict)
+        reopened = replace(
             resolved,
             state=State.OPEN,
             rule=primary.rule,
@@ -168,7 +173,9 @@ class _Folding:
             reopened=resolved.reopened + 1,
             updated_at=self.now,
             known_at=self.now,
+            job_wasted=resolved.job_wasted + sum(job_wasted.values()),
         )
+        self.incident = showing(reopened, rules)
         self._note(EventKind.REOPENED, f"{rule_name(primary.rule)} fires again", rule=primary.rule)
         self._own()
         self._raise_severity(rules, resolved)
@@ -188,7 +195,7 @@ class _Folding:
         elif (unknown := unknown_for(incident.known_at, self.now, self.pauses)) >= self.settings.lost_after:
             self._resolve(Resolution.LOST, f"nothing known for {self._span(unknown)}")
             return
-        rules, changes = open_rules(incident.rules, self.judgement, after=self.left_at)
+        rules, changes = open_rules(self._present.rules, self.judgement, after=self.left_at)
         for change in changes:
             self._note(change.kind, change.text, rule=change.rule)
         self._change(rules=rules)
@@ -200,6 +207,7 @@ class _Folding:
             return
         self._choose_primary(rules)
         self._follow()
+        self.incident = showing(self._present, rules)
         self._raise_severity(rules, incident)
         self._settle_cause()
 
@@ -243,7 +251,7 @@ class _Folding:
         elif not verdict.outcome.informed:
             return
         diagnosis = self._diagnose(first.rule)
-        gpus = verdict.gpus or incident.gpus
+        gpus = first.gpus or verdict.gpus or incident.gpus
         self._change(rule=first.rule, diagnosis=diagnosis, gpus=gpus, figures=dict(verdict.figures))
         text = f"{rule_name(incident.rule)} became {rule_name(first.rule)}: {diagnosis.summary}"
         self._note(EventKind.PRIMARY_CHANGED, text, rule=first.rule, before=incident.rule)
@@ -349,6 +357,17 @@ class _Folding:
 
     def _span(self, seconds: float) -> str:
         return format_duration(seconds * self.time_scale)
+
+
+def _continued(rule: OpenRule, resolved: Incident) -> OpenRule:
+    """Return a rule that fires again with the start and the waste that it had."""
+    before = resolved.waste_by_gpu
+    return replace(
+        rule,
+        started_at=resolved.started_at,
+        wasted={gpu: wasted + before.get(gpu, 0.0) for gpu, wasted in rule.wasted.items()},
+        energy=rule.energy + resolved.energy,
+    )
 
 
 def _cleared_at(resolved: Incident | None) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -108,7 +109,9 @@ class OpenRule:
     """A rule that is open within an incident: since when it fires, and how severely.
 
     `told` is what the job's user is to hear of it by a policy of the site; None where none says so. `silent`: by a
-    policy operators are not to hear of it.
+    policy operators are not to hear of it. `started_at` is the start of the window that showed it, `gpus` are those
+    that it is about, `wasted` the GPU-seconds that each of these wasted since then, by `Gpu.key`, and `energy` the
+    joules that the whole job drew.
     """
 
     rule: str
@@ -116,6 +119,10 @@ class OpenRule:
     severity: Severity
     told: Attention | None = None
     silent: bool = False
+    started_at: float = 0.0
+    gpus: tuple[Gpu, ...] = ()
+    wasted: Mapping[str, float] = field(default_factory=dict)
+    energy: float = 0.0
 
 
 DEVICE_CLASSES = ("gpu_fault", "leaked_memory", "throttled")
@@ -128,9 +135,11 @@ class Incident:
 
     `subject` is a job's id for class `efficiency`. `rule` is the primary rule; `rules` are all that are open, in the
     order of precedence. `started_at` is when the condition began (the start of the window that showed it), `opened_at`
-    when it was noticed. `wasted` is GPU-seconds measured and not busy since `started_at`, `energy` joules of the same
-    time, both in wall seconds (multiply by the time scale to show them). `workloads` are those that the job is made of,
-    as exporters name them; empty where it is one, by its own id. `id` is 0 until stored.
+    when it was noticed. `wasted` is GPU-seconds for which `gpus` were measured and not busy since `started_at`
+    (`waste_by_gpu` of each, by `Gpu.key`), `energy` the joules that the whole job drew in that time. All of these are
+    the primary rule's. `job_wasted` is what all GPUs of the job wasted while the incident was open. Seconds are wall
+    seconds (multiply by the time scale to show them). `workloads` are those that the job is made of, as exporters name
+    them; empty where it is one, by its own id. `id` is 0 until stored.
     """
 
     subject: str
@@ -153,6 +162,8 @@ class Incident:
     reopened: int = 0
     wasted: float = 0.0
     energy: float = 0.0
+    waste_by_gpu: Mapping[str, float] = field(default_factory=dict)
+    job_wasted: float = 0.0
     cluster: str = ""
     scheduler: str = ""
     user: str = ""
@@ -174,6 +185,20 @@ class Incident:
         if self.kind not in DEVICE_CLASSES:
             return "job"
         return "node" if self.subject.startswith("node/") else "gpu"
+
+
+def showing(incident: Incident, rules: tuple[OpenRule, ...]) -> Incident:
+    """Return the incident with the start, waste and energy of its primary rule; as it is where that left."""
+    primary = next((rule for rule in rules if rule.rule == incident.rule and rule.gpus), None)
+    if primary is None:
+        return incident
+    return replace(
+        incident,
+        started_at=primary.started_at,
+        wasted=sum(primary.wasted.values()),
+        waste_by_gpu=primary.wasted,
+        energy=primary.energy,
+    )
 
 
 class EventKind(StrEnum):

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 
 from dutycycle_alerter.headline import rule_name
 from dutycycle_alerter.incidents.expectations import Expectation
+from dutycycle_alerter.incidents.following import named
 from dutycycle_alerter.incidents.model import EventKind, Incident, OpenRule, Resolution, Severity
+from dutycycle_alerter.rules.diagnosis import waste
 from dutycycle_alerter.rules.verdict import Judgement, Outcome, Verdict
 from dutycycle_alerter.settings import Rules
 
@@ -42,16 +44,46 @@ def open_rules(
                 past = leaving or now - verdict.window < after <= now
                 if past or (before and verdict.rule == Rules.RESIDUAL):
                     continue
-                rules[verdict.rule] = OpenRule(verdict.rule, now, verdict.severity, verdict.told, verdict.silent)
+                rules[verdict.rule] = _joined(verdict, judgement)
                 text = f"{rule_name(verdict.rule)} fires as well"
                 changes.append(Change(EventKind.RULE_OPENED, text, verdict.rule))
             else:
                 higher = max(verdict.severity, known.severity, key=lambda severity: severity.rank)
+                known = _followed(known, verdict, judgement)
                 rules[verdict.rule] = replace(known, severity=higher, told=verdict.told, silent=verdict.silent)
         elif known is not None and verdict.outcome.closes:
             del rules[verdict.rule]
             changes.append(Change(EventKind.RULE_CLEARED, _left(verdict), verdict.rule))
     return tuple(sorted(rules.values(), key=lambda rule: _ORDER.get(rule.rule, len(_ORDER)))), changes
+
+
+def _joined(verdict: Verdict, judgement: Judgement) -> OpenRule:
+    """Return a rule that begins to fire, with what its GPUs wasted in its window."""
+    evidence = judgement.evidence
+    of_job, energy = waste(judgement, verdict)
+    return OpenRule(
+        rule=verdict.rule,
+        since=evidence.at,
+        severity=verdict.severity,
+        told=verdict.told,
+        silent=verdict.silent,
+        started_at=max(evidence.job.start, evidence.at - verdict.window),
+        gpus=verdict.gpus,
+        wasted={gpu.key: of_job[gpu.key] for gpu in verdict.gpus},
+        energy=energy,
+    )
+
+
+def _followed(known: OpenRule, verdict: Verdict, judgement: Judgement) -> OpenRule:
+    """Return a rule that goes on with the GPUs that it is about now: one that joins brings its waste of the window, one
+    that leaves takes its waste along.
+    """
+    gpus = named(known.gpus, verdict, judgement)
+    if not gpus or gpus == known.gpus:
+        return known
+    of_job, _ = waste(judgement, verdict)
+    wasted = {gpu.key: known.wasted.get(gpu.key, of_job[gpu.key]) for gpu in gpus}
+    return replace(known, gpus=gpus, wasted=wasted)
 
 
 def may_join(incident: Incident, judgement: Judgement) -> bool:

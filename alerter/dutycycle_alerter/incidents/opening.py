@@ -22,7 +22,8 @@ def opened(
     (Unix seconds). It did not begin before its job.
     """
     evidence, job = judgement.evidence, judgement.evidence.job
-    wasted, energy = waste(judgement, verdict)
+    of_job, energy = waste(judgement, verdict)
+    wasted = {gpu.key: of_job[gpu.key] for gpu in verdict.gpus}
     return Incident(
         subject=job.id,
         rule=verdict.rule,
@@ -35,7 +36,9 @@ def opened(
         diagnosis=diagnosis,
         gpus=verdict.gpus,
         rules=rules,
-        wasted=wasted,
+        wasted=sum(wasted.values()),
+        waste_by_gpu=wasted,
+        job_wasted=sum(of_job.values()),
         energy=energy,
         cluster=job.cluster,
         scheduler=job.scheduler,

@@ -17,6 +17,7 @@ from dutycycle_alerter.rules.units import thermal_share
 from dutycycle_alerter.rules.verdict import Judgement, Verdict
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.settings import Judging
+from dutycycle_alerter.usage import unused_seconds
 
 _BY_RULE = {**causes.BY_RULE, **report_causes.BY_RULE}
 # Where nothing runs, clocks that are held down cost nothing.
@@ -71,10 +72,14 @@ def _concerned(job: Job, verdict: Verdict) -> Job:
     return replace(job, pod=pod) if pod else job
 
 
-def waste(judgement: Judgement, verdict: Verdict) -> tuple[float, float]:
-    """(GPU-seconds measured and not busy, joules drawn) of the whole job over the verdict's window."""
-    window = judgement.evidence.window(verdict.window)
-    wasted = sum(max(0.0, usage.observed - usage.busy) for usage in window.gpus)
+def waste(judgement: Judgement, verdict: Verdict) -> tuple[dict[str, float], float]:
+    """Return what each GPU of the job wasted over the verdict's window (GPU-seconds by `Gpu.key`), and the joules that
+    all of them drew.
+    """
+    window, gpus = judgement.evidence.window(verdict.window), judgement.evidence.job.gpus
+    wasted = dict.fromkeys((gpu.key for gpu in gpus), 0.0)
+    for gpu, usage in zip(gpus, window.gpus, strict=True):  # pods of a job may share a GPU
+        wasted[gpu.key] += unused_seconds(usage.observed, usage.busy)
     return wasted, sum(usage.energy or 0.0 for usage in window.gpus)
 
 

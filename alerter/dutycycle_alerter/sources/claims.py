@@ -247,4 +247,5 @@ def _cut(recent: Sequence[Consumption], until: float, start: float, end: float |
                 busy=used.busy * share,
                 energy=None if used.energy is None else used.energy * share,
                 idle=None if used.idle is None else used.idle * share,
+                by_gpu={gpu: wasted * share for gpu, wasted in used.by_gpu.items()},
             )

@@ -169,7 +169,7 @@ class Fleet:
         return answered is not None and at - answered <= ABSENT_ANSWERS * self.interval
 
     def _consumption(self, members: list[Tracked]) -> Iterator[Consumption]:
-        for part in consumed((tracked.gpu.model, tracked.consumption()) for tracked in members):
+        for part in consumed((tracked.gpu, tracked.consumption()) for tracked in members):
             if part.allocated or part.observed or part.busy or part.energy:
                 yield part
 

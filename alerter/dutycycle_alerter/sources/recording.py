@@ -86,7 +86,7 @@ class RecordedJob:
 
     def _consumption(self, since: float, at: float) -> Iterator[Consumption]:
         pairs = zip(self._gpus, self._series, strict=True)
-        return consumed((gpu.model, series.increase(since, at)) for gpu, series in pairs)
+        return consumed((gpu, series.increase(since, at)) for gpu, series in pairs)
 
 
 def recorded_jobs(recording: Recording, tracks: Tracks, settings: Settings) -> Iterator[RecordedJob]:

@@ -45,6 +45,8 @@ def from_row(row: Any) -> Incident:
         reopened=row.reopened,
         wasted=row.wasted,
         energy=row.energy,
+        waste_by_gpu=dict(row.waste_by_gpu or {}),
+        job_wasted=row.wasted if row.job_wasted is None else row.job_wasted,
         cluster=row.cluster,
         scheduler=row.scheduler,
         user=row.user,
@@ -73,14 +75,31 @@ def to_rule(stored: dict[str, Any]) -> OpenRule:
     told = stored.get("told")
     severity = Severity(stored["severity"])
     attention = None if told is None else Attention(told)
-    return OpenRule(stored["rule"], stored["since"], severity, attention, stored.get("silent", False))
+    return OpenRule(
+        rule=stored["rule"],
+        since=stored["since"],
+        severity=severity,
+        told=attention,
+        silent=stored.get("silent", False),
+        started_at=stored.get("started_at", 0.0),
+        gpus=tuple(Gpu(**gpu) for gpu in stored.get("gpus", ())),
+        wasted=dict(stored.get("wasted", {})),
+        energy=stored.get("energy", 0.0),
+    )
 
 
 def _from_rule(rule: OpenRule) -> dict[str, Any]:
     stored: dict[str, Any] = {"rule": rule.rule, "since": rule.since, "severity": rule.severity.value}
     if rule.told is not None:
         stored["told"] = rule.told.value
-    return stored | {"silent": True} if rule.silent else stored
+    if rule.silent:
+        stored["silent"] = True
+    gpus = [_from_gpu(gpu) for gpu in rule.gpus]
+    return stored | {"started_at": rule.started_at, "gpus": gpus, "wasted": dict(rule.wasted), "energy": rule.energy}
+
+
+def _from_gpu(gpu: Gpu) -> dict[str, Any]:
+    return {name: getattr(gpu, name) for name in _GPU}
 
 
 def to_row(item: Incident) -> dict[str, Any]:
@@ -91,7 +110,7 @@ def to_row(item: Incident) -> dict[str, Any]:
         row[name] = None if row[name] is None else row[name].value
     return {
         **row,
-        "gpus": [{name: getattr(gpu, name) for name in _GPU} for gpu in item.gpus],
+        "gpus": [_from_gpu(gpu) for gpu in item.gpus],
         "workloads": list(item.workloads),
         "rules": [_from_rule(rule) for rule in item.rules],
         "diagnosis": {

@@ -47,6 +47,8 @@ incident = Table(
     Column("reopened", Integer, nullable=False),
     Column("wasted", Real, nullable=False),
     Column("energy", Real, nullable=False),
+    Column("waste_by_gpu", JSON),
+    Column("job_wasted", Real),
     Column("cluster", Name, nullable=False),
     Column("scheduler", Name, nullable=False),
     Column("user", Name, nullable=False),

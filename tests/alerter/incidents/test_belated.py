@@ -82,10 +82,11 @@ def test_an_hour_that_is_told_in_parts_is_added_once_whenever_the_incident_was_r
 
 
 def test_a_reopened_one_gets_its_part_before_it_opens_again() -> None:
+    """The window that shows it again lies after the clearing, and is added."""
     late = (used(OVER - 60, OVER),)
     again = step(cleared(), replace(IDLE, recent=late), OVER + 40 * MINUTE).incident
     assert again is not None
-    assert (again.reopened, again.wasted) == (1, pytest.approx(cleared().wasted + 60))
+    assert (again.reopened, again.wasted) == (1, pytest.approx(cleared().wasted + 60 + 2 * 30 * MINUTE))
 
 
 def test_a_job_without_an_incident_has_no_use_for_it() -> None:

@@ -107,7 +107,10 @@ def test_an_ended_job_opens_nothing() -> None:
 
 
 def test_waste_grows_by_what_was_consumed_since_the_previous_pass() -> None:
-    recent = (Consumption("H200", 120, 100, 10, 500.0), Consumption("A100", 60, 60, 0, None))
+    recent = (
+        Consumption("H200", 120, 100, 10, 500.0, by_gpu={"node0/GPU-0/": 90.0}),
+        Consumption("A100", 60, 60, 0, None, by_gpu={"node0/GPU-1/": 60.0}),
+    )
     result = step(opened(), replace(IDLE, recent=recent), LATER + MINUTE)
     assert result.incident is not None
     assert result.incident.wasted == 3600 + 90 + 60

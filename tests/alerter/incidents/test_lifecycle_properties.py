@@ -62,8 +62,8 @@ def test_any_life_is_consistent(sequence: list[tuple[str, float]]) -> None:
         _check(before, current, result)
         if name in EVIDENCE and name not in ("unknown", "invisible") and current.state.active:
             assert current.rule in {rule.rule for rule in current.rules}
-        assert current.wasted >= wasted.get(current.id, 0.0)
-        wasted[current.id] = current.wasted
+        assert current.job_wasted >= wasted.get(current.id, 0.0)
+        wasted[current.id] = current.job_wasted
 
 
 def _apply(current: Incident | None, name: str, now: float) -> Step | None:

@@ -81,10 +81,20 @@ def found(database: Database, **wanted: object) -> list[str]:
 
 TEXT = text(40)
 TIME = st.floats(0, 4e9)
-RULES = st.builds(
-    OpenRule, TEXT, TIME, st.sampled_from(Severity), st.none() | st.sampled_from(Attention), silent=st.booleans()
-)
 GPUS = st.builds(Gpu, TEXT, TEXT, TEXT, TEXT, TEXT)
+WASTE = st.dictionaries(TEXT, st.floats(0, 1e12), max_size=4)
+RULES = st.builds(
+    OpenRule,
+    rule=TEXT,
+    since=TIME,
+    severity=st.sampled_from(Severity),
+    told=st.none() | st.sampled_from(Attention),
+    silent=st.booleans(),
+    started_at=TIME,
+    gpus=st.lists(GPUS, max_size=4).map(tuple),
+    wasted=WASTE,
+    energy=st.floats(0, 1e15),
+)
 DIAGNOSES = st.builds(
     Diagnosis,
     causes=st.lists(st.sampled_from(Cause), min_size=1, max_size=3).map(tuple),
@@ -116,6 +126,8 @@ INCIDENTS = st.builds(
     reopened=st.integers(0, 1000),
     wasted=st.floats(0, 1e12),
     energy=st.floats(0, 1e15),
+    waste_by_gpu=WASTE,
+    job_wasted=st.floats(0, 1e12),
     cluster=TEXT,
     scheduler=TEXT,
     user=TEXT,
@@ -139,7 +151,7 @@ EVENTS = st.builds(
 in_one_store = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
-@pytest.mark.parametrize(("made", "strategy"), [(Incident, INCIDENTS), (Diagnosis, DIAGNOSES)])
+@pytest.mark.parametrize(("made", "strategy"), [(Incident, INCIDENTS), (OpenRule, RULES), (Diagnosis, DIAGNOSES)])
 def test_the_strategies_know_every_field(made: type, strategy: st.SearchStrategy[object]) -> None:
     assert {field.name for field in fields(made)} - {"id"} <= set(strategy.wrapped_strategy.kwargs)  # type: ignore[attr-defined]
 

@@ -20,12 +20,12 @@ from operator import itemgetter
 
 import numpy as np
 
-from dutycycle_alerter.model import Consumption
+from dutycycle_alerter.model import Consumption, gpu_key
 from dutycycle_alerter.promql.answers import Keys, Vector
 from dutycycle_alerter.sources.prometheus.charging import Steps
 from dutycycle_alerter.sources.prometheus.identity import JobKey
 from dutycycle_alerter.sources.prometheus.selectors import Query
-from dutycycle_alerter.usage import idle_seconds, known_sum
+from dutycycle_alerter.usage import idle_seconds, known_sum, unused_seconds
 
 LAG = 2
 """Scrape intervals until a sample of an engine that scrapes by itself is there: it carries the time at which its scrape
@@ -141,11 +141,12 @@ class Growth:
     def consumption(self) -> dict[JobKey, list[Consumption]]:
         """By job, in the order of time."""
         found: defaultdict[JobKey, list[Consumption]] = defaultdict(list)
-        by_gpu: defaultdict[Where, list[dict[str, float]]] = defaultdict(list)
-        for (where, _), used in self.used.items():
+        by_gpu: defaultdict[Where, dict[_Gpu, dict[str, float]]] = defaultdict(dict)
+        for (where, gpu), used in self.used.items():
             if any(used.values()):
-                by_gpu[where].append(used)
-        for (cluster, workload, model, hour), parts in sorted(by_gpu.items(), key=itemgetter(0)):
+                by_gpu[where][gpu] = used
+        for (cluster, workload, model, hour), gpus in sorted(by_gpu.items(), key=itemgetter(0)):
+            parts = gpus.values()
             part = Consumption(
                 model=model,
                 allocated=sum(used.get("allocated", 0.0) for used in parts),
@@ -157,6 +158,9 @@ class Growth:
                 idle=known_sum(idle_seconds(used.get("observed"), used.get("busy", 0.0)) for used in parts),
                 since=max(self.since, hour * self.hour),
                 until=min(self.until, (hour + 1) * self.hour),
+                by_gpu={
+                    gpu_key(*gpu): unused_seconds(used.get("observed"), used.get("busy")) for gpu, used in gpus.items()
+                },
             )
             found[cluster, workload].append(part)
         return found
