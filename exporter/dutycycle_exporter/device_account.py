@@ -188,6 +188,8 @@ def _credit_energy(device: DeviceAccount, now: float) -> None:
     if name in device.reading.stopped:
         device.energy.forget()
         device.metered = None
+        for owned in device.owned.values():
+            owned.drop_unmeasured_energy()
     elif energy is None:
         device.energy.miss()
         if device.energy.until is not None:

@@ -79,8 +79,9 @@ class GpuReading:
     Counters are the device's own, which begin anew when the driver does: `throttle` in seconds by reason, `ecc_errors`,
     `remapped_rows` and `retired_pages` by type, bytes by direction (rx, tx: as the device sees it), `cycles` by
     `contract.CYCLES`. `carried` names those that are as an earlier turn read them, by field and label ("" without one),
-    and `stopped` those that do not count on, as a recording says nothing of the time; what is missing without that was
-    not read, and counts on. `counted_at` is when they were read, by the clock of `Snapshot.at`; None: at its instant.
+    and `stopped` those that do not count on: a recording says nothing of the time, or the counter is stuck. What is
+    missing without that was not read, and counts on. `counted_at` is when they were read, by the clock of
+    `Snapshot.at`; None: at its instant.
     `processes` are those with a compute context, `graphics` those that only draw (OpenGL, Vulkan, a display's server);
     `finished` are processes that ended, newest last.
     """

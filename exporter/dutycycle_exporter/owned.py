@@ -75,6 +75,12 @@ class OwnedAccount:
         else:
             (self.active if kind == "active" else self.throttle)[name] += 0.0
 
+    def drop_unmeasured_energy(self) -> None:
+        """Drop an energy of 0 when the counter turns out to be stuck: no reading measured it."""
+        if self.energy == 0:
+            self.energy = None
+            self.told.pop(("energy", ""), None)
+
     def resume(self) -> None:
         """The device is, or is again, allocated to it."""
         self.ended = self.complete = None

@@ -54,7 +54,7 @@ class Gpu:
         self._finished = FinishedProcesses()
         self._fields = Batch(collect, driver, interval=interval)
         self._energy: float | None = None
-        self._energy_stands = False
+        self._energy_stuck = False
         """Whether the energy counter stood still although the sensor measured power."""
         self._dropped: Counter[str] = Counter()
         self._sram = gauges.SramErrors()
@@ -154,6 +154,7 @@ class Gpu:
             temperatures = temperatures if degrees is None else (("gpu", degrees), *temperatures)
             fan = gauges.read_fan(device, calls)
         power, power_limit = self._power(values) if "power" in collect else (None, None)
+        self._check_energy(values, power)
         if "ecc" in collect and now >= self._sram_at:
             self._sram_at = now + self._sram_every
             self._sram = gauges.read_sram_errors(device, calls)
@@ -170,7 +171,7 @@ class Gpu:
             memory_reserved=None if memory is None else memory[2],
             power=power,
             power_limit=power_limit,
-            energy=self._checked_energy(values, power),
+            energy=None if self._energy_stuck else values.one("energy"),
             temperatures=temperatures,
             fan=fan,
             clocks=gauges.read_clocks(device, calls) if "clocks" in collect else (),
@@ -192,6 +193,7 @@ class Gpu:
             activity=activity,
             counted_at=counted_at,
             carried=values.carried,
+            stopped=frozenset({("energy", "")}) if self._energy_stuck else frozenset(),
             finished=() if processes is None or "accounting" not in collect else self._ended(processes + graphics),
         )
 
@@ -209,15 +211,15 @@ class Gpu:
             limit = gauges.read_power_limit(self.device, self._calls)
         return power, limit
 
-    def _checked_energy(self, values: Values, power: float | None) -> float | None:
-        """Return the energy counter; None where it stands still although the sensor measures power."""
+    def _check_energy(self, values: Values, power: float | None) -> None:
+        """Compare two readings of the energy counter: it is stuck if they are equal and the sensor measures power."""
         energy = values.one("energy")
-        if energy is not None and ("energy", "") not in values.carried:
-            self._energy_stands = energy == self._energy and power is not None and power > 0
-            self._energy = energy
-            if self._energy_stands:
-                self._dropped["energy"] += 1
-        return None if self._energy_stands else energy
+        if energy is None or ("energy", "") in values.carried:
+            return
+        self._energy_stuck = energy == self._energy and power is not None and power > 0
+        self._energy = energy
+        if self._energy_stuck:
+            self._dropped["energy"] += 1
 
     def _pcie_bytes(self, values: Values, activity: Activity | None, now: float) -> Counts:
         rates = dict(activity.pcie) if activity is not None else {}

@@ -177,6 +177,20 @@ def test_an_energy_counter_that_stands_still_is_dropped_and_counted(make_rack):
     assert rack.turn(2).gpu.energy == 1500
 
 
+def test_stuck_energy_counter_gives_the_power_of_the_sensor_and_no_energy(make_rig):
+    rig = make_rig(gpus=1)
+    rig.allocate(0, 1)
+    rig.node.driver.force(0, power_mw=650_000, energy_mj=1_000_000)
+    rig.turn(20)
+    assert rig.value("gpu_power_watts") == 650
+    assert rig.values("gpu_energy_joules_total") == []
+    assert rig.values("workload_gpu_energy_joules_total") == [], "0 J would be a figure that was not measured"
+    rig.node.driver.force(0, energy_mj=1_500_000)
+    rig.turn(2)
+    assert rig.value("gpu_power_watts") == 650, "the first rise says nothing of the time before it"
+    assert rig.value("gpu_energy_joules_total") == 1500
+
+
 def test_an_energy_counter_that_stands_still_without_power_is_true(make_rack):
     rack = make_rack()
     rack.driver.force(0, power_mw=0, energy_mj=1_000_000)
