@@ -269,6 +269,7 @@ def _fault_series() -> tuple[str, ...]:
             "",
         ),
         ("gpu_row_remap_failed > 0", "row remap failed: replace the GPU", ""),
+        ("gpu_sram_threshold_exceeded > 0", "too many errors of SRAM: run the field diagnostic", ""),
         ("gpu_row_remap_pending > 0", "row remap waits for a reset", ""),
         ("gpu_recovery_action > 0", "driver asks for a reset, reboot or drain", ""),
     )
