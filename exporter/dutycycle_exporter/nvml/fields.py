@@ -270,14 +270,8 @@ class Batch:
         if self._links_asked:
             return
         self._idle_sums = {name for name in (("nvlink_bytes", "rx"), ("nvlink_bytes", "tx")) if values.is_zero(name)}
-        counted = {
-            field.name
-            for field in self._links
-            if field in answers and answers[field][5] == pynvml.NVML_SUCCESS and answers[field][6]
-        }
+        counted = {field.name for field in self._links if field in answers and _is_above_zero(answers[field])}
         if self._idle_sums & counted:
-            for name in self._idle_sums | counted:
-                values.drop(name)
             self._asked = [field for field in self._asked if field.name[0] != "nvlink_bytes"] + self._links
             self._links_asked = True
             self._idle_sums = set()
@@ -298,3 +292,8 @@ class Batch:
         if field.every == 1 or field not in self._known:
             return True
         return self._turn % max(1, int(field.every * self._stretch)) == 0
+
+
+def _is_above_zero(answer: tuple[int, ...]) -> bool:
+    *_, result, value = answer
+    return result == pynvml.NVML_SUCCESS and value != 0
