@@ -239,6 +239,7 @@ def _gpu_now(now: GpuNow) -> GpuNowShape:
         temperature_celsius=now.temperature,
         processes=now.processes,
         last_busy_at=_maybe(now.last_busy_at),
+        lost_since=_maybe(now.lost_since),
         workloads=[OwnerShape(workload=w, user=user, share=share) for w, user, share in now.workloads],
     )
 

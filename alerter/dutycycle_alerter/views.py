@@ -81,6 +81,8 @@ class GpuNow:
     processes: float | None
     last_busy_at: float | None
     workloads: tuple[tuple[str, str, float], ...]
+    lost_since: float | None = None
+    """When it was last seen, where its node has it on the PCI bus and NVML does not show it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,8 @@ class GpuNowShape(GpuShape):
     temperature_celsius: float | None
     processes: float | None
     last_busy_at: Moment | None
+    lost_since: Moment | None
+    """When it was last seen, where NVML does not show it any more; null where it does."""
     workloads: list[OwnerShape]
 
 

@@ -71,6 +71,6 @@ def _owners(gpu: GpuNow) -> Text:
     ]
     if len(gpu.workloads) > 4:
         said.append(Text(f"and {len(gpu.workloads) - 4} more", QUIET))
-    if not said:
+    if not said or gpu.lost_since is not None:
         said.append(Text(unallocated_use(gpu), QUIET))
     return lines(*said)

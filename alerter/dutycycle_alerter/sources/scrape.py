@@ -217,7 +217,18 @@ class ScrapeSource:
         """What the page shows of GPUs; a silent exporter's rows stay, with the time of their scrape."""
         rows = [row for exposition, t in answers for row in _now_rows(exposition, t, self._fleet.devices)]
         with self._database.write() as connection:
-            counters.save_now(connection, {node for exposition, _ in answers for node in exposition.nodes}, rows)
+            nodes = {node for exposition, _ in answers for node in exposition.nodes}
+            counters.save_now(connection, nodes, rows, _missing(answers))
+
+
+def _missing(answers: Iterable[tuple[Exposition, float]]) -> dict[str, tuple[int, float]]:
+    """Return how many GPUs of each node its PCI bus shows and NVML does not, and when the node answered."""
+    found = {}
+    for exposition, t in answers:
+        for node in exposition.nodes & exposition.expected.keys():
+            if (lost := int(exposition.expected[node] - exposition.visible[node])) > 0:
+                found[node] = lost, t
+    return found
 
 
 def _now_rows(exposition: Exposition, t: float, devices: Devices) -> Iterator[dict[str, object]]:

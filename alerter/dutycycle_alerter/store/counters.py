@@ -196,10 +196,26 @@ def forget(database: Transactions, before: float) -> None:
             connection.execute(sa.delete(host_counter).where(host_counter.c.t < min(before, oldest + _HOST_SECONDS)))
 
 
-def save_now(connection: sa.Connection, nodes: Iterable[str], rows: list[dict[str, Any]]) -> None:
-    """Replace what is shown of these nodes' GPUs. Two rows for one GPU (two URLs of one exporter): the last counts."""
-    connection.execute(sa.delete(gpu_now).where(gpu_now.c.node.in_(list(nodes))))
+def save_now(
+    connection: sa.Connection,
+    nodes: Iterable[str],
+    rows: list[dict[str, Any]],
+    missing: Mapping[str, tuple[int, float]] | None = None,
+) -> None:
+    """Replace what is shown of these nodes' GPUs. Two rows for one GPU (two URLs of one exporter): the last counts.
+
+    `missing` is how many GPUs of a node are on its PCI bus that NVML does not show, and when the node answered. As many
+    of those that were seen last stay as lost GPUs; the time of their last answer is kept in `lost_since`.
+    """
     by_gpu = {(row["node"], row["gpu_uuid"], row["mig"]): row for row in rows}
+    for node, (number, now) in (missing or {}).items():
+        known = connection.execute(sa.select(gpu_now).where(gpu_now.c.node == node, gpu_now.c.mig == "")).mappings()
+        gone = [dict(row) for row in known if (node, row["gpu_uuid"], "") not in by_gpu]
+        for row in gone:
+            row["reading"] = {"lost_since": row["reading"].get("lost_since", row["scraped_at"])}
+        gone.sort(key=lambda row: -row["reading"]["lost_since"])
+        by_gpu |= {(node, row["gpu_uuid"], ""): row | {"scraped_at": now} for row in gone[:number]}
+    connection.execute(sa.delete(gpu_now).where(gpu_now.c.node.in_(list(nodes))))
     if by_gpu:
         connection.execute(sa.insert(gpu_now), list(by_gpu.values()))
 

@@ -45,5 +45,6 @@ def gpu_as_shown(row: sa.Row[tuple[object, ...]], users: Mapping[str, str], *, s
         temperature=reading.get("temperature"),
         processes=reading.get("processes"),
         last_busy_at=reading.get("last_busy_at"),
+        lost_since=row.reading.get("lost_since"),
         workloads=tuple((workload, users.get(workload, user), share) for workload, user, share in row.workloads),
     )
