@@ -53,6 +53,7 @@ EXEMPT = {
     "dutycycle_alerter.store.backup": "opens what SQLite has just written, to have it on the disk",
     "dutycycle_alerter.store.keys": "what this program has written into its own store",
     "dutycycle_alerter.store.lock": "a number in its own file, shown and not parsed",
+    "dutycycle_alerter.store.sqlite": "creates a file, and reads none of it",
     "dutycycle_alerter.web.app": "a public URL that settings.web has let through",
     "dutycycle_alerter.web.ledger_page": "a file of the package",
     "dutycycle_alerter.web.report": "a file of the package",

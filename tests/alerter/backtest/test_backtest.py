@@ -75,12 +75,12 @@ def test_the_findings_are_those_of_the_analysis_judged_as_often() -> None:
 
 
 def test_a_rule_that_is_switched_off_leaves_its_job_to_another() -> None:
-    result = run(IDLE, rules(idle={"enabled": False}))
+    rows = [*steady(0.9, 60, gpu="0", processes=1.0), *steady(0.0, 60, gpu="1", processes=1.0)]
+    result = run(rows, rules(partially_idle={"enabled": False}))
     (changed,) = result.comparison.changed
     assert (result.comparison.added, result.comparison.gone, result.comparison.same) == ((), (), 0)
     assert {one.what: (one.before, one.after) for one in changed.differences if one.what != "cause"} == {
-        "rule": ("idle", "underused"),
-        "severity": ("warning", "critical"),
+        "rule": ("partially_idle", "uneven"),
     }
 
 

@@ -121,7 +121,7 @@ def test_the_bundled_recording_gives_the_known_answers(tmp_path: Path) -> None:
         ("partially_idle", "warning"): 1,
         ("stalled", "warning"): 2,
         ("uneven", "warning"): 1,
-        ("underused", "critical"): 1,
+        ("underused", "warning"): 1,
     }
     assert [(one["workload"], one["rule"]) for one in said["gone"]] == [("slurm/48214", "uneven")]
     assert (said["added"], said["changed"], said["same"]) == ([], [], 6)

@@ -88,7 +88,7 @@ def test_incidents(shell: Shell) -> None:
         (("--state", "resolved"), {"heidi"}),
         (("--state", "all", "--account", "vision"), {"bob", "carol", "heidi"}),
         (("--rule", "idle"), {"alice"}),
-        (("--severity", "critical"), {"alice", "erin"}),
+        (("--severity", "critical"), {"alice"}),
         (("--user", "bob"), {"bob"}),
         (("--node", "gpu-a02", "--text", "speech"), {"dmitri"}),
     ],

@@ -207,11 +207,6 @@ def test_under_an_https_public_name_cookies_are_secure_and_forms_come_from_there
         assert browser.send("resolve", headers={**host, "Origin": origin}).status == status
 
 
-def test_behind_tls_cookies_are_secure(live: Live) -> None:
-    page = live.client.get(f"/incidents/{live.incident_of('alice')}", **{"X-Forwarded-Proto": "https"})
-    assert "Secure" in page.headers["set-cookie"]
-
-
 @pytest.mark.parametrize("change", ["acknowledge", "snooze", "resolve"])
 def test_get_changes_nothing(live: Live, change: str) -> None:
     number = live.incident_of("alice")

@@ -16,7 +16,15 @@ from dutycycle_alerter.incidents.tally import BOUNDS, Tally
 from dutycycle_alerter.printable import NAME_LIMIT, printable
 from dutycycle_alerter.scheduler import TaskRuns
 from dutycycle_alerter.settings import Costs
-from dutycycle_alerter.views import DeliveryCounts, IncidentFilter, Listed, OutboxDepth, Standing, WatchCounts
+from dutycycle_alerter.views import (
+    DeliveryCounts,
+    IncidentFilter,
+    Listed,
+    OutboxDepth,
+    Standing,
+    WatchCounts,
+    WorkloadOwner,
+)
 from dutycycle_alerter.web.families import FAMILIES, INCIDENT, MOST_INCIDENTS
 from tests.alerter.conftest import Simulated
 from tests.alerter.incidents.test_tally import happened
@@ -33,6 +41,7 @@ EVERYTHING: dict[str, object] = {
     "failures": lambda: {"judge": 1},
     "outbox": lambda: {"mail": OutboxDepth(1, NOW)},
     "deliveries": lambda: {"mail": DeliveryCounts(sent=1)},
+    "owners": lambda: [WorkloadOwner("north", "slurm/7", "ada", "lab", "slurm/7", "")],
     "costs": Costs(gpu_hour=2.5, currency="EUR"),
     "tally": lambda _: Tally().with_([happened(EventKind.OPENED), happened(EventKind.RESOLVED, resolution="ended")]),
 }

@@ -45,6 +45,7 @@ SILENCED = {
     "nvmlDeviceGetMPSComputeRunningProcesses": ("gpu_processes",),
     "nvmlDeviceGetGraphicsRunningProcesses": ("gpu_processes",),
     "nvmlDeviceGetProcessUtilization": (),
+    "nvmlDeviceGetSramEccErrorStatus": (),
     "nvmlGpmQueryDeviceSupport": (),
 }
 """Every function that the reader calls, and the series of a GPU that go when it fails from now on."""
@@ -62,7 +63,8 @@ BESIDE = {"nvmlEventSetCreate", "nvmlDeviceRegisterEvents"}
 ASKED_ONCE = (
     VERSIONS
     | IDENTITY
-    | {"nvmlDeviceGetMigMode", "nvmlDeviceGetHandleByIndex", "nvmlDeviceGetUUID", "nvmlGpmQueryDeviceSupport"}
+    | {"nvmlDeviceGetMigMode", "nvmlDeviceGetHandleByIndex", "nvmlDeviceGetUUID"}
+    | {"nvmlDeviceGetSramEccErrorStatus", "nvmlGpmQueryDeviceSupport"}
 )
 """Known already, or known not to be supported, when the failures begin."""
 
