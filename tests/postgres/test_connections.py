@@ -15,6 +15,7 @@ import pytest
 from dutycycle_alerter.errors import StoreError
 from dutycycle_alerter.store import migrating, patient, postgresql, reader
 from dutycycle_alerter.store.database import Database, get_meta, open_database, set_meta
+from tests.alerter.store.test_migrations import downgrade
 from tests.postgres.server import PASSWORD, USER, PostgresServer
 
 
@@ -420,23 +421,16 @@ def test_errors_show_neither_password_nor_values(database: Database, postgres_ur
     assert not any(PASSWORD in text or "alice" in text for text in errors)
 
 
-_BACK_TO_0004 = (
-    "ALTER TABLE gpu_counter DROP COLUMN low",
-    "DROP TABLE notice, delivery, thread, expectation, mute",
-    "ALTER TABLE usage_hour DROP COLUMN idle, DROP COLUMN spread",
-    "ALTER TABLE fleet_hour DROP COLUMN waited",
-    "DROP INDEX ix_incident_resolved_at, ix_incident_closed",
-    "ALTER TABLE incident DROP COLUMN workloads",
-    "UPDATE alembic_version SET version_num = '0004'",
-)
+def back_to_0004(url: str) -> None:
+    """The next migration then changes the table of incidents."""
+    with closing(open_database(url)) as database, database.write() as connection:
+        downgrade(connection, "0004")
 
 
 def test_a_migration_waits_for_a_table_in_use_and_keeps_nobody_waiting_behind_it(
     empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with closing(open_database(empty_postgres_url)) as database, database.write() as connection:
-        for statement in _BACK_TO_0004:
-            connection.exec_driver_sql(statement)
+    back_to_0004(empty_postgres_url)
     monkeypatch.setattr(postgresql, "MIGRATION_WAIT", 0.1)
     tries: list[float] = []
     with psycopg.connect(empty_postgres_url) as user:
@@ -450,9 +444,7 @@ def test_a_migration_waits_for_a_table_in_use_and_keeps_nobody_waiting_behind_it
         monkeypatch.setattr(migrating.time, "sleep", leave)
         open_database(empty_postgres_url).close()
         assert len(tries) == 2
-        for statement in _BACK_TO_0004:
-            user.execute(statement)
-        user.commit()
+        back_to_0004(empty_postgres_url)
         user.execute("SELECT count(*) FROM incident")
         monkeypatch.setattr(migrating, "_TRIES", 1)
         with pytest.raises(StoreError, match="lock timeout"):

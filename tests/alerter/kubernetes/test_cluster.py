@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from dutycycle_alerter.kubernetes import cluster as clusters
-from dutycycle_alerter.kubernetes import fetching, lookups, reflector
+from dutycycle_alerter.kubernetes import fetching, lookups
 from dutycycle_alerter.kubernetes.model import Node, Owner
 from dutycycle_alerter.settings.kubernetes import KubernetesCluster
-from tests.alerter.kubernetes.watched import IMPATIENT, agrees, kubeconfig, table, until, watched
+from tests.alerter.kubernetes.watched import IMPATIENT, agrees, believe_at_once, kubeconfig, table, until, watched
 from tests.fakes.kubernetes import KubernetesServer, Rule, builders
 
 READ_PODS = Rule(("get", "list", "watch"), ("pods",), ("",))
@@ -27,10 +27,7 @@ def server() -> Iterator[KubernetesServer]:
 @pytest.fixture
 def believing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refusals are believed as soon as they repeat."""
-    monkeypatch.setattr(fetching, "PROOF", 0.05)
-    monkeypatch.setattr(reflector, "PROOF", 0.05)
-    monkeypatch.setattr(fetching, "_FIRST_REST", 0.02)
-    monkeypatch.setattr(lookups, "_FIRST_PAUSE", 0.02)
+    believe_at_once(monkeypatch)
 
 
 def job(server: KubernetesServer, name: str = "train", pods: int = 2, **fields: object) -> None:

@@ -10,6 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from dutycycle_alerter.kubernetes import fetching, lookups, reflector
 from dutycycle_alerter.kubernetes.cluster import Cluster
 from dutycycle_alerter.kubernetes.model import Snapshot
 from dutycycle_alerter.kubernetes.pace import Pace
@@ -52,6 +55,14 @@ def watched(directory: Path, server: KubernetesServer, *, pace: Pace = CALM, **s
         yield cluster
     finally:
         cluster.close()
+
+
+def believe_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a 403 be believed as soon as it repeats: in production that takes a minute."""
+    monkeypatch.setattr(fetching, "PROOF", 0.05)
+    monkeypatch.setattr(reflector, "PROOF", 0.05)
+    monkeypatch.setattr(fetching, "_FIRST_REST", 0.02)
+    monkeypatch.setattr(lookups, "_FIRST_PAUSE", 0.02)
 
 
 def truth(server: KubernetesServer) -> dict[str, str]:

@@ -18,7 +18,7 @@ from dutycycle_alerter.kubernetes.model import Owner
 from dutycycle_exporter.attribution.kubernetes import ApiServer, KubernetesPods, Pace
 from dutycycle_exporter.model import GpuReading
 from tests.alerter.kubernetes.test_owners import CHAINS
-from tests.alerter.kubernetes.watched import kubeconfig, until, watched
+from tests.alerter.kubernetes.watched import believe_at_once, kubeconfig, until, watched
 from tests.exporter.attribution.kubernetes.usual import SELECTION
 from tests.fakes import kubelet as kubelets
 from tests.fakes.kubernetes import KubernetesServer, Rule, builders
@@ -37,6 +37,12 @@ def server() -> Iterator[KubernetesServer]:
     with KubernetesServer() as found:
         install_owners(found)
         yield found
+
+
+@pytest.fixture
+def believing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some kinds may not be read. The alerter waits for a minute before it believes that."""
+    believe_at_once(monkeypatch)
 
 
 def fill(server: KubernetesServer) -> dict[str, tuple[str, ...]]:
@@ -72,6 +78,7 @@ def seen(server: KubernetesServer, directory: Path, token: str, *, nodes: bool) 
         return dict(snapshot.owners), snapshot.note
 
 
+@pytest.mark.usefixtures("believing")
 @pytest.mark.parametrize("nodes", [True, False])
 def test_the_alerter_may_do_what_it_does_and_nothing_else(
     server: KubernetesServer, tmp_path: Path, nodes: bool
@@ -103,6 +110,7 @@ def differing(who: Account, asked: set[Right]) -> Iterator[tuple[str, Right]]:
     yield from (("unused", right) for right in who.rights - asked)
 
 
+@pytest.mark.usefixtures("believing")
 def test_a_right_that_is_missing_makes_another_object_the_job(server: KubernetesServer, tmp_path: Path) -> None:
     """And one that is too many is seen too: this is what the tests here would say."""
     alerter = account(parsed(INSTALL.read_text()), ALERTER)
