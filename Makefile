@@ -32,7 +32,7 @@ ENGINE ?= docker
 
 images: ## both container images, by docker (ENGINE=podman for another; ARGS= for more arguments of its build)
 	@command -v $(ENGINE) >/dev/null || { echo "no $(ENGINE) here: docs/images.md says what else builds them" >&2; exit 1; }
-	for part in exporter alerter; do $(ENGINE) build --file $$part/Dockerfile $(addprefix --build-arg ,$(IMAGE_ARGUMENTS)) \
+	for part in exporter alerter; do DOCKER_BUILDKIT=1 $(ENGINE) build --file $$part/Dockerfile $(addprefix --build-arg ,$(IMAGE_ARGUMENTS)) \
 		--tag dutycycle-$$part:$(patsubst VERSION=%,%,$(filter VERSION=%,$(IMAGE_ARGUMENTS))) $(ARGS) .; done
 
 image-arguments: # what they are told of the commit

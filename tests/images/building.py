@@ -47,12 +47,20 @@ class Surroundings:
 
 
 class Build:
-    """One build: `bases` gives the root of an image by its name, stages are made in `scratch`."""
+    """One build: `bases` gives the root of an image by its name, stages are made in `scratch`. `secrets` are files by
+    the ids that instructions mount them by.
+    """
 
     def __init__(
-        self, context: Context, bases: Callable[[str], Path], scratch: Path, surroundings: Surroundings | None = None
+        self,
+        context: Context,
+        bases: Callable[[str], Path],
+        scratch: Path,
+        surroundings: Surroundings | None = None,
+        secrets: Mapping[str, Path] | None = None,
     ) -> None:
         self._context = context
+        self._secrets = secrets or {}
         self._surroundings = surroundings or Surroundings()
         self._bases = bases
         self._scratch = scratch
@@ -142,7 +150,10 @@ class Build:
             kept=True,
             capabilities=True,
             memory=(),
-            mounts=[Mount(path, f"{machine.BELOW}{path}") for path in access.files],
+            mounts=[
+                *(Mount(path, f"{machine.BELOW}{path}") for path in access.files),
+                *(Mount(self._secrets[name], at) for name, at in instruction.secrets.items() if name in self._secrets),
+            ],
             host=self._surroundings.host,
         )
         home = {"HOME": "/root" if stage.user[0] == 0 else "/"}

@@ -9,7 +9,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 FORMS = {
     "ARG": "words",
@@ -26,6 +26,8 @@ FORMS = {
     "WORKDIR": "words",
 }
 FLAGS = {"COPY": {"from", "chown", "link"}}
+
+_SECRET = re.compile(r"--mount=type=secret,id=([\w.-]+),target=(/[\w./-]+)")
 
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 _DIRECTIVE = re.compile(r"#\s*(syntax|escape|check)\s*=", re.IGNORECASE)
@@ -45,6 +47,8 @@ class Instruction:
     flags: Mapping[str, str]
     shell: bool = False
     """RUN alone: its one word is for /bin/sh."""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """RUN alone: where each secret is mounted while it runs, by the secret's id."""
 
     def error(self, message: str) -> DockerfileError:
         return DockerfileError(f"line {self.line}: {self.name}: {message}")
@@ -113,9 +117,13 @@ def _instruction(line: int, text: str) -> Instruction:
     if name not in FORMS:
         raise DockerfileError(f"line {line}: the instruction {name} is not understood here")
     flags: dict[str, str] = {}
+    secrets: dict[str, str] = {}
     while rest.startswith("--"):
         flag, _, rest = rest.partition(" ")
         rest = rest.strip()
+        if name == "RUN" and (secret := _SECRET.fullmatch(flag)):
+            secrets[secret[1]] = secret[2]
+            continue
         key, _, value = flag.removeprefix("--").partition("=")
         if key not in FLAGS.get(name, set()):
             raise DockerfileError(f"line {line}: {name}: the flag {flag} is not understood here")
@@ -125,9 +133,9 @@ def _instruction(line: int, text: str) -> Instruction:
     if "<<" in rest:
         raise DockerfileError(f"line {line}: {name}: here-documents are not understood here")
     if FORMS[name] == "command" and not rest.startswith("["):
-        return Instruction(line, name, (rest,), flags, shell=True)
+        return Instruction(line, name, (rest,), flags, shell=True, secrets=secrets)
     words = _words(line, name, rest) if FORMS[name] == "words" else _array(line, name, rest)
-    return Instruction(line, name, words, flags)
+    return Instruction(line, name, words, flags, secrets=secrets)
 
 
 def _array(line: int, name: str, text: str) -> tuple[str, ...]:

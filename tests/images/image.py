@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.images import building, container, context, dockerfile
+from tests.images import building, container, context, dockerfile, machine
 from tests.images.base import base
 from tests.images.building import Build, Surroundings
 from tests.images.context import Context
@@ -63,7 +63,8 @@ def build(component: str, store: Store, *, like: Image | None = None) -> Image:
     found = [each for each in dockerfile.parse(text) if each.name == "ARG" and each.words[0].startswith("BASE=")]
     root = base(found[0].words[0].partition("=")[2], store)
     modules = [
-        inspect.getsource(module) for module in (building, container, context, dockerfile, sys.modules[__name__])
+        inspect.getsource(module)
+        for module in (building, container, context, dockerfile, machine, sys.modules[__name__])
     ]
     sources = [
         word
@@ -86,7 +87,11 @@ def build(component: str, store: Store, *, like: Image | None = None) -> Image:
         started = time.monotonic()
         scratch = directory / "stages"
         scratch.mkdir()
-        stage = Build(seen, lambda _: root, scratch, ELSEWHERE if like else None).run(text, given)
+        pip_conf = scratch / "pip.conf"
+        pip_conf.touch(0o600)
+        pip_conf.write_text(machine.access().pip_conf)
+        elsewhere = ELSEWHERE if like else None
+        stage = Build(seen, lambda _: root, scratch, elsewhere, {"pip.conf": pip_conf}).run(text, given)
         stage.root.rename(directory / "root")
         building.remove(scratch)
         config = {name: getattr(stage, name) for name in _FIELDS}

@@ -21,9 +21,10 @@ _SECURITY = "http://deb.debian.org/debian-security"
 
 @dataclass(frozen=True)
 class Access:
-    """For a build's commands: variables, and files of the machine that these name."""
+    """For a build's commands: variables, pip's configuration, and files of the machine that it names."""
 
     environment: dict[str, str]
+    pip_conf: str
     files: tuple[Path, ...]
 
 
@@ -35,7 +36,8 @@ def access() -> Access:
     settings = {}
     for line in done.stdout.splitlines():
         key, _, value = line.partition("=")
-        settings["PIP_" + key.rpartition(".")[2].upper().replace("-", "_")] = str(ast.literal_eval(value))
+        settings[key.rpartition(".")[2]] = str(ast.literal_eval(value))
+    lines = ["[global]"]
     files: list[Path] = []
     for name, value in settings.items():
         words = []
@@ -47,8 +49,8 @@ def access() -> Access:
                 words.append(f"{scheme or ''}{BELOW}{path}")
             else:
                 words.append(word)
-        environment[name] = " ".join(words)
-    return Access(environment, tuple(dict.fromkeys(files)))
+        lines.append(f"{name} = {' '.join(words)}")
+    return Access(environment, "\n".join(lines) + "\n", tuple(dict.fromkeys(files)))
 
 
 @cache

@@ -158,6 +158,27 @@ def test_commands_run_in_the_stage(build: Builder, image_store: Store, tmp_path:
         build("FROM debian:trixie-slim AS x\nRUN echo why && exit 3", bases=lambda name: base(name, image_store))
 
 
+def test_a_secret_is_there_for_its_command_alone(image_store: Store, tmp_path: Path) -> None:
+    """One that is not given leaves no file."""
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "given").write_text("[global]\nindex-url = https://builder:secret@example.org\n")
+    build = Build(
+        Context(tmp_path),
+        lambda name: base(name, image_store),
+        tmp_path / "scratch",
+        secrets={"pip.conf": tmp_path / "given"},
+    )
+    stage = build.run(
+        "FROM debian:trixie-slim\n"
+        "RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf --mount=type=secret,id=other,target=/etc/other \\\n"
+        "    grep -c secret /etc/pip.conf > /seen && ! ls /etc/other\n"
+        "RUN ! grep secret /etc/pip.conf",
+        {},
+    )
+    assert (stage.root / "seen").read_text() == "1\n"
+    assert (stage.root / "etc/pip.conf").read_text() == ""
+
+
 def test_a_base_that_cannot_be_made_is_an_error(image_store: Store) -> None:
     with pytest.raises(ValueError, match="only debian:SUITE-slim"):
         base("python:3.13-slim", image_store)

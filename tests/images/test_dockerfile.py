@@ -35,6 +35,7 @@ def test_instructions_are_read(text: str, expected: list[tuple[str, tuple[str, .
         ("FROM a\nADD x y", "line 2: the instruction ADD"),
         ("FROM a\nrun true", "line 2: the instruction run"),
         ("FROM a\nRUN --mount=type=cache true", "the flag --mount=type=cache"),
+        ("FROM a\nRUN --mount=type=secret,id=x,env=X true", "the flag --mount=type=secret,id=x,env=X"),
         ("FROM --platform=x a", "the flag --platform=x"),
         ("FROM a\nRUN <<EOF\nEOF", "here-documents"),
         ("# syntax=docker/dockerfile:1\nFROM a", "directives"),
