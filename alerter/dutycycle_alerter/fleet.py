@@ -34,8 +34,6 @@ def unallocated_use(gpu: GpuNow) -> str:
     """Describe a GPU that no workload holds. Processes can be hidden: a busy GPU without any is not free."""
     if gpu.stale:
         return "unknown"
-    if gpu.lost_since is not None:
-        return "lost: NVML does not show it"
     if gpu.processes:
         return "not allocated"
     if gpu.utilization is None:

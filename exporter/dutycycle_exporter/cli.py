@@ -114,7 +114,7 @@ def _probe(sysfs: Path) -> None:
         snapshot = reader.read(time.time())
     finally:
         reader.close()
-    gpus = snapshot.gpus
+    gpus = [gpu for gpu in snapshot.gpus if not gpu.mig]
     if not gpus:
         raise NvmlUnavailableError("no_gpu", "NVML works, and shows no GPU")
     click.echo("\n".join(gpu.model for gpu in gpus))

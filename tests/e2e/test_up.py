@@ -1,5 +1,6 @@
 """`dutycycle up`, which `make run` starts: a replay where there is no driver, the real thing where there is one."""
 
+import json
 import re
 import sqlite3
 import subprocess
@@ -178,3 +179,34 @@ def test_with_a_driver_it_watches_the_gpus_and_the_shell_jobs_on_them(
             assert page(port, "/api/v1/incidents").count('"subject"') == 1
         finally:
             process.stop()
+
+
+@pytest.mark.timeout(900)
+def test_a_lost_gpu_is_named_at_the_start_and_stays_listed(
+    start: Start, tmp_path: Path, nvml_libraries: Libraries
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(f"time_scale: {SPEED}\n")
+    with FakeNode(tmp_path / "node", nvml_libraries, gpus=2, time_scale=SPEED, capacity=2000) as node:
+        node.driver.lose(1)
+        node.start()
+        environment = {f"DUTYCYCLE_EXPORTER_PATH_{name.upper()}": str(path) for name, path in node.paths.items()}
+        process, port = up(start, tmp_path, f"--config={config}", environment=node.environment | environment)
+
+        def lost() -> list[bool]:
+            found = json.loads(page(port, "/api/v1/gpus"))["gpus"]
+            return [gpu["lost_since"] is not None for gpu in found]
+
+        wait_for(lambda: "The page is at" in process.log(), "it watches the other GPU", within=PATIENCE)
+        assert f"NVML shows 1 of 2 GPUs; missing: {node.driver.gpus[1].bus_id}." in process.log()
+        wait_for(lambda: lost() == [False], "the other GPU is listed", within=PATIENCE)
+        node.driver.restore(1)
+        wait_for(lambda: lost() == [False, False], "both are listed", within=PATIENCE)
+        node.driver.lose(1)
+        wait_for(lambda: lost() == [False, True], "one is listed as lost", within=PATIENCE)
+        assert "lost, last seen" in page(port, "/gpus")
+        shown = subprocess.run(
+            [BIN / "dutycycle", "gpus", f"--state-dir={tmp_path / 'state'}"], capture_output=True, text=True, check=True
+        )
+        assert "lost, last seen" in " ".join(shown.stdout.split())
+        process.stop()

@@ -226,6 +226,7 @@ def test_the_probe_names_the_gpus(nvml_driver):
 def test_the_probe_names_the_gpu_that_nvml_does_not_show(nvml_driver, tmp_path):
     driver = nvml_driver()
     shown = driver.add_gpu(A100)
+    driver.set_mig(0, ["3g.40gb", "1g.10gb"])
     bus = PciTree(tmp_path / "sys")
     bus.add(shown.bus_id)
     bus.add("0000:f1:00.0")

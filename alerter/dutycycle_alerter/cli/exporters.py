@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -42,10 +43,19 @@ def exporter_command(*arguments: str) -> list[str]:
     return [str(beside), *arguments]
 
 
-def probe() -> str:
-    """Why there is no NVIDIA driver on this machine; empty where there is one that works.
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What keeps GPUs of this machine from being watched; both are empty where nothing does."""
 
-    Raises AlerterError where there is one that does not work: that is for a person to mend, not to play over.
+    no_driver: str = ""
+    """Why there is no NVIDIA driver."""
+    gpu_lost: str = ""
+    """Which GPUs of the PCI bus the driver does not show."""
+
+
+def probe() -> Probe:
+    """Return what `dutycycle-exporter --probe` finds. Raises AlerterError where a driver does not work: a person has to
+    mend that, and a demonstration would hide it.
     """
     try:
         done = subprocess.run(
@@ -53,13 +63,15 @@ def probe() -> str:
         )
     except subprocess.TimeoutExpired as error:
         raise AlerterError(f"the NVIDIA driver did not answer within {_PROBE_WITHIN:g} s; see dmesg") from error
-    if done.returncode in (0, _GPU_LOST):
-        return ""
+    if done.returncode == 0:
+        return Probe()
     lines = (done.stderr or done.stdout).strip().splitlines()
     reason = lines[-1].removeprefix("dutycycle-exporter: ") if lines else f"the probe ended with {done.returncode}"
+    if done.returncode == _GPU_LOST:
+        return Probe(gpu_lost=reason)
     if done.returncode != _NO_DRIVER:
         raise AlerterError(f"{reason} (to see a demonstration all the same: dutycycle up --demo)")
-    return reason
+    return Probe(no_driver=reason)
 
 
 class Exporter:

@@ -9,7 +9,7 @@ from dutycycle_alerter import answers, figures
 from dutycycle_alerter.cli.reading import json_option, json_text, opened, store_options
 from dutycycle_alerter.cli.tables import LOW, QUIET, bar, lines, outside, show, status_lines, table
 from dutycycle_alerter.fleet import Doing, count_gpus, doing, none_listed, unallocated_use
-from dutycycle_alerter.views import GpuNow
+from dutycycle_alerter.views import GpuNow, Status
 
 
 @click.command()
@@ -42,7 +42,7 @@ def gpus(context: click.Context, as_json: bool) -> None:
             figures.gibibytes(gpu.memory_used),
             _reading(gpu.power, "W"),
             _reading(gpu.temperature, "°C"),
-            _owners(gpu),
+            _owners(gpu, status),
         )
     counts = count_gpus(found)
     summary = (
@@ -64,13 +64,16 @@ def _reading(value: float | None, unit: str) -> Text:
     return Text(figures.UNKNOWN, QUIET) if value is None else Text(f"{value:.0f} {unit}")
 
 
-def _owners(gpu: GpuNow) -> Text:
+def _owners(gpu: GpuNow, status: Status) -> Text:
     said = [
         outside(f"{user or 'unknown user'} {workload}" + ("" if share > 0.999 else f" ({figures.percent(share)})"))
         for workload, user, share in gpu.workloads[:4]
     ]
     if len(gpu.workloads) > 4:
         said.append(Text(f"and {len(gpu.workloads) - 4} more", QUIET))
-    if not said or gpu.lost_since is not None:
+    if gpu.lost_since is not None:
+        seen = figures.moment(gpu.lost_since, now=status.now, zone=None, seconds=status.time_scale > 1)
+        said.append(Text(f"lost, last seen {seen}", LOW))
+    elif not said:
         said.append(Text(unallocated_use(gpu), QUIET))
     return lines(*said)

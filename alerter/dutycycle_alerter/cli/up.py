@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from dutycycle_alerter.cli.exporters import Exporter, exporter_command, free_ports, probe
+from dutycycle_alerter.cli.exporters import Exporter, Probe, exporter_command, free_ports, probe
 from dutycycle_alerter.cli.live import LiveLines
 from dutycycle_alerter.cli.options import config_option, log_level_option, set_up_logging, settings_from
 from dutycycle_alerter.cli.recorded import say
@@ -73,8 +73,13 @@ def up(
     _make(state_dir)
     with ExitStack() as stack:
         stop = stack.enter_context(stop_signals())
-        if replay is None and not demo and (why := probe()):
-            click.echo(f"No NVIDIA driver here ({why}): playing a bundled recording at {speed:g} times its speed.")
+        found = Probe() if demo or replay is not None else probe()
+        if found.gpu_lost:
+            click.echo(found.gpu_lost, err=True)
+        if found.no_driver:
+            click.echo(
+                f"No NVIDIA driver here ({found.no_driver}): playing a bundled recording at {speed:g} times its speed."
+            )
             demo = True
         if replay is None and demo:
             replay = stack.enter_context(as_file(files("dutycycle_alerter") / "data" / "demo.csv.gz"))

@@ -216,26 +216,30 @@ class ScrapeSource:
     def _save_now(self, answers: list[tuple[Exposition, float]]) -> None:
         """What the page shows of GPUs; a silent exporter's rows stay, with the time of their scrape."""
         rows = [row for exposition, t in answers for row in _now_rows(exposition, t, self._fleet.devices)]
+        missing = {node: lost for exposition, t in answers for node, lost in _missing(exposition, t)}
         with self._database.write() as connection:
             nodes = {node for exposition, _ in answers for node in exposition.nodes}
-            counters.save_now(connection, nodes, rows, _missing(answers))
+            counters.save_now(connection, nodes, rows, missing)
 
 
-def _missing(answers: Iterable[tuple[Exposition, float]]) -> dict[str, tuple[int, float]]:
-    """Return how many GPUs of each node its PCI bus shows and NVML does not, and when the node answered."""
-    found = {}
-    for exposition, t in answers:
-        for node in exposition.nodes & exposition.expected.keys():
-            if (lost := int(exposition.expected[node] - exposition.visible[node])) > 0:
-                found[node] = lost, t
-    return found
+def _missing(exposition: Exposition, t: float) -> Iterator[tuple[str, counters.Missing]]:
+    """Yield each node whose PCI bus shows more GPUs than NVML does."""
+    for node in exposition.nodes & exposition.expected.keys():
+        if (lost := int(exposition.expected[node] - exposition.visible[node])) > 0:
+            yield node, counters.Missing(lost, t, _owners(exposition))
+
+
+def _owners(exposition: Exposition) -> dict[tuple[str, str, str], list[tuple[str, str, float]]]:
+    """Return workload, user and share of each allocation, by node, GPU and MIG instance."""
+    owners: dict[tuple[str, str, str], list[tuple[str, str, float]]] = {}
+    for key, owned in sorted(exposition.owned.items()):
+        if owned.share is not None:
+            owners.setdefault(key[:3], []).append((key[3], owned.labels.get("user", ""), owned.share))
+    return owners
 
 
 def _now_rows(exposition: Exposition, t: float, devices: Devices) -> Iterator[dict[str, object]]:
-    owners: dict[tuple[str, str, str], list[tuple[str, str, float]]] = {}
-    for key, owned in exposition.owned.items():
-        if owned.share is not None:
-            owners.setdefault(key[:3], []).append((key[3], owned.labels.get("user", ""), owned.share))
+    owners = _owners(exposition)
     for (node, uuid, mig), device in exposition.devices.items():
         if node in exposition.nodes:
             yield {
@@ -246,5 +250,5 @@ def _now_rows(exposition: Exposition, t: float, devices: Devices) -> Iterator[di
                 "model": device.model,
                 "scraped_at": t,
                 "reading": device.readings | {"utilization": devices.utilization((node, uuid, mig))},
-                "workloads": sorted(owners.get((node, uuid, mig), [])),
+                "workloads": owners.get((node, uuid, mig), []),
             }

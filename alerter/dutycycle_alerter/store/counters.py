@@ -196,25 +196,38 @@ def forget(database: Transactions, before: float) -> None:
             connection.execute(sa.delete(host_counter).where(host_counter.c.t < min(before, oldest + _HOST_SECONDS)))
 
 
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """How many GPUs of a node are on its PCI bus that NVML does not show, and the node's allocations at `scraped_at`:
+    that of a lost GPU goes on until its job ends.
+    """
+
+    number: int
+    scraped_at: float
+    workloads: Mapping[tuple[str, str, str], Sequence[tuple[str, str, float]]]
+
+
 def save_now(
     connection: sa.Connection,
     nodes: Iterable[str],
     rows: list[dict[str, Any]],
-    missing: Mapping[str, tuple[int, float]] | None = None,
+    missing: Mapping[str, Missing] | None = None,
 ) -> None:
     """Replace what is shown of these nodes' GPUs. Two rows for one GPU (two URLs of one exporter): the last counts.
 
-    `missing` is how many GPUs of a node are on its PCI bus that NVML does not show, and when the node answered. As many
-    of those that were seen last stay as lost GPUs; the time of their last answer is kept in `lost_since`.
+    As many GPUs as a node misses stay as lost GPUs, those first that were seen last; the time of their last answer is
+    kept in `lost_since`.
     """
     by_gpu = {(row["node"], row["gpu_uuid"], row["mig"]): row for row in rows}
-    for node, (number, now) in (missing or {}).items():
+    for node, lost in (missing or {}).items():
         known = connection.execute(sa.select(gpu_now).where(gpu_now.c.node == node, gpu_now.c.mig == "")).mappings()
         gone = [dict(row) for row in known if (node, row["gpu_uuid"], "") not in by_gpu]
         for row in gone:
             row["reading"] = {"lost_since": row["reading"].get("lost_since", row["scraped_at"])}
         gone.sort(key=lambda row: -row["reading"]["lost_since"])
-        by_gpu |= {(node, row["gpu_uuid"], ""): row | {"scraped_at": now} for row in gone[:number]}
+        for row in gone[: lost.number]:
+            key = (node, row["gpu_uuid"], "")
+            by_gpu[key] = row | {"scraped_at": lost.scraped_at, "workloads": lost.workloads.get(key, [])}
     connection.execute(sa.delete(gpu_now).where(gpu_now.c.node.in_(list(nodes))))
     if by_gpu:
         connection.execute(sa.insert(gpu_now), list(by_gpu.values()))

@@ -12,7 +12,7 @@ import pytest
 
 from dutycycle_alerter.engine import Engine
 from dutycycle_alerter.errors import StoreError
-from dutycycle_alerter.fleet import Doing, doing, unallocated_use
+from dutycycle_alerter.fleet import Doing, doing
 from dutycycle_alerter.views import IncidentFilter, TargetStatus
 from tests.alerter.exporters import FakeExporter
 from tests.alerter.rig import INTERVAL, Page, Rig, refusing, running
@@ -127,6 +127,7 @@ def test_a_gpu_that_its_exporter_no_longer_shows_is_not_shown(path: Path) -> Non
 def test_a_lost_gpu_stays_listed_until_it_is_back(path: Path) -> None:
     node = exporter()
     node.expected = 2
+    node.allocate("slurm/7", 1)
     with running(path, node) as rig:
         rig.step(2)
         seen = rig.clock()
@@ -137,7 +138,10 @@ def test_a_lost_gpu_stays_listed_until_it_is_back(path: Path) -> None:
         here, lost = rig.gpus()
         assert (here.lost_since, lost.gpu.uuid, lost.gpu.index) == (None, "GPU-gpu01-1", "1")
         assert (lost.lost_since, lost.stale, doing(lost)) == (seen, False, Doing.UNKNOWN)
-        assert unallocated_use(lost) == "lost: NVML does not show it"
+        assert [workload for workload, *_ in lost.workloads] == ["slurm/7"], "its job holds it"
+        node.end("slurm/7")
+        rig.step()
+        assert [(gpu.lost_since, gpu.workloads) for gpu in rig.gpus()][1] == (seen, ())
         node.devices[1].shown = True
         rig.step(2)
         assert [gpu.lost_since for gpu in rig.gpus()] == [None, None]
