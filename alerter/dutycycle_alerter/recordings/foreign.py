@@ -13,7 +13,20 @@ _APPS = {
     "used_gpu_memory", "used_memory", "gpu_instance_id", "compute_instance_id",
 }  # fmt: skip
 _APPS_ALONE = {"pid", "process_name", "used_gpu_memory", "used_memory"}
-_MONITOR = re.compile(r"#\s*(?:date\s+)?(?:time\s+)?gpu\s(.*)", re.IGNORECASE)
+# Begins a line that nvidia-smi writes where it can read no GPU.
+FAILED = re.compile(
+    r"NVIDIA-SMI has failed|No devices were found|Failed to initialize NVML|Unable to determine the device"
+)
+
+_MONITOR = r"#\s*(?:date[\s,]+)?(?:time[\s,]+)?gpu\b"
+# Commands by what a line of their output begins with.
+_COMMANDS = {
+    "nvidia-smi pmon": re.compile(rf"\s*{_MONITOR}.*\bpid\b", re.IGNORECASE),
+    "nvidia-smi dmon": re.compile(rf"\s*{_MONITOR}", re.IGNORECASE),
+    "nvidia-smi -q": re.compile(r"=+NVSMI LOG=+|<nvidia_smi_log"),
+    "nvidia-smi -L": re.compile(r"GPU \d+: .*\(UUID: "),
+    "nvidia-smi": re.compile(r"\| NVIDIA-SMI "),
+}
 _TEGRA = re.compile(r"\bRAM \d+/\d+MB\b")
 
 
@@ -27,15 +40,13 @@ def is_apps_header(line: str) -> bool:
 def named(lines: Sequence[str]) -> str:
     """Return what wrote these lines and what to use instead; empty where that is not known."""
     for line in lines:
-        if monitor := _MONITOR.match(line.strip()):
-            command = "pmon" if "pid" in monitor[1].split() else "dmon"
-            return f"this is `nvidia-smi {command}`, which is not read: record with {RECORD}"
-        if line.startswith("| NVIDIA-SMI"):
-            return f"this is the table of `nvidia-smi`, which is not read: record with {RECORD}"
-        if "NVSMI LOG" in line:
-            return f"this is `nvidia-smi -q`, which is not read: record with {RECORD}"
-        if is_apps_header(line):
-            return f"this is `nvidia-smi --query-compute-apps`, which has no utilization: record with {RECORD}"
+        command = next((name for name, begins in _COMMANDS.items() if begins.match(line)), "")
+        if not command and is_apps_header(line):
+            command = "nvidia-smi --query-compute-apps"
+        if command:
+            return f"this is the output of `{command}`, which is not read: record with {RECORD}"
+        if FAILED.match(line):
+            return f"nvidia-smi failed and wrote no row: {line.strip()[:200]!r}"
         if _TEGRA.search(line):
             return (
                 "this is `tegrastats` of a Jetson, which is not read: write the percentage of GR3D_FREQ / 100 as"

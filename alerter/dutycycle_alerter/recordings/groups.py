@@ -1,10 +1,15 @@
-"""Whether timestamps come in groups, as they do when one query writes a row for each of several GPUs."""
+"""Whether timestamps are of several GPUs: in groups, as one query writes them, or of several loggers, each with its own
+rhythm.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
 
 # nvidia-smi writes milliseconds: two rows with the same time are this far apart, or less.
 _TICK = 0.001
@@ -24,6 +29,17 @@ _LOOKED_AT = 4096
 """Rows from which rounds are told: all of a long file say the same."""
 
 
+# Each of k loggers keeps its interval, but their rows mix at random: the gap from a row to the next varies, and that to
+# the k-th row after it hardly does. With one logger both vary alike, or most gaps are equal.
+_LOGGERS = 128
+_STEADY = 0.25
+_UNEVEN = 0.05
+_SAME = 0.05
+_MOSTLY = 0.7
+_WINDOW = 2048
+_WINDOWS = 8
+
+
 def in_groups(times: Sequence[float]) -> bool:
     """Whether rows, in the order in which they were written, come in groups of the same size.
 
@@ -34,6 +50,36 @@ def in_groups(times: Sequence[float]) -> bool:
     if len(gaps) > 1 and set(gaps) == {_TICK}:
         return True
     return _almost_at_once(gaps) or _in_rounds(gaps[:_LOOKED_AT])
+
+
+def interleaved(times: NDArray[np.float64]) -> bool:
+    """Whether rows, in any order, are of several loggers that each query at even distances."""
+    ordered = np.sort(times)
+    starts = np.linspace(0, max(0, len(ordered) - _WINDOW), _WINDOWS if len(ordered) > _WINDOW else 1, dtype=int)
+    return any(_several_rhythms(ordered[start : start + _WINDOW]) for start in starts)
+
+
+def _several_rhythms(times: NDArray[np.float64]) -> bool:
+    gaps = np.diff(times)
+    if len(gaps) < 2 * _ROUNDS:
+        return False
+    usual = np.sort(gaps)[len(gaps) // 2]
+    if np.mean(np.abs(gaps - usual) <= _SAME * usual) > _MOSTLY:
+        return False
+    # Rounded times differ by this much in any case.
+    rounded = 1.0 if not np.any(times % 1) else _TICK
+    for loggers in range(2, min(_LOGGERS, len(gaps) // _ROUNDS) + 1):
+        rounds = times[loggers:] - times[:-loggers]
+        interval = np.median(rounds)
+        within = gaps[gaps <= interval]  # what is longer is a pause of all
+        if not len(within):
+            continue
+        uneven = np.mean(np.abs(within - within.mean()))
+        off = np.sort(np.abs(rounds - interval))
+        steady = off[: max(1, int(0.9 * len(off)))].mean() <= _STEADY * uneven  # without those around a pause
+        if steady and uneven >= max(rounded, _UNEVEN * within.mean()):
+            return True
+    return False
 
 
 def _almost_at_once(gaps: Sequence[float]) -> bool:

@@ -6,9 +6,11 @@ written inside a job, which is how such files are made most often.
 
 from __future__ import annotations
 
+import csv
+import math
 import re
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from functools import partial
@@ -21,8 +23,8 @@ from dutycycle_alerter.errors import RecordingError
 from dutycycle_alerter.figures import count
 from dutycycle_alerter.recordings.cells import BadLineError, number, shown
 from dutycycle_alerter.recordings.clock import Clock, is_complete, looks_like_time
-from dutycycle_alerter.recordings.foreign import is_apps_header
-from dutycycle_alerter.recordings.groups import in_groups
+from dutycycle_alerter.recordings.foreign import FAILED, is_apps_header
+from dutycycle_alerter.recordings.groups import in_groups, interleaved
 from dutycycle_alerter.recordings.lines import LONGEST, Chunk, unreadable
 from dutycycle_alerter.recordings.model import Floats, Recording, Rows, Skipped
 
@@ -63,6 +65,8 @@ _CACHED = 100_000
 _LOST = re.compile(
     r"GPU is lost|GPU requires reset|fallen off the bus|Unable to determine the device handle[^,]*", re.IGNORECASE
 )
+# A GPU is missing whose rows end more than this many query intervals before the log does: the last query may be cut.
+_ABSENT = 3
 # Rows of one node are written in the order of their times, but for this much (seconds).
 _SLACK = 60.0
 _LOOKED_AT = 1024
@@ -73,6 +77,12 @@ _Value = TypeVar("_Value")
 
 def _split(line: str, fields: int) -> list[str]:
     """The cells of a line that should have so many fields (0: not known)."""
+    if '"' in line:  # as CSV libraries write a cell with a decimal comma
+        try:
+            cells = next(csv.reader([line], delimiter=";" if ";" in line else ",", skipinitialspace=True))
+        except (csv.Error, StopIteration):
+            cells = line.split(",")
+        return [cell.strip() for cell in cells]
     if ";" in line:  # spreadsheets write it where the comma is the decimal mark
         return [cell.strip() for cell in line.split(";")]
     cells = line.split(",")
@@ -148,19 +158,28 @@ class _Reader:
         self._skipped = Skipped()
         self._rows = Rows()
         self._models: dict[str, None] = {}
-        self._gpus: dict[str, None] = {}
         self._unnamed: list[float] = []
+        # The times of each GPU without UUID, and its name with each model and bus id.
         self._times: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
+        self._described: set[tuple[str, str, str]] = set()
+        self._start = math.inf
+        self._rows_of: Counter[str] = Counter()
+        self._last_of: dict[str, tuple[float, str]] = {}
         self._lost: dict[str, str] = {}
-        self._apps_fields = 0
-        self._in_apps = False
-        self._apps_lines = 0
+        # The file may hold the output of other queries, too: how many fields these have, and why they are left out.
+        self._other_fields: set[int] = set()
+        self._in_other = False
+        self._other_lines = 0
+        self._why_other = ""
         self._parsed: dict[tuple[str, str], float] = {}
         self._numbers: dict[tuple[str, str], _Parsed[float]] = {}
         self._names = _Parsed(_name)
 
     def set_header(self, line: str, where: str) -> None:
-        """From here on rows have these fields. Raises RecordingError where they are not enough, or a unit is wrong."""
+        """From here on rows have these fields. Raises RecordingError where a unit is wrong.
+
+        Where there is no timestamp or no utilization, the lines that follow belong to another query.
+        """
         roles, units = [], []
         for cell in _split(line, 0):
             field = _FIELD.fullmatch(cell)
@@ -172,8 +191,12 @@ class _Reader:
             units.append((unit or usual) if usual else "")
         for needed, role in (("timestamp", "timestamp"), ("utilization.gpu", "utilization_ratio")):
             if role not in roles:
-                raise RecordingError(f"{where}: no {needed}: record with --query-gpu={needed},...")
+                self._other_fields.add(len(roles))
+                self._in_other = True
+                self._why_other = self._why_other or f"{where}: no {needed}: record with --query-gpu={needed},..."
+                return
         self._header, self._roles, self._units = line, roles, units
+        self._in_other = False
         # What has no unit of its own is in that of the new header.
         self._parsed.clear()
         self._numbers.clear()
@@ -188,7 +211,7 @@ class _Reader:
     def _take_sound(self, chunk: Chunk) -> bool:
         """Add rows that are all sound; False, and nothing added, where a line is anything else."""
         lines = [line for line in chunk.lines if line != self._header]
-        if not lines or not self._roles or chunk.unfinished or self._apps_fields:
+        if not lines or not self._roles or chunk.unfinished or self._other_fields:
             return False
         if not all(map(str.isascii, lines)) or max(map(len, lines)) > LONGEST:
             return False
@@ -216,7 +239,7 @@ class _Reader:
             times = list(map(self._clock.unix, stamps))
         except BadLineError:
             return False
-        self._add_sound(times, texts, numbers)
+        self._add_sound(times, stamps, texts, numbers)
         return True
 
     def _named(self, texts: Mapping[str, list[str]]) -> bool:
@@ -224,15 +247,22 @@ class _Reader:
         names = [texts[role] for role in _IDENTITY if role in texts]
         return not names or all(map(any, zip(*names, strict=True)))
 
-    def _add_sound(self, times: list[float], texts: Mapping[str, list[str]], numbers: Mapping[str, Floats]) -> None:
+    def _add_sound(
+        self, times: list[float], stamps: list[str], texts: Mapping[str, list[str]], numbers: Mapping[str, Floats]
+    ) -> None:
         none = [""] * len(times)
         models, uuids = texts.get("model", none), texts.get("uuid", none)
         if set(_IDENTITY) & set(self._roles):
             names = list(map(_either, map(_either, texts.get("index", none), texts.get("bus", none)), uuids))
-            self._gpus.update(dict.fromkeys(map(_either, uuids, names)))
-            for t, name, uuid in zip(times, names, uuids, strict=True):
-                if not uuid:
-                    self._times[name].append(t)
+            keys = list(map(_either, uuids, names))
+            self._rows_of.update(keys)
+            self._last_of.update(zip(keys, zip(times, stamps, strict=True), strict=True))
+            if not all(uuids):
+                buses = texts.get("bus", none)
+                for t, name, model, bus, uuid in zip(times, names, models, buses, uuids, strict=True):
+                    if not uuid:
+                        self._times[name].append(t)
+                        self._described.add((name, model, bus))
         else:
             names = ["0"] * len(times)
             self._unnamed += times
@@ -252,24 +282,25 @@ class _Reader:
         numbers: dict[str, list[float]] = {role: [] for role, _ in _NUMBERS.values()}
         for line_number, line in enumerate(chunk.lines, chunk.first):
             if line == self._header or not line.strip():
-                self._in_apps = self._in_apps and line != self._header
+                self._in_other = self._in_other and line != self._header
                 continue
-            if is_apps_header(line):
-                self._in_apps, self._apps_fields = True, len(_split(line, 0))
-                continue
-            if is_header(line):
+            if is_header(line) or is_apps_header(line):
                 self.set_header(line, f"{self._file}:{line_number}")
-                self._in_apps = False
                 continue
-            if self._apps_fields and self._is_of_apps(line):
-                self._apps_lines += 1
-                continue
-            if "GPU" in line and (lost := _LOST.search(line)):
+            lost = _LOST.search(line) if "GPU" in line else None
+            if lost:
                 self._note_lost(line, lost[0], line_number)
+            elif self._is_of_other(line):
+                self._other_lines += 1
+                continue
             try:
                 t, model, gpu, uuid, values = self._row(line, unfinished=chunk.unfinished)
             except BadLineError as error:
-                self._skipped.add(self._file, line_number, str(error))
+                if not lost and len(_split(line, 0)) in self._other_fields:
+                    self._other_lines += 1
+                else:
+                    why = f"no row: {shown(line)}" if FAILED.match(line) else str(error)
+                    self._skipped.add(self._file, line_number, why)
                 continue
             times.append(t)
             for name, text in (("model", model), ("gpu", gpu), ("gpu_uuid", uuid)):
@@ -281,6 +312,8 @@ class _Reader:
 
     def _extend(self, times: list[float], texts: Mapping[str, list[str]], columns: Mapping[str, Floats]) -> None:
         if times:
+            t = np.array(times)
+            self._start = min(self._start, float(t.min()))
             same = {"workload": [self._label], "node": [self._label], "user": [self._user]}
             repeated = {name: values * len(times) for name, values in same.items()}
             present = {
@@ -288,40 +321,52 @@ class _Reader:
                 for role, column in columns.items()
                 if role == "utilization_ratio" or not np.isnan(column).all()
             }
-            self._rows.extend(np.array(times), {**texts, **repeated}, present)
+            self._rows.extend(t, {**texts, **repeated}, present)
 
     def recording(self) -> Recording:
-        """All rows. Raises RecordingError where GPUs that differ cannot be told apart."""
+        """All rows. Raises RecordingError where no header has what is needed, or GPUs cannot be told apart."""
+        if not self._roles:
+            raise RecordingError(self._why_other)
         for name, times in self._times.items():
             self._check_one_node(name, times)
-        if self._unnamed:
-            remedy = "add index, uuid or pci.bus_id to --query-gpu"
-            if len(self._models) > 1:
-                names = ", ".join(shown(model) for model in list(self._models)[:3])
-                raise RecordingError(f"{self._file}: rows of several GPUs ({names}) cannot be told apart: {remedy}")
-            if in_groups(self._unnamed):
-                raise RecordingError(
-                    f"{self._file}: its timestamps come in groups, so it has rows of several GPUs, which cannot be told"
-                    f" apart: {remedy}"
-                )
+        self._check_unnamed()
         owner = "" if self._user else ", of an unknown user (--user names one)"
-        gpus = count(max(1, len(self._gpus)), "GPU")
+        gpus = count(max(1, len(self._rows_of)), "GPU")
         note = f"{self._file}: a log of nvidia-smi; its {gpus} are judged as one job, {self._label}{owner}"
-        notes = [note.replace("its 1 GPU are", "its GPU is"), *list(self._lost.values())[:_NAMED]]
-        if self._apps_lines:
-            lines = count(self._apps_lines, "line")
-            notes.append(f"{self._file}: {lines} of --query-compute-apps left out: they have no utilization")
+        notes = [note.replace("its 1 GPU are", "its GPU is"), *list(self._lost.values())[:_NAMED], *self._missing()]
+        if self._other_lines:
+            lines = count(self._other_lines, "line")
+            notes.append(f"{self._file}: {lines} of other queries left out: no timestamp and utilization.gpu in them")
         return self._rows.recording(self._skipped, notes)
 
-    def _is_of_apps(self, line: str) -> bool:
-        """Whether a line belongs to --query-compute-apps, of which the file has a header, too."""
-        fields = len(_split(line, self._apps_fields if self._in_apps else len(self._roles)))
-        return fields == self._apps_fields and (self._in_apps or fields != len(self._roles))
+    def _missing(self) -> list[str]:
+        """Notes on GPUs whose rows end before the others' do."""
+        if not self._rows_of:
+            return []
+        end = max(t for t, _ in self._last_of.values())
+        longest = _ABSENT * (end - self._start) / max(self._rows_of.values())
+        ended = {key: stamp for key, (t, stamp) in self._last_of.items() if end - t > longest}
+        return [f"{self._file}: GPU {key} has no row after {stamp}, while others have" for key, stamp in ended.items()][
+            :_NAMED
+        ]
+
+    def _is_of_other(self, line: str) -> bool:
+        """Whether a line below the header of another query belongs to that query.
+
+        Two loggers that write one file give each header once: then only a row's looks tell them apart.
+        """
+        if not self._in_other:
+            return False
+        cells = _split(line, len(self._roles))
+        return len(cells) != len(self._roles) or not any(
+            role == "utilization_ratio" and cell.endswith("%") for cell, role in zip(cells, self._roles, strict=True)
+        )
 
     def _note_lost(self, line: str, what: str, line_number: int) -> None:
         cells = _split(line, len(self._roles))
-        names = [cell for role in _IDENTITY for cell, of in zip(cells, self._roles, strict=False) if of == role]
-        which = f"GPU {names[-1]}" if len(cells) == len(self._roles) and names else "a GPU"
+        named = {} if len(cells) != len(self._roles) else dict(zip(self._roles, cells, strict=True))
+        names = [cell for role in reversed(_IDENTITY) if not _MISSING.fullmatch(cell := named.get(role, ""))]
+        which = f"GPU {names[0]}" if names else "a GPU"
         self._lost.setdefault(
             f"{which} {what}",
             f"{self._file}:{line_number}: {which} was lost here ({what}): it has no figures until it answers again",
@@ -329,10 +374,39 @@ class _Reader:
 
     def _check_one_node(self, name: str, times: array[float]) -> None:
         """Raise RecordingError where a GPU without UUID has the rows of several."""
-        if _overlap(np.array(times)) or in_groups(times[:_LOOKED_AT]) or in_groups(times[-_LOOKED_AT:]):
+        if (
+            self._several_described(name)
+            or in_groups(times[:_LOOKED_AT])
+            or in_groups(times[-_LOOKED_AT:])
+            or _several_logs(times)
+        ):
             raise RecordingError(
                 f"{self._file}: rows of several GPUs are called {name}, as in logs of several nodes in one file or of"
                 " two loggers: add uuid to --query-gpu, or give one file for each node"
+            )
+
+    def _several_described(self, name: str) -> bool:
+        """Whether GPUs of two models, or at two places of the bus, have this name."""
+        described = [others for one, *others in self._described if one == name]
+        return any(len(set(filter(None, values))) > 1 for values in zip(*described, strict=True))
+
+    def _check_unnamed(self) -> None:
+        """Raise RecordingError where rows that name no GPU are of several."""
+        if not self._unnamed:
+            return
+        remedy = "add index, uuid or pci.bus_id to --query-gpu"
+        if len(self._models) > 1:
+            names = ", ".join(shown(model) for model in list(self._models)[:3])
+            raise RecordingError(f"{self._file}: rows of several GPUs ({names}) cannot be told apart: {remedy}")
+        if in_groups(self._unnamed):
+            raise RecordingError(
+                f"{self._file}: its timestamps come in groups, so it has rows of several GPUs, which cannot be told"
+                f" apart: {remedy}"
+            )
+        if _several_logs(self._unnamed):
+            raise RecordingError(
+                f"{self._file}: the logs of several nodes or loggers are mixed in it: add uuid to --query-gpu, or give"
+                " one file for each"
             )
 
     def _row(self, line: str, *, unfinished: bool) -> tuple[float, str, str, str, dict[str, float]]:
@@ -370,9 +444,12 @@ class _Reader:
         name = found.get("index") or found.get("bus") or uuid
         if not name:
             raise BadLineError("does not say which GPU")
-        self._gpus[uuid or name] = None
+        key = uuid or name
+        self._rows_of[key] += 1
+        self._last_of[key] = t, found["timestamp"]
         if not uuid:
             self._times[name].append(t)
+            self._described.add((name, model, found.get("bus", "")))
         return model, name, uuid
 
     def _number(self, cell: str, role: str, unit: str) -> float:
@@ -422,6 +499,11 @@ class _Reader:
         if not complete:
             raise BadLineError("the file ends within this line")
         return cell
+
+
+def _several_logs(times: Sequence[float]) -> bool:
+    """Whether rows of one name are those of several logs, mixed or one after the other."""
+    return _overlap(np.array(times)) or interleaved(np.array(times))
 
 
 def _overlap(times: Floats) -> bool:

@@ -4,6 +4,7 @@ import math
 import random
 import re
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dutycycle_alerter.errors import RecordingError
-from dutycycle_alerter.recordings.groups import in_groups
+from dutycycle_alerter.recordings.groups import in_groups, interleaved
 from tests.alerter.recordings.files import column, load, reasons
 
 EXAMPLE = """\
@@ -145,12 +146,17 @@ def test_a_file_in_neither_format_is_refused(tmp_path, content):
         ),
         (
             "Tue Mar 14 07:52:06 2023\n+-----+\n| NVIDIA-SMI 535.104.05   Driver Version: 535 |\n",
-            "table of `nvidia-smi`",
+            "`nvidia-smi`, which is not read",
         ),
         ("==============NVSMI LOG==============\n\nTimestamp : Tue Mar 14 07:52:06 2023\n", "nvidia-smi -q"),
+        ('<?xml version="1.0" ?>\n<nvidia_smi_log>\n</nvidia_smi_log>\n', "nvidia-smi -q"),
+        ("GPU 0: NVIDIA A100 (UUID: GPU-5d5ba0d6)\n", "nvidia-smi -L"),
+        ("#gpu, pwr, gtemp, sm, mem\n#Idx, W, C, %, %\n0, 60, 30, 0, 0\n", "nvidia-smi dmon"),
+        ("#Time, gpu, pid, type, sm\n07:52:06, 0, 4711, C, 90\n", "nvidia-smi pmon"),
         ("used_gpu_memory [MiB]\n512 MiB\n", "--query-compute-apps"),
         ("timestamp, pid, used_memory [MiB]\n2023/03/14 07:52:06.453, 4711, 512 MiB\n", "--query-compute-apps"),
         ("RAM 1903/3964MB (lfb 4x4MB) CPU [2%@1224,0%@1224] GR3D_FREQ 99%@921\n", "tegrastats"),
+        ("03-14-2023 07:52:06 RAM 4722/30536MB (lfb 3x4MB) GR3D_FREQ 0%@[305,305]\n", "tegrastats"),
     ],
 )
 @pytest.mark.parametrize("fields", ["", "timestamp,utilization.gpu"])
@@ -160,14 +166,24 @@ def test_other_output_is_named_with_what_to_record_instead(tmp_path, content, na
     assert "--query-gpu=timestamp,index,uuid" in str(refused.value) or "t,node,gpu,utilization" in str(refused.value)
 
 
-@pytest.mark.parametrize("separator", [", ", ";"])
+@pytest.mark.parametrize(
+    "message",
+    ["No devices were found", "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."],
+)
+def test_a_file_with_nothing_but_a_failure_of_nvidia_smi_is_refused_with_it(tmp_path, message):
+    with pytest.raises(RecordingError, match=f"nvidia-smi failed and wrote no row: .{message}"):
+        load(tmp_path, f"{message}\n")
+
+
+@pytest.mark.parametrize("separator", [", ", ";", '", "', '","'])
 def test_decimal_commas_are_read(tmp_path, separator):
     lines = [
         ["timestamp", "index", "utilization.gpu [%]", "power.draw [W]"],
         ["2023/03/14 07:52:06,500", "0", "82 %", "330,25 W"],
         ["2023/03/14 07:52:11,500", "0", "82 %", "[N/A]"],
     ]
-    recording = load(tmp_path, "".join(separator.join(line) + "\n" for line in lines))
+    quote = '"' if '"' in separator else ""
+    recording = load(tmp_path, "".join(f"{quote}{separator.join(line)}{quote}\n" for line in lines))
     assert recording.numbers["power_watts"][0] == 330.25
     assert recording.t.tolist() == [unix(2023, 3, 14, 7, 52, 6.5), unix(2023, 3, 14, 7, 52, 11.5)]
     assert recording.skipped.count == 0
@@ -187,12 +203,29 @@ def test_iso_times_are_read(tmp_path, stamp, hour):
     assert recording.t.tolist() == [unix(2023, 3, 14, hour, 52, 6)]
 
 
-def test_lines_of_compute_apps_between_the_rows_are_counted_and_left_out(tmp_path):
-    apps = "timestamp, gpu_uuid, pid, process_name\n2023/03/14 07:52:06.500, GPU-a, 4711, python"
-    recording = load(tmp_path, f"{HEADER}\n{ROW}\n{apps}\n{HEADER}\n{ROW.replace('06.', '11.')}\n{apps}\n")
-    assert (len(recording), recording.skipped.count) == (2, 0)
+@pytest.mark.parametrize(
+    ("header", "line"),
+    [
+        ("timestamp, gpu_uuid, pid, process_name", "2023/03/14 07:52:06.500, GPU-a, 4711, python"),
+        ("timestamp, index, temperature.gpu, pstate", "2023/03/14 07:52:06.500, 0, 60, P0"),
+        ("gpu_uuid, remapped_rows.correctable", "GPU-a, 0"),
+    ],
+)
+@pytest.mark.parametrize("headers", ["each time", "once"])
+@pytest.mark.parametrize("first", [True, False])
+def test_lines_of_another_query_are_counted_and_left_out(tmp_path, header, line, headers, first):
+    ours = [HEADER, ROW, HEADER, ROW.replace("06.", "11.")]
+    # The name of a process may have commas.
+    others = [header, line, header, f"{line}, -c" if headers == "each time" else line]
+    pairs = [ours[:2], others[:2], ours[2:], others[2:]]
+    if first:
+        pairs = [pairs[1], pairs[0], pairs[3], pairs[2]]
+    lines = [*chain(*pairs)] if headers == "each time" else [pairs[0][0], pairs[1][0], *(pair[1] for pair in pairs)]
+    recording = load(tmp_path, "\n".join([*lines, ""]))
+    assert recording.numbers["utilization_ratio"].tolist() == [0.82, 0.82]
+    assert recording.skipped.count == 0
     assert recording.notes[-1] == (
-        f"{tmp_path}/a.csv: 2 lines of --query-compute-apps left out: they have no utilization"
+        f"{tmp_path}/a.csv: 2 lines of other queries left out: no timestamp and utilization.gpu in them"
     )
 
 
@@ -211,7 +244,11 @@ def test_power_has_three_names(tmp_path, field):
     ("line", "which"),
     [
         ("2023/03/14 07:52:11.453, 3, [GPU is lost], [GPU is lost]", "GPU 3 was lost here (GPU is lost)"),
-        ("Unable to determine the device handle for GPU 0000:01:00.0: GPU is lost.", "a GPU was lost here (Unable to"),
+        ("2023/03/14 07:52:11.453, [GPU is lost], [GPU is lost], [GPU is lost]", "a GPU was lost here (GPU is lost)"),
+        (
+            "Unable to determine the device handle for GPU3: 0000:5F:00.0: Unknown Error",
+            "a GPU was lost here (Unable to determine the device handle for GPU3: 0000:5F:00.0: Unknown Error)",
+        ),
     ],
 )
 def test_a_gpu_that_is_lost_in_mid_log_is_named_once(tmp_path, line, which):
@@ -219,6 +256,17 @@ def test_a_gpu_that_is_lost_in_mid_log_is_named_once(tmp_path, line, which):
     (note,) = recording.notes[1:]
     assert note.startswith(f"{tmp_path}/a.csv:3: {which}")
     assert recording.numbers["utilization_ratio"][0] == 0.82
+
+
+@pytest.mark.parametrize(("of_the_lost", "named"), [(7, True), (29, False), (30, False)])
+def test_a_gpu_whose_rows_end_before_the_log_does_is_named(tmp_path, of_the_lost, named):
+    """nvidia-smi passes a lost GPU over, with a message on stderr. The last query may be cut."""
+    rows = log(", 0", ", 1", fields=", index", rounds=30).splitlines()
+    header, lines = rows[0], rows[1:]
+    kept = [line for i, line in enumerate(lines) if line.endswith("0") or i // 2 < of_the_lost]
+    notes = load(tmp_path, "\n".join([header, *kept, ""])).notes[1:]
+    lost = f"{tmp_path}/a.csv: GPU 1 has no row after 2023/03/14 07:52:36.004, while others have"
+    assert notes == ((lost,) if named else ())
 
 
 @pytest.mark.parametrize(
@@ -251,7 +299,11 @@ def test_what_nvidia_smi_cannot_tell_is_missing_and_never_zero(tmp_path, missing
         ("today, 0, 5 %, 1 MiB", "'today' is not a time as nvidia-smi writes it"),
         ("[N/A], 0, 5 %, 1 MiB", "no timestamp"),
         ("2023/03/14 07:52:07.453, [N/A], 5 %, 1 MiB", "does not say which GPU"),
-        ("Unable to determine the device handle for GPU 0000:01:00.0: Unknown Error", "1 fields, expected 4"),
+        (
+            "Unable to determine the device handle for GPU 0000:01:00.0: Unknown Error",
+            "no row: 'Unable to determine the device handle f…'",
+        ),
+        ("No devices were found", "no row: 'No devices were found'"),
         ("\0\0\0\0", "1 fields, expected 4"),
     ],
 )
@@ -349,6 +401,7 @@ TWO_NODES = {
     "interleaved": [(5.0 * i + offset, level) for i in range(100) for offset, level in ((0.0, 95), (0.351, 0))],
     "at the same millisecond": [(5.0 * i, level) for i in range(100) for level in (95, 0)],
     "appended": [(5.0 * i + offset, level) for offset, level in ((0.0, 95), (2.2, 0)) for i in range(100)],
+    "far apart": [(5.01 * i + offset, level) for i in range(100) for offset, level in ((0.0, 95), (1.9, 0))],
 }
 
 
@@ -364,6 +417,20 @@ def test_two_nodes_in_one_file_need_the_uuid(tmp_path, times, field):
         "timestamp, index, uuid, utilization.gpu [%]\n" + "".join(f"{t}, 0, GPU-{u}, {u} %\n" for t, u in rows),
     )
     assert set(column(named, "gpu_uuid")) == {"GPU-95", "GPU-0"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "gpus"),
+    [
+        ("index, name", ("0, A100", "0, T4")),
+        ("index, pci.bus_id", ("0, 00000000:3B:00.0", "0, 00000000:AF:00.0")),
+    ],
+)
+def test_one_name_for_gpus_that_differ_needs_the_uuid(tmp_path, fields, gpus):
+    """Also where the logs of two nodes follow each other."""
+    rows = [f"2023/03/14 {10 + node}:52:0{i}.000, {gpu}, 5 %" for node, gpu in enumerate(gpus) for i in range(5)]
+    with pytest.raises(RecordingError, match=r"of several nodes .* add uuid to --query-gpu"):
+        load(tmp_path, "\n".join([f"timestamp, {fields}, utilization.gpu [%]", *rows, ""]))
 
 
 def test_logs_of_one_gpu_may_be_joined_in_any_order(tmp_path):
@@ -422,6 +489,34 @@ def test_one_gpu_needs_no_name(tmp_path, every):
 def test_what_counts_as_groups(gaps, expected):
     times = np.cumsum([1_700_000_000, *gaps]).tolist()
     assert in_groups(times) is expected
+
+
+def mixed(seed: int, loggers: int, every: float, jitter: float) -> list[float]:
+    """Rows of loggers that began at random, each a little slower than it should be."""
+    chance = np.random.default_rng(seed)
+    starts, slower = chance.uniform(0, every, loggers), chance.uniform(0.003, 0.02, loggers)
+    gaps = every + slower + chance.normal(0, jitter, (400, loggers))
+    return np.round(np.sort((1_700_000_000 + starts + np.cumsum(gaps, axis=0)).ravel()), 3)
+
+
+@pytest.mark.parametrize(("every", "loggers"), [(1, 2), (1, 16), (5, 2), (5, 3), (5, 64), (60, 2), (60, 128)])
+def test_loggers_that_began_at_random_are_several(loggers, every):
+    # Two that began half an interval apart, with the same interval, cannot be told from one: none of these did.
+    assert all(interleaved(mixed(seed, loggers, every, 0.0005)) for seed in range(5))
+
+
+@pytest.mark.parametrize("every", [0.1, 1.0, 60.0])
+@pytest.mark.parametrize("spread", [0.0, 0.02, 0.3])
+def test_one_logger_is_not_several(every, spread):
+    chance = np.random.default_rng(7)
+    noise = chance.lognormal(0, spread, 3000)
+    pauses = np.where(chance.random(3000) < 0.05, chance.exponential(3, 3000), 0)
+    for gaps in (every * noise, every * noise + pauses, every * noise * np.resize([1] * 11 + [3], 3000)):
+        times = 1_700_000_000 + np.cumsum(gaps)
+        assert not interleaved(np.round(times, 3))
+        assert not interleaved(np.floor(times))
+    on_the_minute = 1_700_000_000 + every * (np.arange(3000) + spread * chance.random(3000))
+    assert not interleaved(np.round(on_the_minute, 3))
 
 
 @given(st.lists(st.floats(0.9, 1.3), min_size=1, max_size=200))
