@@ -213,7 +213,7 @@ class ColumnSeries(Series):
         self.times = _array(times)
         self._columns = [(i, _array(column)) for i, column in enumerate(totals) if column is not None]
         self._readings = list(gauges)
-        self._newest = [None if column is None else _filled_forward(column) for column in gauges]
+        self._newest = [None if column is None else _array(_filled_forward(column)) for column in gauges]
 
     def at(self, t: float) -> Values:
         """Totals at an instant, as in `Series`."""
@@ -257,8 +257,9 @@ class ColumnSeries(Series):
 
     def gauge_last(self, index: int, end: float) -> float | None:
         """Newest reading of a gauge at or before `end`."""
-        newest, column = bisect_right(self.times, end) - 1, self._newest[index]
-        return None if column is None or newest < 0 else _known(float(column[newest]))
+        column = self._newest[index]
+        newest = -1 if column is None else bisect_right(self.times, end) - 1
+        return None if column is None or newest < 0 else _known(column[newest])
 
     def gauge_at(self, index: int, point: int) -> float | None:
         """Reading of a gauge at one point."""

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from math import inf
 
-from dutycycle_alerter.history import GPU_COUNTERS, Series
+from dutycycle_alerter.history import Series
 from dutycycle_alerter.memory_growth import Highs, last_grew
 from dutycycle_alerter.model import HostUsage, Usage, WindowEvidence
 
@@ -21,28 +21,43 @@ def gpu_usage(
 
     `idle_power` (watts) is what a free GPU of its model draws. `longest_gap` is as in `Series.increase`.
     """
-    grown = dict(zip(GPU_COUNTERS, series.increase(start, end, longest_gap=longest_gap), strict=True))
+    (
+        allocated,
+        observed,
+        busy,
+        gap_lt2,
+        gap_2to30,
+        gap_30to600,
+        gap_ge600,
+        energy,
+        sm,
+        tensor,
+        dram,
+        throttle_thermal,
+        link_bytes,
+        low,
+    ) = series.increase(start, end, longest_gap=longest_gap)  # in the order of GPU_COUNTERS
     return Usage(
-        allocated=grown["allocated"] or 0.0,
-        observed=0.0 if grown["busy"] is None else grown["observed"] or 0.0,
-        busy=grown["busy"] or 0.0,
-        gap_lt2=grown["gap_lt2"],
-        gap_2to30=grown["gap_2to30"],
-        gap_30to600=grown["gap_30to600"],
-        gap_ge600=grown["gap_ge600"],
-        energy=grown["energy"],
+        allocated=allocated or 0.0,
+        observed=0.0 if busy is None else observed or 0.0,
+        busy=busy or 0.0,
+        gap_lt2=gap_lt2,
+        gap_2to30=gap_2to30,
+        gap_30to600=gap_30to600,
+        gap_ge600=gap_ge600,
+        energy=energy,
         share=series.gauge_last(0, end) or 1.0,
         memory_used=series.gauge_max(1, start, end),
         memory_total=series.gauge_last(2, end),
         processes=series.gauge_max(3, start, end),
-        sm=grown["sm"],
-        tensor=grown["tensor"],
-        dram=grown["dram"],
-        throttle_thermal=grown["throttle_thermal"],
-        link_bytes=grown["link_bytes"],
+        sm=sm,
+        tensor=tensor,
+        dram=dram,
+        throttle_thermal=throttle_thermal,
+        link_bytes=link_bytes,
         power_limit=series.gauge_last(4, end),
         idle_power=idle_power,
-        low=grown["low"],
+        low=low,
     )
 
 

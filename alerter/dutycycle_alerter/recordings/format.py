@@ -64,25 +64,26 @@ class _Reader:
 
     def take(self, chunk: Chunk) -> None:
         """Read a chunk: all lines at once where every one is sound, else one by one."""
-        lines = list(enumerate(chunk.lines, chunk.first))
+        first, lines = chunk.first, chunk.lines
         if not self._columns:
-            lines = self._take_header(lines)
-        lines = [(number, line) for number, line in lines if line and line != self._header]
-        if not (self._columns and lines) or not self._take_sound([line for _, line in lines], chunk.unfinished):
-            self._take_singly(lines, chunk.unfinished)
+            above = self._take_header(first, lines)
+            first, lines = first + above, lines[above:]
+        if not self._take_sound([line for line in lines if line and line != self._header], chunk.unfinished):
+            self._take_singly(enumerate(lines, first), chunk.unfinished)
         if chunk.cut:
             self._skipped.add(self._file, chunk.first + len(chunk.lines), chunk.cut)
 
-    def _take_header(self, lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
-        for i, (number, line) in enumerate(lines):
+    def _take_header(self, first: int, lines: Sequence[str]) -> int:
+        """Take the header where it is among the lines. Return how many lines it ends; all of them without a header."""
+        for i, line in enumerate(lines):
             if line.strip():
                 try:
                     self._columns = self._checked([name.strip() for name in cells.split(line)])
                 except BadLineError as error:
-                    raise RecordingError(f"{self._file}:{number}: {error}") from error
+                    raise RecordingError(f"{self._file}:{first + i}: {error}") from error
                 self._header = line
-                return lines[i + 1 :]
-        return []
+                return i + 1
+        return len(lines)
 
     def _checked(self, names: list[str]) -> list[str]:
         """The names of the columns, empty for one that is not known. Raises RecordingError."""
@@ -102,21 +103,16 @@ class _Reader:
         return [name if name in COLUMNS else "" for name in names]
 
     def _take_sound(self, lines: Sequence[str], unfinished: bool) -> bool:
-        if unfinished or any(unreadable(line) for line in lines):
+        if not lines:
+            return True
+        if unfinished or any(map(unreadable, lines)):
             return False
-        try:
-            rows = [cells.split(line) for line in lines]
-        except BadLineError:
-            return False
-        width = len(self._columns)
-        return all(len(row) == width for row in rows) and self._add(rows)
+        columns = cells.table(lines, len(self._columns))
+        return columns is not None and self._add(columns)
 
-    def _add(self, rows: Sequence[Sequence[str]]) -> bool:
-        """Add rows that are all sound; False, and nothing added, where one is not."""
-        by_name: dict[str, Sequence[str]] = {}
-        for name, values in zip(self._columns, zip(*rows, strict=True), strict=True):
-            if name:
-                by_name[name] = values
+    def _add(self, columns: Sequence[Sequence[str]]) -> bool:
+        """Add rows, by column, that are all sound; False, and nothing added, where one is not."""
+        by_name = {name: values for name, values in zip(self._columns, columns, strict=True) if name}
         numbers: dict[str, Floats] = {}
         for name in ("t", *NUMBERS):
             if name in by_name:
@@ -133,7 +129,7 @@ class _Reader:
         self._rows.extend(t, texts, numbers)
         return True
 
-    def _take_singly(self, lines: Sequence[tuple[int, str]], unfinished: bool) -> None:
+    def _take_singly(self, lines: Iterable[tuple[int, str]], unfinished: bool) -> None:
         good: list[list[str]] = []
         for number, line in lines:
             try:
@@ -143,7 +139,7 @@ class _Reader:
                 continue
             if row:
                 good.append(row)
-        if good and not self._add(good):
+        if good and not self._add(list(zip(*good, strict=True))):
             raise AssertionError("rows that were checked one by one do not add up")
 
     def _row(self, line: str, *, unfinished: bool) -> list[str]:

@@ -166,7 +166,7 @@ def _gpu_series(recording: Recording, track: Track, time_scale: float) -> Series
             total = np.cumsum(np.nan_to_num(values))
             totals[name] = _with_starts(total, total - np.nan_to_num(values), apart)
     gauges = [_gauge(recording, name, track, apart) for name in _GAUGES]
-    return ColumnSeries(times, [totals.get(name) for name in GPU_COUNTERS], [np.ones(len(times)), *gauges])
+    return ColumnSeries(times, [totals.get(name) for name in GPU_COUNTERS], [None, *gauges])
 
 
 _GAUGES = ("memory_used_bytes", "memory_total_bytes", "processes", "power_limit_watts")
