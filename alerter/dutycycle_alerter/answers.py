@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from dutycycle_alerter.fleet import incomplete
 from dutycycle_alerter.fleet_now import FleetAmounts
 from dutycycle_alerter.headline import headline
 from dutycycle_alerter.incidents.audience import owner_hears
@@ -88,7 +89,9 @@ def incident_shape(incident: Incident, *, time_scale: float) -> IncidentShape:
 def incidents_answer(incidents: Sequence[Incident], total: int, offset: int, status: Status) -> IncidentsAnswer:
     """A page of incidents, of `total` that match."""
     shapes = [incident_shape(incident, time_scale=status.time_scale) for incident in incidents]
-    return IncidentsAnswer(replay=status.replay, total=total, offset=offset, incidents=shapes)
+    return IncidentsAnswer(
+        replay=status.replay, total=total, offset=offset, incomplete=incomplete(status) or None, incidents=shapes
+    )
 
 
 def incident_answer(incident: Incident, events: Sequence[Event], status: Status) -> IncidentAnswer:
@@ -129,6 +132,7 @@ def users_answer(
         offset=part.start or 0,
         since=_at(since),
         until=_at(until),
+        incomplete=incomplete(status) or None,
         users=[_user(user) for user in users[part]],
         users_under_15=users_under(users),
         median_utilization_percent=None if median is None else round(median, 3),
@@ -169,7 +173,13 @@ def fleet_answer(
 def gpus_answer(gpus: Sequence[GpuNow], status: Status, part: slice = EVERYTHING) -> GpusAnswer:
     """A part of the GPUs, as last seen."""
     shapes = [_gpu_now(now) for now in gpus[part]]
-    return GpusAnswer(replay=status.replay, total=len(gpus), offset=part.start or 0, gpus=shapes)
+    return GpusAnswer(
+        replay=status.replay,
+        total=len(gpus),
+        offset=part.start or 0,
+        incomplete=incomplete(status) or None,
+        gpus=shapes,
+    )
 
 
 def status_answer(status: Status) -> StatusAnswer:

@@ -62,13 +62,19 @@ def count_gpus(gpus: Iterable[GpuNow]) -> GpuCounts:
     return GpuCounts(**{word.value: found.count(word) for word in Doing})
 
 
-def empty(status: Status, sentence: str) -> str:
-    """Return the sentence about an empty list, or that it is unknown: a source that fails may hide jobs and GPUs."""
+def incomplete(status: Status) -> str:
+    """Return why jobs and GPUs may be missing from a list; empty where nothing suggests that any is."""
     if status.last_pass is None:
-        return "Unknown. No evaluation has finished yet."
+        return "No evaluation has finished yet."
     if any(target.error for target in status.targets):
-        return "Unknown. A source does not answer, so jobs may hold GPUs that cannot be seen."
-    return sentence
+        return "A source does not answer, so jobs may hold GPUs that cannot be seen."
+    return ""
+
+
+def empty(status: Status, sentence: str) -> str:
+    """Return the sentence about an empty list, or that it is unknown."""
+    why = incomplete(status)
+    return f"Unknown. {why}" if why else sentence
 
 
 def none_listed(status: Status) -> str:

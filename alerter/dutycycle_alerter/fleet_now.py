@@ -17,7 +17,8 @@ class FleetAmounts:
     `unknown` are those that their exporters do not show, and those whose holder is not known. `pending` wait for GPUs
     in the scheduler's queue, `held` are the part of them that waits for something else first. `waited` are unallocated
     while others waited for as many: the lesser of the two, of all models of a cluster together, because requests name
-    no model; so some of them may be of a kind that nobody waited for. None where no scheduler tells of its queue.
+    no model; so some of them may be of a kind that nobody waited for. None where no scheduler reports its queue, and
+    where no exporter shows a GPU.
     """
 
     cluster: str = ""
@@ -119,7 +120,8 @@ def fleet_now(
                 found[part.cluster, model]["unknown"] += node.used
         found[part.cluster, ""]["pending"] += part.gpus.pending
         found[part.cluster, ""]["held"] += part.gpus.held
-    for cluster in {part.cluster for part in parts if part.gpus is not None}:
+    seen = {cluster_of(node) for (node, _), whole in wholes.items() if whole.visible}
+    for cluster in {part.cluster for part in parts if part.gpus is not None} & seen:
         free = sum(kinds["unallocated"] for key, kinds in found.items() if key[0] == cluster and "unallocated" in kinds)
         queue = found[cluster, ""]
         queue["waited"] = min(free, max(0.0, queue["pending"] - queue["held"]))

@@ -136,6 +136,10 @@ class IncidentsAnswer(Shape):
     total: int
     """How many match in all."""
     offset: int
+    incomplete: str | None
+    """Why jobs and GPUs may be missing here: no evaluation yet, or a source that does not answer. Null where nothing
+    suggests that any is missing.
+    """
     incidents: list[IncidentShape]
 
 

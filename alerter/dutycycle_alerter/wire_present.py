@@ -28,6 +28,10 @@ class UsersAnswer(Shape):
     offset: int
     since: Moment
     until: Moment
+    incomplete: str | None
+    """Why jobs and GPUs may be missing here: no evaluation yet, or a source that does not answer. Null where nothing
+    suggests that any is missing.
+    """
     users: list[UserShape]
     users_under_15: int
     median_utilization_percent: float | None
@@ -73,6 +77,10 @@ class GpusAnswer(Shape):
     total: int
     """How many there are; `gpus` is a part of them, from `offset` on."""
     offset: int
+    incomplete: str | None
+    """Why jobs and GPUs may be missing here: no evaluation yet, or a source that does not answer. Null where nothing
+    suggests that any is missing.
+    """
     gpus: list[GpuNowShape]
 
 
@@ -96,7 +104,7 @@ class FleetShape(Shape):
     """The part of them that waited for something else than GPUs."""
     waited_gpu_hours: float | None
     """Unallocated while others waited for as many: of all models of the cluster together, in the row of the queue.
-    Null in other rows, and where no scheduler tells of its queue."""
+    Null in other rows, where no scheduler reports its queue, and where no exporter shows a GPU."""
 
 
 class FleetAnswer(Shape):

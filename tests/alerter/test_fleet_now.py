@@ -66,7 +66,7 @@ def test_nodes_out_of_service_of_which_nothing_is_known_count_as_the_scheduler_h
     assert found == [
         FleetAmounts("", "H200", down=1),
         FleetAmounts("", "h200", down=6, unknown=2),
-        FleetAmounts("", "", drained=4, waited=0),
+        FleetAmounts("", "", drained=4, waited=None),
     ]
 
 

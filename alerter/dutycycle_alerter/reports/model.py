@@ -40,6 +40,8 @@ class UsageReport:
     asked: Asked
     rows: tuple[GroupUsage, ...]
     ledger_from: float | None = None
+    gpus_seen: bool = True
+    """Whether any GPU was seen in the range. Where none was, use is unknown and not zero."""
 
     @property
     def totals(self) -> GroupUsage:

@@ -74,6 +74,8 @@ class UsageShape(Shape):
 class UsageAnswer(RangeShape):
     """Use by user, account or model."""
 
+    gpus_seen: bool
+    """Whether any GPU was seen in the range. Where none was, use is unknown and not zero."""
     total: int
     """How many rows there are in all."""
     offset: int
@@ -189,6 +191,7 @@ def usage_answer(
     people = report.rows if report.asked.kind is Kind.USERS else None
     return UsageAnswer(
         **_head(report, costs, replay=replay),
+        gpus_seen=report.gpus_seen,
         total=len(report.rows),
         offset=offset,
         rows=[_usage(row, costs) for row in _cut(arranged(report, sort), offset, limit)],

@@ -63,7 +63,9 @@ def empty(report: Report, zone: tzinfo | None) -> str:
         return ""
     if report.ledger_from is None:
         return "The ledger is empty: the passes of `dutycycle up` or `dutycycle serve` fill it, hour by hour."
-    return f"Nobody held a GPU in this time. The ledger begins at {_named_minute(report.ledger_from, zone)}."
+    seen = report.gpus_seen if isinstance(report, UsageReport) else False
+    said = "Nobody held a GPU in this time." if seen else "Unknown. No GPU was seen in this time."
+    return f"{said} The ledger begins at {_named_minute(report.ledger_from, zone)}."
 
 
 def notes(report: Report, zone: tzinfo | None) -> tuple[str, ...]:

@@ -36,7 +36,8 @@ class WeeklyReader(Reports, Protocol):
 class WeeklyReport:
     """A range [since, until) of wall time; seconds and joules are on the scale that people are shown.
 
-    `before` are the totals of the range of the same length before it; None where the ledger, which begins at
+    `gpus_seen` is whether any GPU was seen in the range: where none was, use is unknown. `before` are the totals of the
+    range of the same length before it; None where no GPU was seen in it, or where the ledger, which begins at
     `ledger_from` (None: it is empty), has nothing of it. `top` are the ten users who wasted most; `histogram` counts
     the measured ones by bins of 5 points of mean utilization, `under` of whom are below 15 % and held `hours_under` of
     the measured GPU-seconds; of `unmeasured` users nothing was measured. `rules` are those that opened something,
@@ -45,6 +46,7 @@ class WeeklyReport:
 
     since: float
     until: float
+    gpus_seen: bool
     totals: GroupUsage
     before: GroupUsage | None
     histogram: tuple[int, ...]
@@ -79,7 +81,12 @@ class WeeklyReport:
         """What to say at the head: (name, in this range, in the one before)."""
         before = self.before
         return tuple(
-            (name, said(self.totals), figures.UNKNOWN if before is None else said(before)) for name, said in _FIGURES
+            (
+                name,
+                said(self.totals) if self.gpus_seen else figures.UNKNOWN,
+                figures.UNKNOWN if before is None else said(before),
+            )
+            for name, said in _FIGURES
         )
 
     def lines(self, zone: tzinfo | None) -> tuple[str, ...]:
@@ -122,10 +129,11 @@ def weekly(reader: WeeklyReader, since: float, until: float, costs: Costs) -> We
     asked = Asked(Kind.USERS, since, until)
     report = reader.usage_report(asked)
     before = reader.usage_report(replace(asked, since=since - (until - since), until=since))
-    known = before.ledger_from is not None and before.ledger_from < since
+    known = before.gpus_seen and before.ledger_from is not None and before.ledger_from < since
     return WeeklyReport(
         since=since,
         until=until,
+        gpus_seen=report.gpus_seen,
         totals=report.totals,
         before=before.totals if known else None,
         histogram=tuple(users_histogram(report.rows)),

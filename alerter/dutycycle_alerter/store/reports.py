@@ -26,7 +26,7 @@ _BY: dict[Kind, GroupedBy] = {Kind.USERS: "user", Kind.ACCOUNTS: "account", Kind
 
 
 def usage(connection: sa.Connection, asked: Asked, *, factor: float) -> UsageReport:
-    """Use by user, account or model; a model that nobody used is one of the fleet."""
+    """Return use by user, account or model; a model without use is one of the fleet."""
     rows = ledger.grouped(
         connection,
         _BY[asked.kind],
@@ -38,7 +38,8 @@ def usage(connection: sa.Connection, asked: Asked, *, factor: float) -> UsageRep
     )
     if asked.kind is Kind.MODELS:
         rows = _with_fleet(rows, _fleet(connection, asked, factor))
-    return UsageReport(asked, tuple(rows), ledger.begins(connection))
+    seen = bool(rows) or any(map(_seen, _fleet(connection, replace(asked, user=None), factor)))
+    return UsageReport(asked, tuple(rows), ledger.begins(connection), gpus_seen=seen)
 
 
 def waste(connection: sa.Connection, asked: Asked, *, factor: float) -> WasteReport:
@@ -65,6 +66,10 @@ def _fleet(connection: sa.Connection, asked: Asked, factor: float) -> list[Fleet
         return []
     found = fleet_ledger.fleet(connection, since=asked.since, until=asked.until, factor=factor)
     return [item for item in found if asked.cluster is None or item.cluster == asked.cluster]
+
+
+def _seen(item: FleetAmounts) -> bool:
+    return any((item.allocated, item.unallocated, item.drained, item.down))
 
 
 def _with_fleet(rows: list[GroupUsage], fleet: list[FleetAmounts]) -> list[GroupUsage]:

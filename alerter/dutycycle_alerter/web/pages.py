@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse
 
 from dutycycle_alerter.bill import bill
 from dutycycle_alerter.choices import StateChoice
-from dutycycle_alerter.fleet import count_gpus, doing, empty, none_listed, unallocated_use
+from dutycycle_alerter.fleet import count_gpus, doing, empty, incomplete, none_listed, unallocated_use
 from dutycycle_alerter.incidents.model import Severity
 from dutycycle_alerter.settings import Rules
 from dutycycle_alerter.usage import hours_histogram, median_percent, users_histogram, users_under
@@ -61,6 +61,7 @@ def incidents(request: Request, site: SiteOf, query: Annotated[IncidentQuery, Qu
         severities=sorted(Severity, key=lambda severity: -severity.rank),
         gpus=count_gpus(site.reader.gpus()),
         empty=empty,
+        incomplete=incomplete(status),
     )
 
 

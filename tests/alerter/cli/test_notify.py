@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dutycycle_alerter.errors import ConfigError, DeliveryError, IncidentNotFoundError
+from dutycycle_alerter.notify.links import LinkError, Links
 from dutycycle_alerter.notify.model import OPERATORS
 from dutycycle_alerter.settings.notify import News
 from dutycycle_alerter.store import outbox
 from dutycycle_alerter.store.database import open_database
+from dutycycle_alerter.store.reader import open_reader
 from dutycycle_alerter.store.schema import delivery, notice
 from tests.alerter.cli.test_tables import Shell, shell, squeezed
 from tests.alerter.notify.listening import listening
@@ -46,6 +50,18 @@ def test_a_preview_says_what_the_owner_would_read(shell: Shell, config: Path) ->
     assert "EUR" in said
     assert "https://gpus.example.org/act/" in said
     assert "You hear of it because all GPUs of the job were idle for at least 2 h." in said
+
+
+def test_a_link_of_a_preview_is_not_accepted(shell: Shell, config: Path) -> None:
+    said = shell("notify", "preview", shell.incident_of("alice"), "--config", str(config))
+    tokens = re.findall(r"https://gpus\.example\.org/(?:act|unsubscribe)/(\S+)", said)
+    assert tokens
+    reader = open_reader(shell.url)
+    links = Links("https://gpus.example.org", reader.key())
+    reader.close()
+    for token in tokens:
+        with pytest.raises(LinkError, match="forged"):
+            links.read(token, now=time.time())
 
 
 def test_a_preview_says_only_of_enough_waste_that_it_is_enough(shell: Shell, config: Path) -> None:

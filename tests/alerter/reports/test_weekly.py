@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC
 
 import pytest
@@ -128,3 +128,17 @@ def test_ten_users_at_most_and_a_week_without_any() -> None:
     found = weekly(Nobody(), SINCE, UNTIL, Costs())
     assert found.empty
     assert {name: now for name, now, _ in found.figures()}["Mean utilization"] == "unknown"
+
+
+def test_a_week_in_which_no_gpu_was_seen_is_unknown() -> None:
+    @dataclass
+    class Silent(Reader):
+        since: float = SINCE
+
+        def usage_report(self, asked: Asked) -> UsageReport:
+            found = super().usage_report(asked)
+            return replace(found, rows=(), gpus_seen=False) if asked.since == self.since else found
+
+    found = weekly(Silent(), SINCE, UNTIL, Costs())
+    assert {now for _, now, _ in found.figures()} == {"unknown"}
+    assert weekly(Silent(since=2 * SINCE - UNTIL), SINCE, UNTIL, Costs()).before is None

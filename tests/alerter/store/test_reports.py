@@ -94,9 +94,16 @@ def test_a_report_is_of_its_range_its_cluster_and_its_user(database: Database) -
 
 
 def test_nothing_is_none_where_there_is_nothing(database: Database) -> None:
-    assert usage(database, Kind.USERS) == UsageReport(ALL, (), None)
+    assert usage(database, Kind.USERS) == UsageReport(ALL, (), None, gpus_seen=False)
     hours = waste(database).hours
     assert (hours.whole, hours.idle, hours.waited, hours.free, hours.spread) == (0, None, None, None, None)
+
+
+def test_use_is_zero_where_gpus_were_seen_and_unknown_where_none_was(database: Database) -> None:
+    seen(database, FleetAmounts("north", "H200", unallocated=8), FleetAmounts("south", "H200", unknown=8))
+    found = {name: usage(database, Kind.USERS, cluster=name).gpus_seen for name in ("north", "south", "west")}
+    assert found == {"north": True, "south": False, "west": False}
+    assert usage(database, Kind.USERS, cluster="north", user="alice").gpus_seen
 
 
 def test_what_was_not_measured_is_in_no_mean(database: Database) -> None:

@@ -13,7 +13,7 @@ from dutycycle_alerter import answers
 from dutycycle_alerter.fleet_now import FleetAmounts
 from dutycycle_alerter.incidents.model import Severity, State
 from dutycycle_alerter.usage import UserUsage
-from dutycycle_alerter.views import NotEvaluable
+from dutycycle_alerter.views import NotEvaluable, TargetStatus
 from tests.alerter.web.conftest import Client, Live
 from tests.alerter.web.doubles import NOW, FixedReader, full_reader, gpu_now, incident, status
 
@@ -107,6 +107,14 @@ def test_long_lists_come_in_parts(live: Live, what: str) -> None:
     assert get(live.client, f"{what}?offset=10000")[what] == []
     for wrong in ("limit=0", "limit=10001", "offset=-1", "limit=x"):
         assert live.client.get(f"/api/v1/{what}?{wrong}").status == 422
+
+
+@pytest.mark.parametrize("path", ["incidents", "users", "gpus"])
+def test_a_list_that_may_lack_entries_says_why(serve: Serve, path: str) -> None:
+    silent = status(targets=(TargetStatus("http://prometheus:9090", "", None, "connection refused"),))
+    why = get(serve(FixedReader(shown=silent)), path)["incomplete"]
+    assert why == "A source does not answer, so jobs may hold GPUs that cannot be seen."
+    assert get(serve(FixedReader()), path)["incomplete"] is None
 
 
 def test_the_fleets_hours(serve: Serve) -> None:

@@ -101,6 +101,11 @@ class TestIncidents:
         ("shown", "query", "says"),
         [
             (status(), "/", "Nothing is wrong."),
+            (
+                status(targets=(TargetStatus("http://gpu2:9836", "gpu2", None, "connection refused"),)),
+                "/",
+                "judged 20 s ago. A source does not answer",
+            ),
             (status(jobs_judged=0), "/", "Nothing to judge yet."),
             (
                 status(

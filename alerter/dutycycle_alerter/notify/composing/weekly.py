@@ -75,6 +75,8 @@ def histogram(weekly: WeeklyReport) -> Picture | None:
 
 
 def _nobody(weekly: WeeklyReport) -> str:
+    if not weekly.gpus_seen:
+        return "Unknown. No GPU was seen in these days, so nothing is known of who held one."
     said = "Nobody held a GPU in these days"
     return f"{said}; nothing earlier is known." if weekly.before is None else f"{said}, nor in as many before."
 

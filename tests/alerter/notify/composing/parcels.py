@@ -180,6 +180,7 @@ def weekly(since: float, until: float) -> WeeklyReport:
     return WeeklyReport(
         since=since,
         until=until,
+        gpus_seen=True,
         totals=totals,
         before=replace(totals, busy=900_000.0, jobs=7),
         histogram=bins,

@@ -398,14 +398,18 @@ def test_the_weekly_report_has_the_histogram_of_users() -> None:
     assert "<b>bob" not in mail.html
 
 
-def test_a_report_on_nothing_says_so() -> None:
+@pytest.mark.parametrize(
+    ("gpus_seen", "said"),
+    [(True, "Nobody held a GPU in these days"), (False, "Unknown. No GPU was seen in these days")],
+)
+def test_a_report_on_nothing_says_so(gpus_seen: bool, said: str) -> None:
     def empty(since: float, until: float) -> object:
         full = weekly(since, until)
         nothing = replace(full.totals, allocated=0.0)
-        return replace(full, totals=nothing, before=nothing, histogram=(0,) * 20)
+        return replace(full, gpus_seen=gpus_seen, totals=nothing, before=nothing, histogram=(0,) * 20)
 
     mail = composition(weekly=empty).mail(parcels()["weekly"])
-    assert "Nobody held a GPU" in mail.text
+    assert said in mail.text
     assert mail.pictures == ()
 
 
