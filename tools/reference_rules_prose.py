@@ -62,11 +62,13 @@ def _jobs(judging: Judging) -> dict[str, Text]:
         ),
         "partially_idle": Text(
             fires=f"""at least one GPU, but not every one, at U <= {_pct(partly.below)}, and the busiest at U >=
-                {_pct(partly.busiest_at_least)}""",
+                {_pct(partly.busiest_at_least)}; where the busiest works less, the GPUs that had neither a process nor
+                memory in use since the job began, beside one at U > {_pct(partly.below)}""",
             window=_time(partly.window),
             severity="warning",
             clears=f"every GPU at more than {_pct(partly.clear_above)}",
-            needs="utilization; two GPUs or more",
+            needs=f"""utilization; two GPUs or more; for GPUs that were never used, processes and memory since the job
+                began, as far as evidence reaches back (over Prometheus {_time(idle.critical_window)})""",
         ),
         "stalled": Text(
             fires=f"""{_pct(stalled.at_least)} <= U < {_pct(stalled.below)}, and one of: idle gaps of up to

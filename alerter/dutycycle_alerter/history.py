@@ -205,7 +205,7 @@ class ColumnSeries(Series):
     A counter or gauge that is None is missing at every point. A gauge is NaN where it is missing.
     """
 
-    __slots__ = ("_columns", "_newest", "_readings")
+    __slots__ = ("_columns", "_highest", "_newest", "_readings")
 
     def __init__(self, times: Column, totals: Sequence[Column | None], gauges: Sequence[Column | None]) -> None:
         super().__init__(len(totals))
@@ -214,6 +214,7 @@ class ColumnSeries(Series):
         self._columns = [(i, _array(column)) for i, column in enumerate(totals) if column is not None]
         self._readings = list(gauges)
         self._newest = [None if column is None else _array(_filled_forward(column)) for column in gauges]
+        self._highest: dict[int, Column] = {}
 
     def at(self, t: float) -> Values:
         """Totals at an instant, as in `Series`."""
@@ -247,8 +248,15 @@ class ColumnSeries(Series):
 
     def gauge_max(self, index: int, start: float, end: float) -> float | None:
         """Highest reading of a gauge at the points in (start, end]."""
-        readings = self._window(index, start, end)
-        return None if readings is None or not readings.size else _known(float(np.fmax.reduce(readings)))
+        column, low, high = self._readings[index], bisect_right(self.times, start), bisect_right(self.times, end)
+        if column is None or high <= low:
+            return None
+        if low == 0 or (low == 1 and isnan(column[0])):
+            # The whole life so far, which every pass may ask for.
+            if index not in self._highest:
+                self._highest[index] = np.fmax.accumulate(column)
+            return _known(float(self._highest[index][high - 1]))
+        return _known(float(np.fmax.reduce(column[low:high])))
 
     def gauge_between(self, index: int, start: float, end: float) -> list[float] | None:
         """Every reading of a gauge at the points in (start, end]; None where there is none, or one is missing."""

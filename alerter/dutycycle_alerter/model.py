@@ -140,7 +140,8 @@ class Usage:
     GPU all of these are the device's. `memory_used` (bytes) and `processes` are the window's maxima; `energy` is
     joules. `sm`, `tensor` and `dram` are seconds in which that unit worked, from GPM; `throttle_thermal` seconds with
     the clocks held down by heat or power brake; all share x time. `link_bytes` went over NVLink, or PCIe where there is
-    none. `power_limit` and `idle_power` are watts; the latter is learned per model.
+    none. `power_limit` and `idle_power` are watts; the latter is learned per model. `memory_baseline` is the part of
+    `memory_used` that the driver holds on a GPU without a process.
     """
 
     allocated: float
@@ -163,6 +164,7 @@ class Usage:
     power_limit: float | None = None
     idle_power: float | None = None
     low: float | None = None
+    memory_baseline: float | None = None
 
     @property
     def utilization(self) -> float | None:

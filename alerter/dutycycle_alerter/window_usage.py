@@ -15,11 +15,18 @@ HOST_COVERAGE = 0.8
 
 
 def gpu_usage(
-    series: Series, start: float, end: float, *, idle_power: float | None = None, longest_gap: float = inf
+    series: Series,
+    start: float,
+    end: float,
+    *,
+    idle_power: float | None = None,
+    memory_baseline: float | None = None,
+    longest_gap: float = inf,
 ) -> Usage:
     """What one GPU did for one workload over (start, end]; a counter that is not known there counts no time.
 
-    `idle_power` (watts) is what a free GPU of its model draws. `longest_gap` is as in `Series.increase`.
+    `idle_power` (watts) is what a free GPU of its model draws, `memory_baseline` (bytes) what is in use on a GPU of its
+    model without a process. `longest_gap` is as in `Series.increase`.
     """
     (
         allocated,
@@ -58,6 +65,7 @@ def gpu_usage(
         power_limit=series.gauge_last(4, end),
         idle_power=idle_power,
         low=low,
+        memory_baseline=memory_baseline,
     )
 
 
@@ -104,18 +112,19 @@ def window_evidence(
     length: float,
     *,
     idle_power: Sequence[float | None] = (),
+    memory_baseline: Sequence[float | None] = (),
     longest_gap: float = inf,
 ) -> WindowEvidence:
-    """One job's last `length` seconds before `at`; `gpus` in the order of `Job.gpus`, and so is `idle_power` (watts;
-    empty: not known of any). `longest_gap` is as in `Series.increase`.
+    """One job's last `length` seconds before `at`; `gpus` in the order of `Job.gpus`, and so are `idle_power` (watts)
+    and `memory_baseline` (bytes; empty: not known of any). `longest_gap` is as in `Series.increase`.
     """
     start = at - length
-    known = idle_power or (None,) * len(gpus)
+    power, memory = (known or (None,) * len(gpus) for known in (idle_power, memory_baseline))
     return WindowEvidence(
         length=length,
         gpus=tuple(
-            gpu_usage(one, start, at, idle_power=watts, longest_gap=longest_gap)
-            for one, watts in zip(gpus, known, strict=True)
+            gpu_usage(one, start, at, idle_power=watts, memory_baseline=empty, longest_gap=longest_gap)
+            for one, watts, empty in zip(gpus, power, memory, strict=True)
         ),
         host=host_usage(hosts, start, at, longest_gap=longest_gap),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dutycycle_alerter.model import Usage, WindowEvidence
 from dutycycle_alerter.rules.case import Case
+from dutycycle_alerter.rules.units import memory_held
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,30 @@ def before(case: Case, length: float, places: Collection[int] | None = None) -> 
         and longer >= lived
         and measured >= case.settings.coverage * (lived - length) * _shares(pairs) * (1 - 1e-9),
     )
+
+
+def never_used(case: Case, places: Collection[int]) -> frozenset[int]:
+    """Return those of the places whose GPU had neither a process nor memory in use in the whole life of the job. It has
+    none of a job that was not watched from its beginning, and no GPU of which either is not measured.
+    """
+    lived = case.evidence.at - _since(case)
+    length = _at_least(case, lived)
+    if length is None or not (case.job.start_told and _soon(case)):
+        return frozenset()
+    usages = case.window(length).gpus
+    return frozenset(
+        place
+        for place in places
+        if case.covered(usages[place], lived) and usages[place].processes == 0 and memory_held(usages[place]) is False
+    )
+
+
+def _at_least(case: Case, lived: float) -> float | None:
+    """Return a window that is not shorter than the life of the job; None where the source has none."""
+    longest = case.evidence.longest
+    if longest is None:
+        return lived
+    return min((one for one in case.lengths() if lived <= one <= longest), default=None)
 
 
 _Pair = tuple[Usage, Usage]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dutycycle_alerter.incidents.model import Severity
-from dutycycle_alerter.model import Gpu, JobKind
+from dutycycle_alerter.model import JobKind
+from dutycycle_alerter.rules.before import never_used
 from dutycycle_alerter.rules.case import Case
 from dutycycle_alerter.rules.verdict import Outcome, Verdict
 
@@ -49,23 +50,25 @@ def _holds_long(case: Case) -> bool:
 
 
 def judge_partially_idle(case: Case) -> Verdict:
-    """Some GPUs at or under the bound while the busiest clearly works; clears when every GPU works."""
+    """Some GPUs at or under the bound. Where the busiest hardly works, those that the job never used at all: the others
+    may pause. Clears when every GPU works.
+    """
     rule, settings = "partially_idle", case.settings.rules.partially_idle
     if case.job.kind is JobKind.SERVING or len(case.job.gpus) < 2:
         return Verdict(rule, Outcome.NOT_APPLICABLE, settings.window)
     if unready := case.unready(rule, settings.window):
         return unready
     values = case.utilizations(settings.window)
-    busiest, idle = max(values), sum(value <= settings.below for value in values)
-    figures = {"busiest_utilization": busiest, "idle_gpus": float(idle), "gpus": float(len(values))}
-    hardly = _at_or_under(settings.clear_above, case.job.gpus, values)
-    if idle and busiest >= settings.busiest_at_least:
-        gpus = _at_or_under(settings.below, case.job.gpus, values)
+    busiest, idle = max(values), [place for place, value in enumerate(values) if value <= settings.below]
+    figures = {"busiest_utilization": busiest, "idle_gpus": float(len(idle)), "gpus": float(len(values))}
+    hardly = tuple(gpu for gpu, value in zip(case.job.gpus, values, strict=True) if value <= settings.clear_above)
+    # Where no GPU works, `idle` is about all of them.
+    unused = [] if len(idle) == len(values) else idle
+    if busiest < settings.busiest_at_least:
+        unused = sorted(never_used(case, unused))
+    if unused:
+        gpus = tuple(case.job.gpus[place] for place in unused)
         return Verdict(rule, Outcome.FIRING, settings.window, Severity.WARNING, gpus, figures, nearly=hardly)
     if min(values) > settings.clear_above:
         return Verdict(rule, Outcome.CLEAR, settings.window, figures=figures)
     return Verdict(rule, Outcome.HOLDING, settings.window, gpus=hardly, figures=figures)
-
-
-def _at_or_under(bound: float, gpus: tuple[Gpu, ...], values: list[float]) -> tuple[Gpu, ...]:
-    return tuple(gpu for gpu, value in zip(gpus, values, strict=True) if value <= bound)

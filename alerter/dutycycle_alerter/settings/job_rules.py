@@ -77,7 +77,7 @@ class PartiallyIdle(Section):
     below: Ratio = 0.005
     """A GPU at or under this is idle."""
     busiest_at_least: Ratio = 0.15
-    """The busiest GPU of the job must reach this."""
+    """The busiest GPU of the job must reach this, unless the idle ones never had a process or memory in use."""
     window: Window = 1800
     """What the rule looks at; it is judged once all of it lies after grace."""
     clear_above: Ratio = 0.02

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -33,12 +33,19 @@ class RecordedJob:
     """One workload of a recording.
 
     `start` is the start of its first row, `end` the end of its last. A GPU belongs to it from the start of the GPU's
-    first row to the end of its last row.
+    first row to the end of its last row. `memory_baseline` has the bytes in use on a GPU without a process, by model.
     """
 
-    def __init__(self, recording: Recording, tracks: Sequence[Track], settings: Settings) -> None:
+    def __init__(
+        self,
+        recording: Recording,
+        tracks: Sequence[Track],
+        settings: Settings,
+        memory_baseline: Mapping[str, float],
+    ) -> None:
         tracks = sorted(tracks, key=lambda track: natural(track.gpu))
         self._gpus = [track.gpu for track in tracks]
+        self._memory_baseline = [memory_baseline.get(gpu.model) for gpu in self._gpus]
         self._series = [_gpu_series(recording, track, settings.time_scale) for track in tracks]
         self._until = [series.times[-1] + _ABSENT * t.interval for series, t in zip(self._series, tracks, strict=True)]
         self._hosts = _host_series(recording, tracks)
@@ -74,7 +81,13 @@ class RecordedJob:
                 first_process=first,
             ),
             at=at,
-            window=partial(window_evidence, series, [self._hosts.get(node) for node in nodes], at),
+            window=partial(
+                window_evidence,
+                series,
+                [self._hosts.get(node) for node in nodes],
+                at,
+                memory_baseline=[self._memory_baseline[i] for i in here],
+            ),
             watched_from=max((one.times[0] for one in series), default=self.start),
             memory_grew_at=self._grew_at(at, begun),
             ended=at if ended else None,
@@ -97,9 +110,25 @@ def recorded_jobs(recording: Recording, tracks: Tracks, settings: Settings) -> I
     by_workload: defaultdict[str, list[Track]] = defaultdict(list)
     for track in tracks.tracks:
         by_workload[track.workload].append(track)
+    memory_baseline = _memory_baseline(recording)
     for _, members in sorted(by_workload.items()):
         if any(track.interval > 0 for track in members):
-            yield RecordedJob(recording, members, settings)
+            yield RecordedJob(recording, members, settings, memory_baseline)
+
+
+def _memory_baseline(recording: Recording) -> dict[str, float]:
+    """Return the least memory (bytes) in use on a GPU of each model that did nothing and had no process. A GPU that
+    works without a process hides its processes.
+    """
+    memory, processes = recording.numbers.get("memory_used_bytes"), recording.numbers.get("processes")
+    if memory is None or processes is None:
+        return {}
+    free = (processes == 0) & (recording.numbers["utilization_ratio"] == 0) & ~np.isnan(memory)
+    models = recording.texts["model"]
+    return {
+        models.names[code]: float(memory[free & (models.codes == code)].min())
+        for code in np.unique(models.codes[free]).tolist()
+    }
 
 
 def natural(gpu: Gpu) -> tuple[str, int, str, str]:

@@ -1,5 +1,7 @@
 """Every rule on both sides of each of its bounds; hangs and multiprocessors have files of their own."""
 
+from dataclasses import replace
+
 import pytest
 
 from dutycycle_alerter.incidents.model import Severity
@@ -7,6 +9,7 @@ from dutycycle_alerter.model import HostUsage, JobEvidence
 from dutycycle_alerter.rules import Outcome, judge
 from tests.alerter.cases import SETTINGS, START, evidence
 from tests.alerter.rules.spinning import at_power
+from tests.alerter.rules.timeline import Does, Life
 from tests.alerter.rules.verdicts import (
     CLEAR,
     FIRING,
@@ -86,6 +89,39 @@ def test_partially_idle(utilizations: list[float], outcome: Outcome, idle: int |
     assert found.outcome is outcome
     if outcome is FIRING:
         assert len(found.gpus) == idle
+
+
+SLOW, PAUSED = Does(0.1, memory=30e9), Does(gap_ge600=1.0, memory=30e9)
+UNUSED = Does(gap_ge600=1.0, processes=0.0, memory=200 * 2**20)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "known", "outcome"),
+    [
+        ([SLOW, UNUSED], [SLOW, UNUSED], {}, FIRING),
+        # What the job used once it may use again: the one that works little may be in a pause.
+        ([SLOW, replace(UNUSED, processes=1.0)], [SLOW, UNUSED], {}, HOLDING),
+        ([SLOW, replace(UNUSED, memory=201 * 2**20)], [SLOW, UNUSED], {}, HOLDING),
+        # What is not measured is not known to be unused.
+        ([SLOW, replace(UNUSED, processes=None)], [SLOW, UNUSED], {}, HOLDING),
+        ([SLOW, replace(UNUSED, memory=None)], [SLOW, UNUSED], {}, HOLDING),
+        ([SLOW, UNUSED], [SLOW, UNUSED], {"watched": 49.0}, HOLDING),
+        ([SLOW, UNUSED], [SLOW, UNUSED], {"longest": 1800.0}, HOLDING),
+        ([SLOW, UNUSED], [SLOW, UNUSED], {"start_told": False}, HOLDING),
+        # A job of which no GPU works is idle as a whole.
+        ([SLOW, UNUSED], [PAUSED, UNUSED], {}, HOLDING),
+        ([UNUSED, UNUSED], [UNUSED, UNUSED], {}, HOLDING),
+    ],
+)
+def test_a_gpu_that_was_never_used_is_unused_however_little_the_others_do(
+    before: list[Does], after: list[Does], known: dict[str, object], outcome: Outcome
+) -> None:
+    item = Life([(20, before), (40, after)], 2).evidence(**known)  # type: ignore[arg-type]
+    found = judge(item, SETTINGS)
+    verdict, underused = found.verdict("partially_idle"), found.verdict("underused")
+    assert verdict.outcome is outcome
+    if outcome is FIRING:
+        assert (verdict.gpus, underused.outcome) == (item.job.gpus[1:], HOLDING)
 
 
 @pytest.mark.parametrize(

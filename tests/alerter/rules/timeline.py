@@ -12,7 +12,9 @@ _SUMS = ("busy", "gap_lt2", "gap_2to30", "gap_30to600", "gap_ge600")
 
 @dataclass(frozen=True)
 class Does:
-    """What a GPU does in a piece, as shares of the time; `processes` on it. None is not measured."""
+    """What a GPU does in a piece, as shares of the time; `processes` on it and `memory` in use (bytes). None is not
+    measured.
+    """
 
     busy: float = 0.0
     gap_lt2: Share = 0.0
@@ -20,6 +22,7 @@ class Does:
     gap_30to600: Share = 0.0
     gap_ge600: Share = 0.0
     processes: float | None = 1.0
+    memory: float | None = None
 
 
 WORKS = Does(0.8)
@@ -49,7 +52,7 @@ class Life:
 
     def _usage(self, gpu: int, since: float, until: float) -> Usage:
         sums: dict[str, float | None] = dict.fromkeys(_SUMS, 0.0)
-        processes: list[float | None] = []
+        gauges: dict[str, list[float | None]] = {"processes": [], "memory": []}
         start = 0.0
         for minutes, does in self.pieces:
             end = start + minutes * 60
@@ -59,12 +62,18 @@ class Life:
                 for name in _SUMS:
                     share, so_far = getattr(one, name), sums[name]
                     sums[name] = None if share is None or so_far is None else so_far + share * common
-                processes.append(one.processes)
+                for name, values in gauges.items():
+                    values.append(getattr(one, name))
             start = end
-        known = [value for value in processes if value is not None]
         return Usage(
             allocated=until - since,
             observed=until - since,
-            processes=max(known) if len(known) == len(processes) and known else None,
+            processes=_highest(gauges["processes"]),
+            memory_used=_highest(gauges["memory"]),
             **sums,  # type: ignore[arg-type]
         )
+
+
+def _highest(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return max(known) if known and len(known) == len(values) else None

@@ -118,6 +118,35 @@ def test_memory_and_processes_are_the_windows_highest():
     assert (later.memory_used, later.processes) == (5.0, 1.0)
 
 
+def test_the_highest_reading_is_that_of_the_window_and_of_nothing_after_it():
+    rows = [
+        {"t": START + 60 * (i + 1), "utilization_ratio": 0.5, "processes": value}
+        for i, value in enumerate([3.0, None, 1.0, 2.0, 4.0])
+    ]
+    job = only(rows)
+    for length, most in ((60, 2.0), (120, 2.0), (180, 2.0), (240, 3.0), (1000, 3.0)):
+        (usage,) = job.evidence(START + 240).window(length).gpus
+        assert usage.processes == most
+
+
+@pytest.mark.parametrize(
+    ("utilization", "baseline"),
+    [
+        (0.0, 578e6),
+        # A GPU that works without a process hides its processes.
+        (0.9, None),
+    ],
+)
+def test_what_a_gpu_holds_without_a_process_is_learned_by_model(utilization: float, baseline: float | None):
+    free = {"processes": 0.0, "workload": "other", "model": "H100"}
+    rows = steady(0.5, 5, memory_used_bytes=7e9, processes=1.0, model="H100")
+    rows += steady(utilization, 5, gpu="1", memory_used_bytes=578e6, **free)
+    rows += steady(utilization, 5, gpu="2", memory_used_bytes=600e6, **free)
+    mine = next(job for job in jobs(rows) if job.job.id == "job")
+    (usage,) = mine.evidence(START + 300).window(300).gpus
+    assert usage.memory_baseline == baseline
+
+
 def test_cpu_and_pressure_are_the_nodes_and_not_counted_once_per_gpu():
     host = {"cpu_cores": 6.0, "cpu_limit_cores": 8.0, "io_pressure_ratio": 0.25}
     rows = [row for gpu in "01" for row in steady(0.5, 10, gpu=gpu, **host)]

@@ -96,7 +96,7 @@ def evidence(settings: Settings, *, shard: tuple[str, ...] = ()) -> tuple[Query,
     for window in lengths.held:
         found += _held(of, window)
     for window in lengths.peaks:
-        found.append(_memory(of, window))
+        found += _held(of, window)
     for window in lengths.links:
         found.append(device_queries.links(of, window))
     for window in lengths.levels:
@@ -173,11 +173,7 @@ def _throughout(of: Selectors, metric: str, window: float, *conditions: str) -> 
 
 
 def _held(of: Selectors, window: float) -> Iterable[Query]:
-    yield _memory(of, window)
+    memory = f"max_over_time({of('workload_gpu_memory_used_bytes')}[{duration(window)}])"
+    yield Query("memory_used", by("max", KEY, memory), KEY, window)
     most = f"max_over_time({of('workload_gpu_processes')}[{duration(window)}])"
     yield Query("processes", by("max", KEY, most), KEY, window)
-
-
-def _memory(of: Selectors, window: float) -> Query:
-    most = f"max_over_time({of('workload_gpu_memory_used_bytes')}[{duration(window)}])"
-    return Query("memory_used", by("max", KEY, most), KEY, window)

@@ -22,8 +22,8 @@ SHORTEST_LOOKBACK, LONGEST_LOOKBACK = 1800.0, 7200.0
 @dataclass(frozen=True, slots=True)
 class Windows:
     """Which windows the rules read, in wall seconds: `basic` utilization alone, `full` everything, `held` memory and
-    processes as well, `links` also link traffic, `levels` how long the duty cycle was low, `peaks` memory for what is
-    reported of a job at its end.
+    processes as well, `links` also link traffic, `levels` how long the duty cycle was low, `peaks` memory and
+    processes over the longest window, for GPUs that were never used and for what is reported of a job at its end.
     """
 
     basic: tuple[float, ...]

@@ -105,6 +105,7 @@ def _columns(tables: Tables, length: float, whole: float) -> list[Cells]:
         "throttle_thermal": cells(device["throttle_thermal"] * shares),
         "link_bytes": cells(device["link_bytes"]),
         "power_limit": cells(power_limit),
+        "memory_baseline": [None] * len(held),
         "idle_power": [None if one.gpu.mig else idle_power.get(one.gpu.model) for one in held],
     }
     return [columns[name] for name in Usage.__dataclass_fields__]

@@ -110,6 +110,8 @@ def test_windows_hold_what_happened_in_them(seen: Seen) -> None:
     assert (usage.memory_used, usage.processes) == (20 * GIB, 2)
     usage = seen.job("slurm/1").window(7200).gpus[0]
     assert (usage.observed, usage.busy) == (about(7200), about(3600))
+    # It also has what a job held in its first hours, to show which GPUs were never used.
+    assert (usage.memory_used, usage.processes) == (30 * GIB, 2)
 
 
 def test_the_most_memory_of_a_life_is_known_where_the_longest_window_holds_all_of_that(seen: Seen) -> None:
