@@ -47,7 +47,7 @@ DIAGNOSES: dict[str, Iterable[Callable[..., object] | ModuleType]] = {
     "partially_idle": (causes._without_process, causes._partially_idle),  # noqa: SLF001
     "stalled": (causes._of_a_stall, straggling),  # noqa: SLF001
     "uneven": (causes._uneven, straggling),  # noqa: SLF001
-    "underused": (underused_causes, straggling, idle_causes),
+    "underused": (underused_causes, straggling),
     "gpu_fault": (device_diagnosis._fault, device_diagnosis.diagnose_node),  # noqa: SLF001 - read, not called
     "leaked_memory": (device_diagnosis._leaked,),  # noqa: SLF001
     "throttled": (device_diagnosis._throttled,),  # noqa: SLF001

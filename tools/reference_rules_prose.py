@@ -185,14 +185,15 @@ def alone(judging: Judging) -> Mapping[Cause, str]:
     """Where each cause is named without another beside it."""
     rules = judging.rules
     return {
-        Cause.NO_PROCESS: f"""no process held the GPUs over the last {_time(rules.idle.clear_window)} of an idle job, or
-            of an underused one that did nothing in them""",
+        Cause.NO_PROCESS: f"""no process held the GPUs over the last {_time(rules.idle.clear_window)} of an idle job,
+            and no memory was in use beyond what a GPU without a process shows""",
         Cause.IDLE_NOTEBOOK: f"""a process holds the GPUs of an idle job, which uses under {WORKING_CORES:g} CPU
             cores; of a batch job only where these are known not to have worked since it began, and a process holds one
             of them""",
-        Cause.CPU_ONLY: f"""processes hold the GPUs of an idle job, and it uses {WORKING_CORES:g} CPU cores or more for
-            each; more than {POLLING_CORES:g} where it is no batch job, or one that worked or may have: what polls keeps
-            one busy""",
+        Cause.CPU_ONLY: f"""never: it is named beside others where an idle job uses {WORKING_CORES:g} CPU cores or more
+            and it is not known whether a process holds its GPUs; a process or memory on them excludes it""",
+        Cause.HOST_WORK: f"""processes hold the GPUs of an idle job, and it uses more than {POLLING_CORES:g} CPU cores
+            for each: what polls keeps one busy""",
         Cause.DATA_LOADING: f"""a stalled job waits for I/O for {_pct(rules.stalled.pressure)} of the time or more; or
             its CPU is at {_pct(rules.stalled.cpu_of_limit)} of its limit or more and idle gaps of up to
             {_longest_short_gap()} s take {_pct(rules.stalled.gap_share)} of the time or more""",

@@ -50,11 +50,12 @@ class Resolution(StrEnum):
 
 
 class Cause(StrEnum):
-    """The twelve causes a finding can name (DESIGN, rules)."""
+    """The causes that a finding can name."""
 
     NO_PROCESS = "no process"
     IDLE_NOTEBOOK = "idle notebook"
     CPU_ONLY = "CPU-only code"
+    HOST_WORK = "host work between GPU phases"
     DATA_LOADING = "data loading"
     SMALL_WORK = "small work per step"
     MEMORY_BOUND = "memory-bound"
@@ -71,7 +72,7 @@ class Cause(StrEnum):
         return "idle notebook or process holding memory" if self is Cause.IDLE_NOTEBOOK else self.value
 
 
-NOTHING_WORKS = frozenset({Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY, Cause.HANG})
+NOTHING_WORKS = frozenset({Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY, Cause.HOST_WORK, Cause.HANG})
 """Causes for which the GPUs that a finding is about do nothing at all."""
 
 

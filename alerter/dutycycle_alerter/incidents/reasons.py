@@ -25,6 +25,7 @@ REASONS: dict[Cause, Reason] = {
     Cause.IDLE_NOTEBOOK: Reason.UNUSED,
     Cause.OVER_REQUEST: Reason.UNUSED,
     Cause.CPU_ONLY: Reason.INPUT,
+    Cause.HOST_WORK: Reason.INPUT,
     Cause.DATA_LOADING: Reason.INPUT,
     Cause.MEMORY_BOUND: Reason.MEMORY,
     Cause.COMMUNICATION: Reason.PARALLELISM,

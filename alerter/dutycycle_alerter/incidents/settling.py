@@ -21,6 +21,9 @@ def settles(latest: Diagnosis, earlier: Diagnosis, judgement: Judgement, rule: s
     over, and so may that nothing holds them.
     """
     found, told = frozenset(latest.causes), frozenset(earlier.causes)
+    if Cause.HOST_WORK in found and Cause.CPU_ONLY in told:
+        # Both compute on CPUs: it is the other once a process is known to hold the GPUs.
+        told = told - {Cause.CPU_ONLY} | {Cause.HOST_WORK}
     now, before = found & NOTHING_WORKS, told & NOTHING_WORKS
     if before and not now:
         # That a rest is not found again may be for want of evidence. The rule `idle` sees whether somebody works.

@@ -53,6 +53,11 @@ ADVICE: dict[Cause, tuple[str, ...]] = {
         "A framework built without CUDA, or a model and batches never moved with .to('cuda'), look exactly like this.",
         "If it is CPU work (preprocessing, tokenising, evaluation metrics), run it in a job without GPUs.",
     ),
+    Cause.HOST_WORK: (
+        "Move what the CPUs do before the GPUs can work (tokenising, simulation) to a job of its own without GPUs.",
+        "Keep what is compiled: set TORCHINDUCTOR_CACHE_DIR or JAX_COMPILATION_CACHE_DIR to a directory that stays.",
+        "Let the CPUs work on the next step while the GPUs work on this one, and ask for more CPU cores.",
+    ),
     Cause.DATA_LOADING: (
         (
             "Raise DataLoader num_workers towards the job's CPU cores, with pin_memory=True, persistent_workers=True "
@@ -112,7 +117,11 @@ SIGNS: dict[Cause, str] = {
         "idle notebook or process holding memory: its stack waits for input or for requests, "
         "or the log says that its work is done"
     ),
-    Cause.CPU_ONLY: "CPU-only code: the process uses CPU all the time",
+    Cause.CPU_ONLY: "CPU-only code: the process uses CPU all the time, and nvidia-smi does not list it",
+    Cause.HOST_WORK: (
+        "host work between GPU phases: its stack shows a compiler, a tokenizer, a simulator or a metric at work, "
+        "and the GPUs work again afterwards"
+    ),
     Cause.DATA_LOADING: "data loading: with one cached batch fed again and again, utilization rises",
     Cause.COMMUNICATION: "communication or straggler: alone on one GPU, utilization rises",
     Cause.SMALL_WORK: "small work per step: with twice the batch size, a step takes hardly longer",
@@ -142,7 +151,7 @@ def steps(causes: Collection[Cause], *, gpus: int) -> list[str]:
 
 def may_end(causes: Collection[Cause]) -> bool:
     """Whether a job is one to end by any of its causes: by none of them does it work, on some of its GPUs or slowly."""
-    return NOTHING_WORKS.issuperset(causes)
+    return (NOTHING_WORKS - {Cause.HOST_WORK}).issuperset(causes)
 
 
 def tell_apart(causes: tuple[Cause, ...]) -> str:

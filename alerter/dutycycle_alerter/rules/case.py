@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dutycycle_alerter.model import Gpu, Job, JobEvidence, JobKind, Usage, WindowEvidence
+from dutycycle_alerter.rules.units import memory_held
 from dutycycle_alerter.rules.verdict import Outcome, Verdict
 from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.settings import Judging
@@ -171,6 +172,15 @@ def mean_utilization(window: WindowEvidence) -> float:
 def of_all_holders(gpu: Gpu, usage: Usage) -> bool:
     """Whether idle gaps and low samples are those of all who share the GPU; a MIG instance has its own."""
     return usage.share < 1 and not gpu.mig
+
+
+def occupied(gpu: Gpu, usage: Usage) -> bool | None:
+    """Return whether a process holds a GPU. Memory in use proves one that is not listed; on a shared GPU it may be
+    another job's. None where it is not known.
+    """
+    if usage.processes or (memory_held(usage) and not of_all_holders(gpu, usage)):
+        return True
+    return None if usage.processes is None else False
 
 
 def gap_share(window: WindowEvidence) -> float | None:

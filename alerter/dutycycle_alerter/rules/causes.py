@@ -14,7 +14,7 @@ from dutycycle_alerter.incidents.model import Cause
 from dutycycle_alerter.model import JobKind, WindowEvidence
 from dutycycle_alerter.rules import sentences, straggling
 from dutycycle_alerter.rules.before import before
-from dutycycle_alerter.rules.case import Case, gap_share, utilizations
+from dutycycle_alerter.rules.case import Case, gap_share, occupied, utilizations
 from dutycycle_alerter.rules.hung import confirms
 from dutycycle_alerter.rules.idle_causes import lately, why_idle
 from dutycycle_alerter.rules.straggling import apart, throttled_gpus, why_apart
@@ -59,14 +59,19 @@ def _partially_idle(case: Case, verdict: Verdict, window: WindowEvidence, span: 
         f"the busiest GPU of the job was at {percent(verdict.figures['busiest_utilization'])}",
     ]
     latest = lately(case, window)
+    holds = [occupied(case.job.gpus[place], latest.gpus[place]) for place in places]
     processes = sentences.total([latest.gpus[place] for place in places], "processes")
-    if processes == 0:
+    if True not in holds and None not in holds:
         since = format_duration(latest.length * case.time_scale)
         evidence.append(f"no process has held the idle ones for {since} or longer")
         found, more = _without_process(case, window, places)
         return found, [*evidence, *more]
-    if processes is None:
+    if True not in holds:
         evidence.append("it is not known whether a process holds the idle ones")
+    elif not processes:
+        evidence.append(
+            f"processes or memory hold {holds.count(True)} of the idle ones: a rank may have stopped, or only wait"
+        )
     elif processes == 1:
         evidence.append("a process holds one of the idle ones: a rank may have stopped, or only wait")
     else:

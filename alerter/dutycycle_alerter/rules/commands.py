@@ -28,7 +28,7 @@ _TENSORFLOW = (
 # Of whoever runs it in a pod; on a node of Slurm an operator may, who is not the job's user.
 _WHOEVER_RUNS_IT = '"$(id -u)"'
 
-_LOOK_AT_CODE = {Cause.CPU_ONLY, Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.HANG}
+_LOOK_AT_CODE = {Cause.CPU_ONLY, Cause.HOST_WORK, Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.HANG}
 _PROFILE = {Cause.DATA_LOADING, Cause.COMMUNICATION, Cause.SMALL_WORK, Cause.MEMORY_BOUND, Cause.CHECKPOINT}
 
 

@@ -8,6 +8,7 @@ be seen to be named.)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dutycycle_alerter.figures import percent
@@ -15,7 +16,7 @@ from dutycycle_alerter.incidents.model import Cause
 from dutycycle_alerter.model import HostUsage, JobKind, WindowEvidence
 from dutycycle_alerter.rules import sentences
 from dutycycle_alerter.rules.before import Before, before
-from dutycycle_alerter.rules.case import Case, utilizations
+from dutycycle_alerter.rules.case import Case, occupied, utilizations
 from dutycycle_alerter.rules.verdict import Reasons
 from dutycycle_alerter.scale import format_duration
 
@@ -29,30 +30,32 @@ def why_idle(case: Case, window: WindowEvidence, span: str) -> Reasons:
     """Causes and sentences for a window in which no GPU of the job worked; `span` is that window for people."""
     evidence = [f"{sentences.all_gpus(case.job)} at {sentences.at_most(utilizations(window))} over {span}"]
     latest = lately(case, window)
-    processes = sentences.total(latest.gpus, "processes")
+    holds = [occupied(gpu, usage) for gpu, usage in zip(case.job.gpus, latest.gpus, strict=True)]
     earlier = before(case, window.length) if case.job.kind is JobKind.BATCH else None
     worked = _worked(case, earlier)
     if worked and earlier is not None:
         evidence.append(f"mean utilization {percent(earlier.utilization)} over {sentences.span_before(case, earlier)}")
-    if processes == 0:
+    if True not in holds and None not in holds:
         since = format_duration(latest.length * case.time_scale)
         return (Cause.NO_PROCESS,), [*evidence, f"no process has held a GPU of the job for {since} or longer"]
-    if processes is None:
-        evidence.append("it is not known whether a process holds the GPUs")
-    else:
-        evidence.append(sentences.held(latest, processes))
+    held = True in holds
+    evidence.append(sentences.held(case.job, latest) if held else "it is not known whether a process holds the GPUs")
     if worked:
         evidence += sentences.without_process(case.job, latest)
-    cpus = _cpus(window.host.cpu_cores, processes)
     cores = window.host.cpu_cores
+    # Where memory is held and no process is listed, their number is not known.
+    cpus = _cpus(cores, sentences.total(latest.gpus, "processes") or None)
     evidence.append(
         "the CPU use of the job is not measured" if cores is None else f"the job kept {cores:.1f} CPU cores busy"
     )
     if case.job.kind is JobKind.BATCH:
-        found, more = _at_a_stand(case, window, latest, worked, cpus)
+        found, more = _at_a_stand(case, window, holds, worked, cpus)
     else:
         found, more = _left_alone(cpus), []
-    return ((Cause.NO_PROCESS, *found) if processes is None else found), [*evidence, *more]
+    if not held:
+        # What computes beside GPUs that nothing holds does not see them.
+        found = (Cause.NO_PROCESS, *(Cause.CPU_ONLY if cause is Cause.HOST_WORK else cause for cause in found))
+    return found, [*evidence, *more]
 
 
 def lately(case: Case, window: WindowEvidence) -> WindowEvidence:
@@ -87,8 +90,8 @@ def _left_alone(cpus: _Cpus) -> tuple[Cause, ...]:
     its processes may compute on it, or poll for somebody who does not come.
     """
     if not cpus.wait:
-        return (Cause.CPU_ONLY, Cause.IDLE_NOTEBOOK) if cpus.poll else (Cause.CPU_ONLY,)
-    return (Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY) if cpus.compute else (Cause.IDLE_NOTEBOOK,)
+        return (Cause.HOST_WORK, Cause.IDLE_NOTEBOOK) if cpus.poll else (Cause.HOST_WORK,)
+    return (Cause.IDLE_NOTEBOOK, Cause.HOST_WORK) if cpus.compute else (Cause.IDLE_NOTEBOOK,)
 
 
 def _worked(case: Case, earlier: Before | None) -> bool | None:
@@ -98,7 +101,7 @@ def _worked(case: Case, earlier: Before | None) -> bool | None:
 
 
 def _at_a_stand(
-    case: Case, window: WindowEvidence, latest: WindowEvidence, worked: bool | None, cpus: _Cpus
+    case: Case, window: WindowEvidence, holds: Sequence[bool | None], worked: bool | None, cpus: _Cpus
 ) -> Reasons:
     """Of a batch job of which processes hold its GPUs, or may."""
     pressure, evidence = window.host.io_pressure, []
@@ -106,18 +109,22 @@ def _at_a_stand(
     if reads:
         evidence += sentences.host(HostUsage(io_pressure=pressure))
     if not cpus.wait:
-        others = ((Cause.DATA_LOADING,) if reads else ()) + ((Cause.HANG,) if cpus.poll and worked is not False else ())
-        return (Cause.CPU_ONLY, *others), evidence
-    computes = (Cause.CPU_ONLY,) if cpus.compute else ()
+        others = [Cause.DATA_LOADING] if reads else []
+        if cpus.poll and worked is not False:
+            others.append(Cause.HANG)
+        if cpus.poll and not worked and not reads:
+            # A server that polls for requests looks the same.
+            others.append(Cause.IDLE_NOTEBOOK)
+        return (Cause.HOST_WORK, *others), evidence
+    computes = (Cause.HOST_WORK,) if cpus.compute else ()
     if reads:
         return (Cause.DATA_LOADING, Cause.HANG, *computes), evidence
     if worked is not False:
         return (Cause.HANG, Cause.IDLE_NOTEBOOK, *computes), evidence
     evidence.append("its GPUs have hardly worked, if at all, since it was first seen")
-    known = [usage.processes for usage in latest.gpus]
-    if len(known) > 1 and None in known:
+    if len(holds) > 1 and None in holds:
         return (Cause.HANG, Cause.IDLE_NOTEBOOK, *computes), evidence
-    ranks = sum(count is not None and count >= 1 for count in known)
+    ranks = list(holds).count(True)
     if ranks > 1:
         evidence.append(f"a process holds each of {ranks} GPUs: ranks may wait")
         return (Cause.HANG, Cause.IDLE_NOTEBOOK, *computes), evidence

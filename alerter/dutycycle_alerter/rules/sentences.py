@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dutycycle_alerter.figures import gibibytes, percent
 from dutycycle_alerter.model import HostUsage, Job, Usage, WindowEvidence
 from dutycycle_alerter.rules.before import Before
-from dutycycle_alerter.rules.case import Case
+from dutycycle_alerter.rules.case import Case, occupied
 from dutycycle_alerter.rules.stalled import highest_pressure
 from dutycycle_alerter.rules.units import power, power_level
 from dutycycle_alerter.rules.verdict import Verdict
@@ -85,19 +85,23 @@ def throttled(shares: Sequence[float], gpus: int) -> str:
     return f"heat or the power brake held the clocks{which} down for up to {percent(max(shares))} of the time"
 
 
-def held(window: WindowEvidence, processes: float) -> str:
-    """How many processes hold the GPUs, and how much memory."""
-    memory = total(window.gpus, "memory_used")
-    holding = "" if memory is None else f" and {gibibytes(memory)} of GPU memory"
+def held(job: Job, window: WindowEvidence) -> str:
+    """How many processes hold the GPUs, and how much memory, of the GPUs that something is known to hold."""
+    usages = [usage for gpu, usage in zip(job.gpus, window.gpus, strict=True) if occupied(gpu, usage)]
+    which = "the GPUs" if len(usages) == len(window.gpus) else f"{len(usages)} of {len(window.gpus)} GPUs"
+    memory, processes = total(usages, "memory_used"), total(usages, "processes")
+    holding = "" if memory is None else f"{gibibytes(memory)} of GPU memory"
+    if not processes:
+        return f"{holding or 'memory'} is in use on {which}, by processes that are not listed"
     plural = "process holds" if processes == 1 else "processes hold"
-    return f"{processes:.0f} {plural} the GPUs{holding}"
+    return f"{processes:.0f} {plural} {which}{holding and f' and {holding}'}"
 
 
 def without_process(job: Job, window: WindowEvidence) -> list[str]:
     """Which GPUs no process holds while one holds others: a rank may have ended there."""
-    known = [(gpu.label, usage.processes) for gpu, usage in zip(job.gpus, window.gpus, strict=True)]
-    empty = [label for label, processes in known if processes == 0]
-    if not empty or not any(processes for _, processes in known):
+    known = [(gpu.label, occupied(gpu, usage)) for gpu, usage in zip(job.gpus, window.gpus, strict=True)]
+    empty = [label for label, holds in known if holds is False]
+    if not empty or not any(holds for _, holds in known):
         return []
     return [f"no process holds {_some(empty)}: a rank that ended there would keep the others waiting"]
 

@@ -10,6 +10,7 @@ STEPS = {
     "no process": "Cancel the job if nothing will start in it; set up and download in a job without GPUs.",
     "idle notebook": "Save and shut the kernel down; explore on a MIG slice or a smaller GPU.",
     "CPU-only code": "Check `torch.cuda.is_available()` and `.to('cuda')`; run CPU work in a job without GPUs.",
+    "host work between GPU phases": "Compile, tokenise and simulate in a job without GPUs, or beside the GPUs' work.",
     "data loading": "Raise `num_workers`, pin memory, prefetch; copy data to the node; pack small files into shards.",
     "small work per step": "Raise the batch size; no `.item()` or print in a step; `torch.compile`; or a smaller GPU.",
     "memory-bound": "Mixed precision and fused kernels (FlashAttention, `torch.compile`); larger batches.",

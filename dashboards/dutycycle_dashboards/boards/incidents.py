@@ -32,6 +32,7 @@ CAUSES = {
     "no process": "No process on the GPUs",
     "idle notebook": "Idle notebook or process holding memory",
     "CPU-only code": "Computes on the CPU alone",
+    "host work between GPU phases": "CPUs work while the GPUs wait",
     "data loading": "Waits for data",
     "small work per step": "Too little work per step",
     "memory-bound": "Bound by memory bandwidth",

@@ -108,6 +108,7 @@ def test_evidence_that_is_lost_changes_no_cause(lost: Does) -> None:
 
 
 HOT = {"throttle_thermal_share": 0.05}
+HELD, WORKED = NO_GAPS | {"processes": 1.0}, {7200.0: [0.2]}
 READS_AND_POLLS = HostUsage(cpu_cores=1.0, io_pressure=0.5)
 
 
@@ -125,9 +126,9 @@ READS_AND_POLLS = HostUsage(cpu_cores=1.0, io_pressure=0.5)
             (Cause.COMMUNICATION, Cause.SMALL_WORK, Cause.DATA_LOADING),
         ),
         (
-            evidence([0.0], gpu_fields=NO_GAPS | {"processes": 1.0}, host=READS_AND_POLLS),
-            evidence([0.0], gpu_fields=NO_GAPS | {"processes": 1.0}, host=HostUsage(cpu_cores=1.0)),
-            (Cause.CPU_ONLY, Cause.DATA_LOADING, Cause.HANG),
+            evidence([0.0], by_window=WORKED, gpu_fields=HELD, host=READS_AND_POLLS),
+            evidence([0.0], by_window=WORKED, gpu_fields=HELD, host=HostUsage(cpu_cores=1.0)),
+            (Cause.HOST_WORK, Cause.DATA_LOADING, Cause.HANG),
         ),
     ],
 )
@@ -150,7 +151,7 @@ def test_what_polls_is_not_only_code_for_cpus_once_its_past_is_out_of_sight() ->
     assert told is not None
     later = at_its_own_time(told, Life([(40, [WORKS]), (125, [NOTHING])], 1, polling).evidence()).incident
     assert later is not None
-    assert told.diagnosis.causes == later.diagnosis.causes == (Cause.CPU_ONLY, Cause.HANG)
+    assert told.diagnosis.causes == later.diagnosis.causes == (Cause.HOST_WORK, Cause.HANG)
 
 
 def test_a_hesitation_narrows_to_what_it_named_and_to_what_excludes_all_of_that() -> None:
@@ -188,3 +189,15 @@ def test_fewer_causes_of_which_some_are_new_are_no_narrowing() -> None:
     found = step(incident, changed).incident
     assert found is not None
     assert found.diagnosis == incident.diagnosis
+
+
+def test_code_for_cpus_becomes_host_work_once_a_process_is_known_to_hold_the_gpus() -> None:
+    def found(after: Does) -> JobEvidence:
+        return Life([(40, [WORKS]), (31, [after])], 4, HostUsage(cpu_cores=1.0, io_pressure=0.0)).evidence()
+
+    told = at_its_own_time(None, found(UNKNOWN_PROCESSES)).incident
+    assert told is not None
+    assert told.diagnosis.causes == (Cause.NO_PROCESS, Cause.HANG, Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY)
+    later = at_its_own_time(told, found(NOTHING)).incident
+    assert later is not None
+    assert later.diagnosis.causes == (Cause.HANG, Cause.IDLE_NOTEBOOK, Cause.HOST_WORK)

@@ -8,7 +8,7 @@ import pytest
 
 from dutycycle_alerter.model import Gpu, JobEvidence, JobKind, Usage, WindowEvidence
 from dutycycle_alerter.rules import Outcome, judge
-from dutycycle_alerter.rules.case import UNMEASURABLE
+from dutycycle_alerter.rules.case import UNMEASURABLE, occupied
 from tests.alerter.cases import LATER, SETTINGS, START, evidence, job
 
 CRITICAL = SETTINGS.rules.idle.critical_window
@@ -83,3 +83,29 @@ def test_a_window_that_is_never_read_is_not_merely_measured_for_too_short() -> N
     assert outcome(read)[0] is Outcome.UNKNOWN
     reason = "the source of the evidence reads no window of 24 h"
     assert outcome(replace(read, longest=CRITICAL)) == (Outcome.NOT_EVALUABLE, reason)
+
+
+MIB = 2.0**20
+
+
+@pytest.mark.parametrize(
+    ("fields", "mig", "holds"),
+    [
+        ({"processes": 1.0}, "", True),
+        ({"processes": 0.0}, "", False),
+        ({}, "", None),
+        # Processes may be hidden, memory is not: 200 MiB over what a GPU without a process shows.
+        ({"processes": 0.0, "memory_used": 751 * MIB, "memory_baseline": 551 * MIB}, "", False),
+        ({"processes": 0.0, "memory_used": 752 * MIB, "memory_baseline": 551 * MIB}, "", True),
+        # Where that is not known, 200 MiB over what the driver reserves at most: 5 %.
+        ({"memory_used": 1200 * MIB, "memory_total": 20_000 * MIB}, "", None),
+        ({"memory_used": 1201 * MIB, "memory_total": 20_000 * MIB}, "", True),
+        ({"memory_used": 1201 * MIB}, "", None),
+        # Memory of a shared GPU may be another job's; an instance has its own.
+        ({"memory_used": 9999 * MIB, "memory_baseline": 0.0, "share": 0.5}, "", None),
+        ({"memory_used": 9999 * MIB, "memory_baseline": 0.0, "share": 0.5}, "MIG-a", True),
+        ({"processes": 1.0, "share": 0.5}, "", True),
+    ],
+)
+def test_a_process_or_memory_in_use_holds_a_gpu(fields: dict[str, float], mig: str, *, holds: bool | None) -> None:
+    assert occupied(Gpu("node0", "0", "GPU-0", mig), Usage(60.0, 60.0, 0.0, **fields)) is holds

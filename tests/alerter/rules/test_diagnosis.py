@@ -57,9 +57,9 @@ CASES: list[tuple[str, JobEvidence, list[Cause]]] = [
     # What a batch job did before, and so whether it hangs, is in test_idle_causes.
     ("idle", notebook(HELD, HostUsage(cpu_cores=0.02)), [Cause.IDLE_NOTEBOOK]),
     ("idle", notebook(HELD, HostUsage(cpu_cores=0.49)), [Cause.IDLE_NOTEBOOK]),
-    ("idle", notebook(HELD, HostUsage(cpu_cores=0.5)), [Cause.CPU_ONLY, Cause.IDLE_NOTEBOOK]),
-    ("idle", notebook(HELD, HostUsage(cpu_cores=1.3)), [Cause.CPU_ONLY]),
-    ("idle", notebook(HELD, HostUsage()), [Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY]),
+    ("idle", notebook(HELD, HostUsage(cpu_cores=0.5)), [Cause.HOST_WORK, Cause.IDLE_NOTEBOOK]),
+    ("idle", notebook(HELD, HostUsage(cpu_cores=1.3)), [Cause.HOST_WORK]),
+    ("idle", notebook(HELD, HostUsage()), [Cause.IDLE_NOTEBOOK, Cause.HOST_WORK]),
     ("idle", notebook({}, HostUsage()), [Cause.NO_PROCESS, Cause.IDLE_NOTEBOOK, Cause.CPU_ONLY]),
     # Whether a rank worked on it, hours ago, is not known; where it is, is in test_idle_causes.
     ("partially_idle", evidence([0.9, 0.0], gpu_fields={"processes": 0.0}), [Cause.OVER_REQUEST, Cause.HANG]),
@@ -179,7 +179,7 @@ def test_every_cause_can_be_named() -> None:
 
 def test_every_cause_has_advice_a_sign_and_a_reason() -> None:
     assert set(ADVICE) == set(REASONS) == set(Cause)
-    assert len(Cause) == 12
+    assert len(Cause) == 13
     assert set(REASONS.values()) == set(Reason)
     assert len(Reason) == 7
     assert all(len(tell_apart((cause, Cause.HANG)).split("; ")) == 2 for cause in Cause)
