@@ -36,6 +36,8 @@ GPU_GAUGES = ("share", "memory_used", "memory_total", "processes", "power_limit"
 HOST_COUNTERS = ("cpu_seconds", "io_pressure", "cpu_pressure")
 HOST_GAUGES = ("cpu_limit",)
 
+_WALKED = 10_000
+
 
 class Series:
     """Points of one series: counters as they accumulated since the first point, and gauges as they were read.
@@ -251,8 +253,8 @@ class ColumnSeries(Series):
         column, low, high = self._readings[index], bisect_right(self.times, start), bisect_right(self.times, end)
         if column is None or high <= low:
             return None
-        if low == 0 or (low == 1 and isnan(column[0])):
-            # The whole life so far, which every pass may ask for.
+        if high - low > _WALKED and (low == 0 or (low == 1 and isnan(column[0]))):
+            # A whole life, which every pass may ask for: to walk it each time takes quadratic time.
             if index not in self._highest:
                 self._highest[index] = np.fmax.accumulate(column)
             return _known(float(self._highest[index][high - 1]))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dutycycle_alerter import history
 from dutycycle_alerter.model import JobKind
 from dutycycle_alerter.recordings.tracks import tracks
 from dutycycle_alerter.settings import JobMatch, KindMatch, Settings
@@ -118,7 +119,9 @@ def test_memory_and_processes_are_the_windows_highest():
     assert (later.memory_used, later.processes) == (5.0, 1.0)
 
 
-def test_the_highest_reading_is_that_of_the_window_and_of_nothing_after_it():
+@pytest.mark.parametrize("walked", [0, 10_000])
+def test_the_highest_reading_is_that_of_the_window_alone(walked: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(history, "_WALKED", walked)
     rows = [
         {"t": START + 60 * (i + 1), "utilization_ratio": 0.5, "processes": value}
         for i, value in enumerate([3.0, None, 1.0, 2.0, 4.0])
