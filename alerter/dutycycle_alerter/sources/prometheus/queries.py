@@ -95,8 +95,6 @@ def evidence(settings: Settings, *, shard: tuple[str, ...] = ()) -> tuple[Query,
         found += _host(of, window)
     for window in lengths.held:
         found += _held(of, window)
-    for window in lengths.peaks:
-        found += _held(of, window)
     for window in lengths.links:
         found.append(device_queries.links(of, window))
     for window in lengths.levels:
@@ -105,6 +103,9 @@ def evidence(settings: Settings, *, shard: tuple[str, ...] = ()) -> tuple[Query,
     for window in sorted({*lengths.full, lengths.throttled}):
         found.append(device_queries.heat(of, window))
     found.append(device_queries.power_cap(of, lengths.throttled))
+    # Last, as the slowest: the engine is asked a few queries at a time, and these must not hold up all others.
+    for window in lengths.peaks:
+        found += _held(of, window)
     return tuple(found)
 
 
