@@ -28,6 +28,8 @@ OWNER = "workload:dutycycle_workload_owner:timestamp"
 OWNED = ("user", "account")
 """What an owner is known by. Exporters have these labels, too, but on Kubernetes they hold the pod's own word."""
 _BY_OWNER = ("cluster", "workload")
+_OWNER = (*_BY_OWNER, *OWNED)
+_REST = tuple(name for name in BY if name not in OWNED)
 
 DEVICE = ("node", "gpu", "gpu_uuid", "mig")
 _WORKLOAD = (*DEVICE, "workload", *BY)
@@ -53,6 +55,7 @@ _SETTLED = 1
 """Minutes after which what another group recorded is taken to be there: its evaluation may take as long."""
 _RECENT = "15m"
 """How long what ended is still looked at, and since when what is new has been seen: two evaluations may be missed."""
+_LOOK = f"[{_RECENT}] offset {_SETTLED}m"
 _BACK = "75m"
 """How long a series is remembered: over a gap of an hour, with evaluations at either end."""
 _FURTHER = "95m"
@@ -121,7 +124,7 @@ def growth(counter: str) -> str:
     and passes its old value looks like one that went on.
     """
     copy, before = copy_of(counter), f"last_over_time({counted(counter)}[{_BACK}] offset {_BEFORE})"
-    newest, lowest = _newest(counter), f"min_over_time({copy}[{_RECENT}] offset {_SETTLED}m)"
+    newest, lowest = _newest(counter), f"min_over_time({copy}{_LOOK})"
     minutes = [f"last_over_time({copy}[{_FURTHER}] offset {_SETTLED + ago}m)" for ago in range(5)]
     drops = [f"{older} > {newer}" for newer, older in zip(minutes, [*minutes[1:], before], strict=True)]
     parts = {
@@ -129,42 +132,45 @@ def growth(counter: str) -> str:
         "new": f"{newest} - {lowest} unless {before}",
         **{f"reset{ago}m": drop for ago, drop in enumerate(drops)},
     }
-    # First for each workload: its owner is joined once, to few rows.
-    return f"sum by ({', '.join(BY)}) ({by_owner(_added(parts, (*BY, 'workload')), _RECORDED_OWNER)})"
+    # First for each workload: its owner is joined once, to few rows. The exporter's is that of its copies.
+    each = _added(parts, (*_REST, "workload"))
+    return f"sum by ({', '.join(BY)}) ({by_owner(each, newest_owner(_LOOK, newest))})"
 
 
-def by_owner(expr: str, owner: str, *, chosen: str = "", own: str = "") -> str:
-    """Return the series of `expr`, which have the label `workload`, with the owner's user and account.
+def by_owner(expr: str, owners: str) -> str:
+    """Return the series of `expr`, which have the label `workload`, with the user and account of its owner in `owners`.
 
-    A workload without an owner keeps the exporter's labels: so does every one where there is no alerter. Any number of
-    series of one workload may be in `expr`, and each workload at most once in `owner`. To choose users, `chosen` has
-    the owners that are chosen, and `own` the series that are chosen by the exporter's labels.
+    `expr` must have no labels `user` and `account` of its own: while an exporter's label changes, two series would
+    become the same one, and the whole query would fail.
     """
-    on = f"on ({', '.join(_BY_OWNER)})"
-    found = f"({expr}) * {on} group_left ({', '.join(OWNED)}) {chosen or owner}"
-    return f"({found} or ({own or expr}) unless {on} {owner})"
+    return f"({expr} * on ({', '.join(_BY_OWNER)}) group_left ({', '.join(OWNED)}) {owners})"
 
 
-def newest_owner(window: str, matchers: str = "") -> str:
-    """Return 1 for each workload that had an owner in the window (`[15m]`), with the newest owner's user and account.
-    While an owner changes, the window has both: a join would fail if a workload had two.
+def newest_owner(window: str, own: str, matchers: str = "") -> str:
+    """Return 1 for each workload, with the user and account of its newest owner in the window (`[15m]`), else with the
+    exporter's labels, which `own` has. So it is where there is no alerter.
+
+    Each workload is there once: a join would fail if it were there twice, as while an owner changes.
     """
-    labels, one = ", ".join((*_BY_OWNER, *OWNED)), ", ".join(_BY_OWNER)
-    return f"group by ({labels}) (topk by ({one}) (1, last_over_time({OWNER}{matchers}{window})))"
+    owner, one = ", ".join(_OWNER), ", ".join(_BY_OWNER)
+    recorded = f"last_over_time({OWNER}{matchers}{window})"
+    # The exporter's has 1, which is less than any timestamp.
+    return f"group by ({owner}) (topk by ({one}) (1, {recorded} or group by ({owner}) ({own})))"
 
 
-def chosen_owner(window: str, matchers: str) -> str:
-    """As `newest_owner`, of those whose user and account match. An earlier owner that matches does not count."""
-    labels = ", ".join((*_BY_OWNER, *OWNED))
-    return f"({newest_owner(window)} and on ({labels}) last_over_time({OWNER}{matchers}{window}))"
+def chosen_owner(window: str, own: str, matchers: str, own_chosen: str) -> str:
+    """Return the rows of `newest_owner` whose user and account match. `own_chosen` are the series of `own` that match.
+    An earlier owner that matches does not count.
+    """
+    matching = f"last_over_time({OWNER}{matchers}{window}) or {own_chosen}"
+    return f"({newest_owner(window, own)} and on ({', '.join(_OWNER)}) ({matching}))"
 
 
 def groups() -> tuple[Group, ...]:
     """Every group, in the order in which the files have them."""
-    labels = (*_BY_OWNER, *OWNED)
     # Two alerters publish the same series.
-    seen = f"max by ({', '.join(labels)}) (timestamp(dutycycle_workload_owner))"
-    owners = Rule(OWNER, seen, labels, "s", "When the alerter last published this owner of a workload: Unix seconds.")
+    seen = f"max by ({', '.join(_OWNER)}) (timestamp(dutycycle_workload_owner))"
+    owners = Rule(OWNER, seen, _OWNER, "s", "When the alerter last published this owner of a workload: Unix seconds.")
     increments = tuple(_increment(counter) for counter in COUNTERS)
     # After the increments, which look at what the evaluation before this one left.
     marks = tuple(_mark(counter) for counter in COUNTERS)
@@ -183,9 +189,6 @@ def recorded() -> dict[str, Rule]:
     return {rule.record: rule for group in groups() for rule in group.rules}
 
 
-_RECORDED_OWNER = newest_owner(f"[{_RECENT}] offset {_SETTLED}m")
-
-
 _MEANING = {
     "workload_gpu_allocated_seconds_total": "GPU-seconds allocated: share x time",
     "workload_gpu_observed_seconds_total": "GPU-seconds of these for which the duty cycle was measured",
@@ -201,7 +204,7 @@ def _increment(counter: str) -> Rule:
 
 
 def _newest(counter: str) -> str:
-    return f"last_over_time({copy_of(counter)}[{_RECENT}] offset {_SETTLED}m)"
+    return f"last_over_time({copy_of(counter)}{_LOOK})"
 
 
 def _added(parts: Mapping[str, str], by: tuple[str, ...]) -> str:
@@ -220,8 +223,10 @@ def _mark(counter: str) -> Rule:
 
 def _samples() -> Rule:
     each = f"max by ({', '.join((*_WORKLOAD, 'le'))}) (increase({SAMPLES}[{INTERVAL}]))"
-    owned = by_owner(f"sum by ({', '.join((*BY, 'workload', 'le'))}) ({each})", _RECORDED_OWNER)
-    expr = f"sum by ({', '.join((*BY, 'le'))}) ({owned})"
+    added = f"sum by ({', '.join((*_REST, 'workload', 'le'))}) ({each})"
+    # Each series that grew has a sample in the range.
+    own = f'last_over_time({SAMPLES}{{le="+Inf"}}[{INTERVAL}])'
+    expr = f"sum by ({', '.join((*BY, 'le'))}) ({by_owner(added, newest_owner(_LOOK, own))})"
     return Rule(
         increase(SAMPLES, "5m"),
         expr,

@@ -16,6 +16,7 @@ from dutycycle_alerter.kubernetes.workloads import KubernetesWorkloads
 from dutycycle_alerter.schedulers import SeveralWorkloads
 from dutycycle_alerter.settings import KubernetesCluster
 from dutycycle_alerter.views import IncidentFilter
+from dutycycle_alerter.web.access.seen import OwnReader
 from tests.alerter.exporters import FakeExporter
 from tests.alerter.kubernetes.watched import IMPATIENT, until, watched
 from tests.alerter.rig import Rig, running
@@ -207,6 +208,8 @@ def test_the_owner_of_every_pod_is_published_and_shown_with_its_gpu(tmp_path: Pa
         assert {one.workload: (one.user, one.kind) for one in found} == dict.fromkeys(ONE_WORKS, ("ada", "PyTorchJob"))
         assert {one.job.rpartition("/")[0] for one in found} == {"k8s/ml/pytorchjob/bert"}
         assert {user for gpu in site.rig.reader.gpus() for _, user, _ in gpu.workloads} == {"ada"}
+        assert OwnReader(site.rig.reader, "ada").gpus() == site.rig.reader.gpus()
+        assert OwnReader(site.rig.reader, "ml").gpus() == []
 
 
 def test_an_owner_that_is_not_resolved_is_not_published(tmp_path: Path) -> None:

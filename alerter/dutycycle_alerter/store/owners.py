@@ -20,7 +20,6 @@ KEPT = 900.0
 
 _LABELS = ("cluster", "workload", "user", "account", "job", "kind")
 _KEY = sa.tuple_(workload_owner.c.cluster, workload_owner.c.workload)
-_Key = tuple[str, str]
 
 
 def resolved(jobs: Iterable[JobEvidence]) -> Iterator[WorkloadOwner]:
@@ -38,16 +37,18 @@ def save(connection: sa.Connection, now: float, found: Iterable[WorkloadOwner]) 
 
     Only differences are written: most evaluations change nothing.
     """
-    present = {(row["cluster"], row["workload"]): row for row in map(_row, found)}
+    present = {(row[0], row[1]): row for row in map(_row, found)}
     columns = workload_owner.c
-    rows = connection.execute(sa.select(workload_owner)).mappings()
-    stored = {(row["cluster"], row["workload"]): dict(row) for row in rows}
-    changed = [row for key, row in present.items() if stored.get(key) != row]
-    ended = [key for key, row in stored.items() if key not in present and row["ended_at"] is None]
-    for some in in_parts([key for row in changed if (key := (row["cluster"], row["workload"])) in stored]):
+    rows = connection.execute(sa.select(*(columns[name] for name in _LABELS), columns.ended_at)).all()
+    stored = {(row[0], row[1]): tuple(row) for row in rows}
+    changed = [key for key, row in present.items() if stored.get(key) != row]
+    ended = [key for key, row in stored.items() if key not in present and row[-1] is None]
+    for some in in_parts([key for key in changed if key in stored]):
         connection.execute(sa.delete(workload_owner).where(_KEY.in_(some)))
     if changed:
-        connection.execute(sa.insert(workload_owner), changed)
+        names = (*_LABELS, "ended_at")
+        values = [dict(zip(names, present[key], strict=True)) for key in changed]
+        connection.execute(sa.insert(workload_owner), values)
     for some in in_parts(ended):
         connection.execute(sa.update(workload_owner).where(_KEY.in_(some)).values(ended_at=now))
     connection.execute(sa.delete(workload_owner).where(columns.ended_at < now - KEPT))
@@ -69,6 +70,7 @@ def users(connection: sa.Connection) -> Mapping[str, str]:
     return {workload: user for workload, user in found.items() if workload not in several}
 
 
-def _row(owner: WorkloadOwner) -> dict[str, str | float | None]:
-    # As they are read again, so that odd text is no difference.
-    return {name: storable_name(getattr(owner, name)) for name in _LABELS} | {"ended_at": None}
+def _row(owner: WorkloadOwner) -> tuple[str | None, ...]:
+    # As they are read again, so that odd text is no difference. It has not ended.
+    one = owner
+    return (*map(storable_name, (one.cluster, one.workload, one.user, one.account, one.job, one.kind)), None)

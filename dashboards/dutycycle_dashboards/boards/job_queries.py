@@ -33,8 +33,9 @@ def owned(metric: str, *more: str) -> str:
 
 
 def named_by_owner(expr: str) -> str:
-    """Rows of jobs with the user and account that the alerter resolved."""
-    return recording.by_owner(expr, recording.newest_owner(RANGE, promql.selector("", CHOSEN)))
+    """Rows of jobs with the user and account that the alerter resolved, else with the exporter's."""
+    owners = recording.newest_owner(RANGE, ever_held(), promql.selector("", CHOSEN))
+    return recording.by_owner(f"max without ({', '.join(recording.OWNED)}) ({expr})", owners)
 
 
 def on_nodes(metric: str, *more: str) -> str:

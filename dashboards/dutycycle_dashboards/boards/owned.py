@@ -46,7 +46,7 @@ def grown(
     """
     name = recording.counted if coarse else recording.copy_of
     window = f"[{over}]{f' @ {at}' if at else ''}"
-    grew = owned(name(_COUNTERS[kind]), filters, *more, form=f"increase({{}}{window})", window=window)
+    grew = owned(name(_COUNTERS[kind]), filters, *more, form=f"increase({{}}{window})", window=window, each="sum")
     return f"sum by ({', '.join(by)}) ({grew})"
 
 

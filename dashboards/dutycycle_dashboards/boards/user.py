@@ -265,7 +265,7 @@ def _up_to(edge: float) -> str:
 def _gaps() -> Panel:
     over = "[$__range]"
     metric, form = "workload_gpu_idle_gap_seconds_total", f"increase({{}}{over})"
-    kinds = f"sum by (length) ({promql.owned(metric, OTHERS, *ONE, form=form, window=over)}) / 3600"
+    kinds = f"sum by (length) ({promql.owned(metric, OTHERS, *ONE, form=form, window=over, each='sum')}) / 3600"
     for place, length in enumerate(_GAPS):
         kinds = f'label_replace({kinds}, "gap", "{place}", "length", "{length}")'
     return barchart(

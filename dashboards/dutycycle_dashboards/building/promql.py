@@ -135,22 +135,28 @@ def median_user() -> str:
 
 
 def owned(
-    metric: str, filters: Iterable[str] = FILTERS, *more: str, form: str = "{}", window: str = f"[{OWNER_WINDOW}]"
+    metric: str,
+    filters: Iterable[str] = FILTERS,
+    *more: str,
+    form: str = "{}",
+    window: str = f"[{OWNER_WINDOW}]",
+    each: str = "max",
 ) -> str:
-    """An ownership series with the user and account that the alerter resolved, else with the exporter's, as far as the
-    filters leave it. `form` is what is made of the selector, such as `increase({}[$__range])`; owners are those of the
-    window.
+    """Return an ownership series with the user and account that the alerter resolved, else with the exporter's. The
+    filters apply to these. `form` is made of the selector, such as `increase({}[$__range])`. `window` is the owners'.
+    `each` joins the parts of a series whose exporter changed these labels: "sum" where they are increases.
     """
     filters = tuple(filters)
     others = [name for name in filters if name not in recording.OWNED]
     theirs = [one for one in more if re.match(r"\w+", one)[0] in recording.OWNED]  # type: ignore[index]
     chosen = selector("", [name for name in filters if name in recording.OWNED], *theirs)
-    return recording.by_owner(
-        form.format(selector(metric, others, *(one for one in more if one not in theirs))),
-        recording.newest_owner(window),
-        chosen=recording.chosen_owner(window, chosen) if chosen else "",
-        own=form.format(selector(metric, filters, *more)),
+    own = form.format(selector(metric, others, *(one for one in more if one not in theirs)))
+    owners = (
+        recording.chosen_owner(window, own, chosen, form.format(selector(metric, filters, *more)))
+        if chosen
+        else recording.newest_owner(window, own)
     )
+    return recording.by_owner(f"{each} without ({', '.join(recording.OWNED)}) ({own})", owners)
 
 
 def allocations(filters: Iterable[str] = FILTERS, *more: str) -> str:
