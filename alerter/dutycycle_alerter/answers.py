@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from dutycycle_alerter.fleet import incomplete
+from dutycycle_alerter.fleet import gpus_incomplete, incomplete
 from dutycycle_alerter.fleet_now import FleetAmounts
 from dutycycle_alerter.headline import headline
 from dutycycle_alerter.incidents.audience import owner_hears
@@ -177,7 +177,7 @@ def gpus_answer(gpus: Sequence[GpuNow], status: Status, part: slice = EVERYTHING
         replay=status.replay,
         total=len(gpus),
         offset=part.start or 0,
-        incomplete=incomplete(status) or None,
+        incomplete=gpus_incomplete(status) or None,
         gpus=shapes,
     )
 

@@ -77,11 +77,16 @@ def empty(status: Status, sentence: str) -> str:
     return f"Unknown. {why}" if why else sentence
 
 
-def none_listed(status: Status) -> str:
-    """Return what is shown where there is no GPU to list."""
+def gpus_incomplete(status: Status) -> str:
+    """Return why GPUs may be missing from their list; empty where nothing suggests that any is."""
     if status.lists_gpus:
-        return empty(status, "No GPU has been seen yet.")
+        return incomplete(status)
     return (
         "This list is kept only where the alerter scrapes exporters itself. With Prometheus, see the Fleet and Node "
         "dashboards in Grafana."
     )
+
+
+def none_listed(status: Status) -> str:
+    """Return what is shown where there is no GPU to list."""
+    return empty(status, "No GPU has been seen yet.") if status.lists_gpus else gpus_incomplete(status)

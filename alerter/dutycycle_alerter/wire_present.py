@@ -78,8 +78,8 @@ class GpusAnswer(Shape):
     """How many there are; `gpus` is a part of them, from `offset` on."""
     offset: int
     incomplete: str | None
-    """Why jobs and GPUs may be missing here: no evaluation yet, or a source that does not answer. Null where nothing
-    suggests that any is missing.
+    """Why GPUs may be missing here: no evaluation yet, a source that does not answer, or Prometheus as the source. Null
+    where nothing suggests that any is missing.
     """
     gpus: list[GpuNowShape]
 

@@ -117,6 +117,11 @@ def test_a_list_that_may_lack_entries_says_why(serve: Serve, path: str) -> None:
     assert get(serve(FixedReader()), path)["incomplete"] is None
 
 
+def test_with_prometheus_the_list_of_gpus_says_that_it_is_not_kept(serve: Serve) -> None:
+    answer = get(serve(FixedReader(shown=status(lists_gpus=False))), "gpus")
+    assert answer["incomplete"].startswith("This list is kept only where the alerter scrapes exporters itself.")
+
+
 def test_the_fleets_hours(serve: Serve) -> None:
     amounts = (
         FleetAmounts("", "", pending=7200.0, held=3600.0, waited=1800.0),
