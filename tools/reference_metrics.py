@@ -30,8 +30,8 @@ def _lines() -> Iterator[str]:
     )
     yield from paragraph("""
         What `dutycycle-exporter` publishes at `/metrics`, on port 9836 by default, and what the alerter (`dutycycle
-        serve` and `dutycycle up`) says of itself and of incidents, on port 9837, or at
-        `web.health_listen_address`. Base units throughout; `_ratio` is
+        serve` and `dutycycle up`) says of itself and of incidents, on port 9838 by default. Base units
+        throughout; `_ratio` is
         0..1, `_total` a counter. Seconds are wall seconds, whatever `--time-scale` says. What is not known is absent:
         0 is a measured zero.
     """)
@@ -45,8 +45,8 @@ def _lines() -> Iterator[str]:
     yield "## The alerter"
     yield ""
     yield from paragraph(f"""
-        At `/metrics` on port 9837 (on Kubernetes 9838), for whoever reaches it;
-         single incidents for who may see all of them. Labels that
+        At `/metrics` of `web.health_listen_address`, for whoever reaches it; single incidents for who may see all of
+        them. Labels that
         come from outside, as names of users and jobs,
         are cut to 120 characters, and what is invisible in them is shown as U+FFFD. The bounds of the times to resolve
         are {", ".join(f"{bound:,}" for bound in BOUNDS)} seconds.

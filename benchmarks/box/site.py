@@ -14,7 +14,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.site import BIN, Process
-from tests.ports import free_port
+from tests.ports import AlerterAddresses
 from tests.postgres.server import PostgresServer
 from tests.prometheus.server import PrometheusServer
 
@@ -32,9 +32,11 @@ class Alerter(Process):
     """`dutycycle serve`, one of two on the same database."""
 
     def __init__(self, name: str, directory: Path, settings: Mapping[str, Any]) -> None:
-        self.url = f"http://127.0.0.1:{free_port()}"
+        addresses = AlerterAddresses.free()
+        self.url = addresses.url()
+        self._metrics = addresses.url("/metrics")
         config = directory / f"alerter-{name}.yaml"
-        web = {"listen_address": self.url.removeprefix("http://"), "public_url": self.url}
+        web = {**addresses.settings, "public_url": self.url}
         config.write_text(yaml.safe_dump({"replica": name, "web": web, **settings}))
         command = [str(BIN / "dutycycle"), "serve", "--config", str(config), "--log-level", "info"]
         super().__init__(f"alerter-{name}", command, directory, {})
@@ -42,7 +44,7 @@ class Alerter(Process):
     def metrics(self) -> dict[tuple[str, str], float]:
         """Its own, by name and task."""
         with urllib3.PoolManager(retries=False, timeout=30.0) as pool:
-            page = pool.request("GET", f"{self.url}/metrics").data.decode()
+            page = pool.request("GET", self._metrics).data.decode()
         return {
             (sample.name, sample.labels.get("task", "")): sample.value
             for family in text_string_to_metric_families(page)

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.e2e.site import BIN
-from tests.ports import free_port
+from tests.ports import AlerterAddresses
 
 from .clocks import SteppedClock
 from .fetching import fetch
@@ -32,7 +32,8 @@ class Replica:
         self._stack = ExitStack()
         self.clock = self._stack.enter_context(SteppedClock(directory / f"clock-{name}", clock_library))
         self.database_link = self._stack.enter_context(Link(f"database-{name}", database_port))
-        self.url = f"http://127.0.0.1:{free_port()}"
+        self.addresses = AlerterAddresses.free()
+        self.url = self.addresses.url()
         self._config = directory / f"alerter-{name}.yaml"
         self._config.touch(mode=0o600)
         command = [str(BIN / "dutycycle"), "serve", "--config", str(self._config), "--log-level", "info"]
@@ -58,14 +59,14 @@ class Replica:
             "time_scale": time_scale,
             "schedule": {"pass_interval": f"{PASS:g}s"},
             "source": {"interval": f"{INTERVAL:g}s"},
-            "web": {"listen_address": self.url.removeprefix("http://"), "public_url": self.url},
+            "web": {**self.addresses.settings, "public_url": self.url},
         }
         # JSON is YAML, and has no aliases for what stands there twice.
         self._config.write_text(json.dumps({**own, **settings}, indent=1))
 
     def get(self, path: str, *, timeout: float) -> tuple[int, str]:
         """A page. Raises OSError."""
-        return fetch(self.url + path, timeout=timeout)
+        return fetch(self.addresses.url(path), timeout=timeout)
 
     def json(self, path: str, *, timeout: float = 20.0) -> Any:
         status, text = self.get(path, timeout=timeout)

@@ -17,7 +17,7 @@ from typing import Any, Self
 from benchmarks.gpu.nvidia_smi import Stream
 from benchmarks.gpu.scrape import Scrape, scrape_of
 from tests.exporter.daemon import Daemon, eventually
-from tests.ports import free_port
+from tests.ports import AlerterAddresses
 
 DUTYCYCLE = (sys.executable, "-c", "from dutycycle_alerter.cli import main; main()")
 
@@ -63,7 +63,7 @@ class Site:
                     "time_scale": scale,
                     "database": f"sqlite:///{self._directory / 'dutycycle.sqlite3'}",
                     "source": {"targets": [url]},
-                    "web": {"listen_address": f"127.0.0.1:{free_port()}"},
+                    "web": AlerterAddresses.free().settings,
                 }
             )
         )

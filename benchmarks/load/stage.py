@@ -23,7 +23,7 @@ from tests.fakes.node import FakeNode
 from tests.fakes.nvml.compiler import build
 from tests.fakes.slurm_prolog import PrologWriter
 from tests.fakes.smtp.server import MailServer
-from tests.ports import free_port
+from tests.ports import AlerterAddresses, free_port
 from tests.prometheus.server import PrometheusServer
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -42,7 +42,8 @@ class Stage:
         self._folder = folder
         self._scale = scale
         self._open = ExitStack()
-        self._ports = {"exporter": free_port(), "alerter": free_port()}
+        self._port = free_port()
+        self._alerter_addresses = AlerterAddresses.free()
         self.node = FakeNode(folder / "node", build(folder / "nvml"), gpus=GPUS, time_scale=scale, capacity=1000)
         self.prolog = PrologWriter(folder / "prolog")
         self.kubelet = FakeKubelet(folder / "kubelet.sock")
@@ -50,7 +51,7 @@ class Stage:
         block = f"-block-duration={KEPT / 8 / scale:.0f}s"
         self.engine = PrometheusServer(
             folder / "prometheus",
-            targets=[f"127.0.0.1:{self._ports['exporter']}"],
+            targets=[f"127.0.0.1:{self._port}"],
             interval=f"{1000 * SCRAPE / scale:.0f}ms",
             flags=[f"--storage.tsdb.{bound}{block}" for bound in ("min", "max")],
             retention=f"{KEPT / scale:.0f}s",
@@ -93,7 +94,9 @@ class Stage:
         if not running.alive:
             raise RuntimeError(f"{process} ended:\n{running.log()[-4000:]}")
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._ports[process]}{path}", timeout=60) as answer:
+            exporter = f"http://127.0.0.1:{self._port}{path}"
+            url = exporter if process == "exporter" else self._alerter_addresses.url(path)
+            with urllib.request.urlopen(url, timeout=60) as answer:
                 return str(answer.read().decode())
         except (urllib.error.URLError, OSError):
             return ""
@@ -123,7 +126,7 @@ class Stage:
     def _exporter(self) -> Process:
         flags = [f"--path.{kind}={path}" for kind, path in self.node.paths.items()]
         flags += [f"--slurm.prolog-dir={self.prolog.directory}", f"--kubernetes.socket={self.kubelet.path}"]
-        flags += [f"--web.listen-address=127.0.0.1:{self._ports['exporter']}", f"--node-name={self.node.name}"]
+        flags += [f"--web.listen-address=127.0.0.1:{self._port}", f"--node-name={self.node.name}"]
         flags += [f"--time-scale={self._scale:g}", "--cluster=lab"]
         flags += ["--collect.processes", "--collect.accounting", "--compat=dcgm"]
         return self._counted("exporter", "dutycycle-exporter", flags)
@@ -131,12 +134,11 @@ class Stage:
     def _alerter(self) -> Process:
         config = self._folder / "alerter.yaml"
         mail = {"host": self.mail.host, "port": self.mail.port, "security": "none", "sender": "d@example.org"}
-        address = f"127.0.0.1:{self._ports['alerter']}"
         settings: dict[str, Any] = {
             "time_scale": self._scale,
             "database": f"sqlite:///{self._folder / 'store.sqlite3'}",
             "prometheus": {"url": self.engine.url},
-            "web": {"listen_address": address, "public_url": f"http://{address}"},
+            "web": {**self._alerter_addresses.settings, "public_url": self._alerter_addresses.url()},
             "notify": {
                 "people": {"address": "{user}@example.org"},
                 "owners": {"wasted_gpu_hours": 0},

@@ -24,7 +24,7 @@ from tests.e2e.site import wait_for
 from tests.fakes.node import FakeNode
 from tests.fakes.nvml import Libraries
 from tests.fakes.smtp import MailServer
-from tests.ports import free_port
+from tests.ports import AlerterAddresses, free_port
 from tests.prometheus.server import PrometheusServer, program
 from tests.required import lacking
 from tests.slurm.accounting import lacking as lacking_for_accounting
@@ -233,13 +233,13 @@ class Site:
         assert "systemctl start dutycycle-alerter" in said
         assert "start dutycycle-alerter.service" not in self._head.asked_of_systemd()
         shipped = yaml.safe_load(self._head.read("/etc/dutycycle/config.yaml"))
-        port = free_port()
+        addresses = AlerterAddresses.free()
         sender = {"host": mail.host, "port": mail.port, "security": "none", "sender": "${MAIL_SENDER}"}
         config = {
             **shipped,
             "time_scale": TIME_SCALE,
             "prometheus": {"url": self._prometheus.url, "scrape_interval": "45s"},
-            "web": {"listen_address": f"127.0.0.1:{port}", "public_url": f"http://127.0.0.1:{port}"},
+            "web": {**addresses.settings, "public_url": addresses.url()},
             "notify": {
                 "people": {"address": "{user}@example.org"},
                 "owners": {"wasted_gpu_hours": 0},

@@ -23,7 +23,7 @@ from tests.docs.blocks import ROOT, blocks
 from tests.docs.commands import ours
 from tests.e2e.site import BIN
 from tests.fakes.smtp.server import MailServer
-from tests.ports import free_port
+from tests.ports import AlerterAddresses, free_port
 
 INCIDENT = "2"
 """An open incident of the simulated store, for the numbers that the documents have."""
@@ -150,13 +150,14 @@ def store(place: Place, simulated: Path) -> None:
 
 def serve(place: Place, _store: Path) -> None:
     """Free ports, and room for a store."""
-    exporter, alerter = free_port(), free_port()
+    exporter, alerter = free_port(), AlerterAddresses.free()
     place.names["/etc/dutycycle/config.yaml"] = str(place.write("dutycycle.yaml", {"source": {"targets": []}}))
     place.names["127.0.0.1:9836"] = f"127.0.0.1:{exporter}"
     place.names["/var/lib/dutycycle/"] = f"{place.directory}/"
-    place.environment["DUTYCYCLE_WEB_LISTEN_ADDRESS"] = f"127.0.0.1:{alerter}"
+    place.environment["DUTYCYCLE_WEB_LISTEN_ADDRESS"] = alerter.page
+    place.environment["DUTYCYCLE_WEB_HEALTH_LISTEN_ADDRESS"] = alerter.health
     place.answers["dutycycle-exporter"] = f"http://127.0.0.1:{exporter}/metrics"
-    place.answers["dutycycle"] = f"http://127.0.0.1:{alerter}/-/ready"
+    place.answers["dutycycle"] = alerter.url("/-/ready")
 
 
 def up(place: Place, simulated: Path) -> None:

@@ -19,7 +19,7 @@ import yaml
 from tests.fakes.node import FakeNode
 from tests.fakes.nvml import Libraries
 from tests.fakes.slurm_prolog import PrologWriter
-from tests.ports import free_port
+from tests.ports import AlerterAddresses, free_port
 
 BIN = Path(sys.executable).parent
 INTERVAL = 15
@@ -110,7 +110,7 @@ class Alerter(Process):
     def __init__(
         self, targets: Iterable[str], directory: Path, time_scale: float, settings: dict[str, Any] | None = None
     ) -> None:
-        self.port = free_port()
+        self.addresses = AlerterAddresses.free()
         self.store = directory / "dutycycle.sqlite3"
         self.database = f"sqlite:///{self.store}"
         config = directory / "alerter.yaml"
@@ -120,7 +120,7 @@ class Alerter(Process):
                     "time_scale": time_scale,
                     "database": self.database,
                     "source": {"targets": list(targets), "interval": f"{INTERVAL}s"},
-                    "web": {"listen_address": f"127.0.0.1:{self.port}", "public_url": self.url},
+                    "web": {**self.addresses.settings, "public_url": self.url},
                     **(settings or {}),
                 }
             )
@@ -130,7 +130,7 @@ class Alerter(Process):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return self.addresses.url()
 
     def get(self, path: str, timeout: float = 60.0) -> Any:
         with urllib3.PoolManager(retries=False, timeout=timeout) as pool:

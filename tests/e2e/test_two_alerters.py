@@ -28,7 +28,7 @@ from dutycycle_alerter.views import IncidentFilter
 from tests.alerter.exporters import FakeExporter, serving
 from tests.alerter.test_engine_killed import check_history
 from tests.e2e.site import Process, wait_for
-from tests.ports import free_port
+from tests.ports import AlerterAddresses
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import PostgresServer
 
@@ -61,7 +61,7 @@ class Replica(Process):
     """`dutycycle serve` on a machine whose clock is `ahead` seconds ahead."""
 
     def __init__(self, name: str, directory: Path, database: str, target: str, *, ahead: float = 0.0) -> None:
-        self.url = f"http://127.0.0.1:{free_port()}"
+        self.addresses = AlerterAddresses.free()
         config = directory / f"{name}.yaml"
         scrape = f"{SCRAPE * TIME_SCALE:g}s"
         settings = {
@@ -70,7 +70,7 @@ class Replica(Process):
             "time_scale": TIME_SCALE,
             "source": {"targets": [target], "interval": scrape, "resolution": scrape},
             "schedule": {"pass_interval": f"{PASS * TIME_SCALE:g}s"},
-            "web": {"listen_address": self.url.removeprefix("http://")},
+            "web": self.addresses.settings,
         }
         config.write_text(yaml.safe_dump(settings))
         command = [sys.executable, "-c", SERVE, str(ahead), "serve", "--config", str(config), "--log-level", "info"]
@@ -78,11 +78,11 @@ class Replica(Process):
 
     def page(self, path: str) -> str:
         with urllib3.PoolManager(retries=False, timeout=60.0) as pool:
-            return pool.request("GET", self.url + path).data.decode()
+            return pool.request("GET", self.addresses.url(path)).data.decode()
 
     def status(self) -> dict[str, Any]:
         with urllib3.PoolManager(retries=False, timeout=60.0) as pool:
-            found: dict[str, Any] = pool.request("GET", f"{self.url}/api/v1/status").json()
+            found: dict[str, Any] = pool.request("GET", self.addresses.url("/api/v1/status")).json()
         return found
 
     def metric(self, name: str, **labels: str) -> float | None:
@@ -260,7 +260,7 @@ def test_whatever_happens_to_the_one_that_evaluates_the_other_goes_on(
 def check_that_people_can_act(both: Cluster, database: str) -> None:
     """On the command line of a machine whose clock is wrong; the replica that follows shows it."""
     with urllib3.PoolManager(retries=False, timeout=60.0) as pool:
-        found = pool.request("GET", f"{both.b.url}/api/v1/incidents").json()["incidents"]
+        found = pool.request("GET", both.b.addresses.url("/api/v1/incidents")).json()["incidents"]
     assert [(item["subject"], item["rule"], item["state"]) for item in found] == [("slurm/1", "idle", "open")]
     number = str(found[0]["id"])
     command = [sys.executable, "-c", SERVE, str(AHEAD), "incidents", "ack", number, "--as", "carol"]

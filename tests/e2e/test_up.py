@@ -15,7 +15,7 @@ import urllib3
 from tests.e2e.site import BIN, Process, wait_for
 from tests.fakes.node import FakeNode
 from tests.fakes.nvml import IDLE, Level, Libraries
-from tests.ports import free_port
+from tests.ports import AlerterAddresses
 
 SPEED = 240
 PATIENCE = 240
@@ -38,21 +38,23 @@ def start(tmp_path: Path) -> Iterator[Start]:
         yield started
 
 
-def up(start: Start, directory: Path, *options: str, environment: dict[str, str] | None = None) -> tuple[Process, int]:
-    port = free_port()
+def up(
+    start: Start, directory: Path, *options: str, environment: dict[str, str] | None = None
+) -> tuple[Process, AlerterAddresses]:
+    addresses = AlerterAddresses.free()
     command = [
         str(BIN / "dutycycle"),
         "up",
         f"--state-dir={directory / 'state'}",
-        f"--web.listen-address=127.0.0.1:{port}",
+        *addresses.options,
         *options,
     ]
-    return start("up", command, environment or {}), port
+    return start("up", command, environment or {}), addresses
 
 
-def page(port: int, path: str = "/") -> str:
+def page(addresses: AlerterAddresses, path: str = "/") -> str:
     with urllib3.PoolManager(retries=False, timeout=60.0) as pool:
-        return pool.request("GET", f"http://127.0.0.1:{port}{path}").data.decode()
+        return pool.request("GET", addresses.url(path)).data.decode()
 
 
 def children(pid: int) -> list[int]:
@@ -72,7 +74,7 @@ def alive(pids: list[int]) -> list[int]:
 
 @pytest.mark.timeout(900)
 def test_without_a_driver_a_bundled_recording_is_replayed(start: Start, tmp_path: Path) -> None:
-    process, port = up(start, tmp_path, f"--speed={SPEED}")
+    process, addresses = up(start, tmp_path, f"--speed={SPEED}")
     wait_for(lambda: "The page is at" in process.log(), "the address is printed", within=PATIENCE)
     first = process.log().splitlines()[0]
     assert "No NVIDIA driver here" in first
@@ -82,7 +84,7 @@ def test_without_a_driver_a_bundled_recording_is_replayed(start: Start, tmp_path
         lambda: re.search(r"REPLAY .*(idle|stalled)", process.log()), "an incident in the terminal", within=PATIENCE
     )
     for path in ("/", "/users", "/gpus"):
-        assert "REPLAY" in page(port, path)
+        assert "REPLAY" in page(addresses, path)
     below = children(process.pid)
     assert len(below) >= 2
 
@@ -95,7 +97,7 @@ def test_without_a_driver_a_bundled_recording_is_replayed(start: Start, tmp_path
     connection.close()
     assert kept > 0
 
-    again, port = up(start, tmp_path, f"--speed={SPEED}")
+    again, _ = up(start, tmp_path, f"--speed={SPEED}")
     wait_for(lambda: "The page is at" in again.log().split("Ended")[-1], "it starts again", within=PATIENCE)
     shown = subprocess.run(
         [BIN / "dutycycle", "incidents", "--state=all", "--json", f"--state-dir={tmp_path / 'state'}"],
@@ -115,12 +117,17 @@ def test_with_nothing_said_it_serves_on_the_documented_port_and_plays_over_and_o
     """As `make run` starts it, only faster: at this speed three hours and a rest are over in 48 s."""
     command = [str(BIN / "dutycycle"), "up", "--demo", f"--state-dir={tmp_path / 'state'}", f"--speed={SPEED}"]
     process = start("up", command, {})
-    wait_for(lambda: "http://127.0.0.1:9837/" in process.log(), "the documented address is printed", within=PATIENCE)
-    assert "REPLAY" in page(9837)
+    documented = AlerterAddresses("127.0.0.1:9837", "127.0.0.1:9838")
+    told = "at http://127.0.0.1:9837/, health and metrics at http://127.0.0.1:9838/"
+    wait_for(lambda: told in process.log(), "the documented addresses are printed", within=PATIENCE)
+    assert "REPLAY" in page(documented)
+    assert page(documented, "/-/healthy") == "healthy\n"
     wait_for(lambda: "begins again" in process.log(), "the recording begins again", within=PATIENCE)
-    wait_for(lambda: page(9837, "/api/v1/gpus").count('"workload"') > 5, "its jobs are there again", within=PATIENCE)
+    wait_for(
+        lambda: page(documented, "/api/v1/gpus").count('"workload"') > 5, "its jobs are there again", within=PATIENCE
+    )
 
-    other = start("other", [*command, "--web.listen-address=127.0.0.1:0"], {})
+    other = start("other", [*command, *AlerterAddresses("127.0.0.1:0", "127.0.0.1:0").options], {})
     wait_for(lambda: not other.alive, "a second alerter on the store is refused", within=PATIENCE)
     assert f"another alerter (process {process.pid})" in other.log()
     taken = start("taken", [*command[:-2], f"--state-dir={tmp_path / 'else'}"], {})
@@ -169,14 +176,14 @@ def test_with_a_driver_it_watches_the_gpus_and_the_shell_jobs_on_them(
         environment = dict(node.environment)
         for name, path in node.paths.items():
             environment[f"DUTYCYCLE_EXPORTER_PATH_{name.upper()}"] = str(path)
-        process, port = up(start, tmp_path, f"--config={config}", environment=environment)
+        process, addresses = up(start, tmp_path, f"--config={config}", environment=environment)
         try:
             wait_for(lambda: re.search(r"idle", process.log()), "the idle one is noticed", within=PATIENCE)
             time.sleep(2)
             assert "REPLAY" not in process.log()
-            assert "REPLAY" not in page(port)
-            assert "local/" in page(port)
-            assert page(port, "/api/v1/incidents").count('"subject"') == 1
+            assert "REPLAY" not in page(addresses)
+            assert "local/" in page(addresses)
+            assert page(addresses, "/api/v1/incidents").count('"subject"') == 1
         finally:
             process.stop()
 
@@ -191,10 +198,10 @@ def test_a_lost_gpu_is_named_at_the_start_and_stays_listed(
         node.driver.lose(1)
         node.start()
         environment = {f"DUTYCYCLE_EXPORTER_PATH_{name.upper()}": str(path) for name, path in node.paths.items()}
-        process, port = up(start, tmp_path, f"--config={config}", environment=node.environment | environment)
+        process, addresses = up(start, tmp_path, f"--config={config}", environment=node.environment | environment)
 
         def lost() -> list[bool]:
-            found = json.loads(page(port, "/api/v1/gpus"))["gpus"]
+            found = json.loads(page(addresses, "/api/v1/gpus"))["gpus"]
             return [gpu["lost_since"] is not None for gpu in found]
 
         wait_for(lambda: "The page is at" in process.log(), "it watches the other GPU", within=PATIENCE)
@@ -204,7 +211,7 @@ def test_a_lost_gpu_is_named_at_the_start_and_stays_listed(
         wait_for(lambda: lost() == [False, False], "both are listed", within=PATIENCE)
         node.driver.lose(1)
         wait_for(lambda: lost() == [False, True], "one is listed as lost", within=PATIENCE)
-        assert "lost, last seen" in page(port, "/gpus")
+        assert "lost, last seen" in page(addresses, "/gpus")
         shown = subprocess.run(
             [BIN / "dutycycle", "gpus", f"--state-dir={tmp_path / 'state'}"], capture_output=True, text=True, check=True
         )

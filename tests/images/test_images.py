@@ -146,7 +146,7 @@ def test_what_engines_are_told(image: Image, component: str) -> None:
     assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?|unknown", labels["revision"])
     assert labels["base.name"] == "debian:trixie-slim"
     assert labels["licenses"] == "Apache-2.0"
-    ports = {"exporter": (9836,), "alerter": (9837,)}
+    ports = {"exporter": (9836,), "alerter": (9837, 9838)}
     commands = {"exporter": (("dutycycle-exporter",), ()), "alerter": (("dutycycle",), ("serve",))}
     assert image.exposed == ports[component]
     assert (image.entrypoint, image.cmd) == commands[component]

@@ -19,7 +19,7 @@ from tests.images.container import Confinement, Mount, Running, command
 from tests.images.described import run
 from tests.images.fixtures import TIMEOUT
 from tests.images.image import Image
-from tests.ports import free_port
+from tests.ports import AlerterAddresses, free_port
 
 pytestmark = pytest.mark.timeout(TIMEOUT)
 
@@ -35,10 +35,10 @@ def started(image: Image, log: Path, confinement: Confinement, *arguments: str, 
     return Running(command(image.root, argv, confinement, environment=environment, workdir=image.workdir), log)
 
 
-def answer(port: int, path: str) -> tuple[int, str]:
+def answer(url: str) -> tuple[int, str]:
     """Status and text; 0 while nobody listens."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as response:
+        with urllib.request.urlopen(url, timeout=60) as response:
             return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -47,9 +47,9 @@ def answer(port: int, path: str) -> tuple[int, str]:
         return 0, ""
 
 
-def ready(running: Running, port: int) -> bool:
+def ready(running: Running, url: str) -> bool:
     assert running.process.poll() is None, running.log
-    return answer(port, "/-/ready")[0] == 200
+    return answer(url)[0] == 200
 
 
 def states(running: Running) -> dict[str, str]:
@@ -96,8 +96,8 @@ def test_the_exporter_serves_a_nodes_gpus(
     """As in a DaemonSet, where uid 0 opens the kubelet's directory, and as anyone."""
     port = free_port()
     with node.start(), exporter(exporter_image, node, tmp_path, port, user) as running:
-        eventually(lambda: ready(running, port), "the exporter is ready")
-        status, text = answer(port, "/metrics")
+        eventually(lambda: ready(running, f"http://127.0.0.1:{port}/-/ready"), "the exporter is ready")
+        status, text = answer(f"http://127.0.0.1:{port}/metrics")
         assert status == 200
         for gpu in node.driver.gpus:
             assert f'gpu_uuid="{gpu.uuid}"' in text
@@ -109,7 +109,7 @@ def test_the_exporter_leaves_no_child_unburied(exporter_image: Image, node: Fake
     """As the first process it has nobody to do it: the child that reads NVML is killed, and there is another."""
     port = free_port()
     with node.start(), exporter(exporter_image, node, tmp_path, port, USER) as running:
-        eventually(lambda: ready(running, port), "the exporter is ready")
+        eventually(lambda: ready(running, f"http://127.0.0.1:{port}/-/ready"), "the exporter is ready")
         before = set(states(running))
         children = Path(f"/proc/{running.pid}/task").glob("*/children")
         for pid in [int(pid) for path in children for pid in path.read_text().split()]:
@@ -119,13 +119,13 @@ def test_the_exporter_leaves_no_child_unburied(exporter_image: Image, node: Fake
         assert "Z" not in states(running).values()
 
 
-def alerter(image: Image, directory: Path, state: Path | None, port: int, targets: Sequence[str]) -> Running:
+def alerter(
+    image: Image, directory: Path, state: Path | None, addresses: AlerterAddresses, targets: Sequence[str]
+) -> Running:
     """With its configuration; its state is in memory where no directory is given for it."""
     config = directory / "config.yaml"
     config.write_text(
-        yaml.safe_dump(
-            {"web": {"listen_address": f"127.0.0.1:{port}"}, "source": {"targets": list(targets), "interval": "15s"}}
-        )
+        yaml.safe_dump({"web": addresses.settings, "source": {"targets": list(targets), "interval": "15s"}})
     )
     mounts = [Mount(config, CONFIG)]
     if state is not None:
@@ -138,15 +138,16 @@ def alerter(image: Image, directory: Path, state: Path | None, port: int, target
 def test_the_alerter_judges_what_the_exporter_serves(
     alerter_image: Image, exporter_image: Image, node: FakeNode, tmp_path: Path
 ) -> None:
-    ports = free_port(), free_port()
+    port, addresses = free_port(), AlerterAddresses.free()
     with (
         node.start(),
-        exporter(exporter_image, node, tmp_path, ports[0], USER) as below,
-        alerter(alerter_image, tmp_path, None, ports[1], [f"http://127.0.0.1:{ports[0]}/metrics"]) as running,
+        exporter(exporter_image, node, tmp_path, port, USER) as below,
+        alerter(alerter_image, tmp_path, None, addresses, [f"http://127.0.0.1:{port}/metrics"]) as running,
     ):
-        eventually(lambda: ready(below, ports[0]), "the exporter is ready")
-        eventually(lambda: ready(running, ports[1]), "the alerter is ready")
-        eventually(lambda: node.driver.gpus[0].uuid in answer(ports[1], "/api/v1/gpus")[1], "it knows the GPUs")
+        eventually(lambda: ready(below, f"http://127.0.0.1:{port}/-/ready"), "the exporter is ready")
+        eventually(lambda: ready(running, addresses.url("/-/ready")), "the alerter is ready")
+        gpus = addresses.url("/api/v1/gpus")
+        eventually(lambda: node.driver.gpus[0].uuid in answer(gpus)[1], "it knows the GPUs")
         assert "Z" not in states(running).values()
         running.signal(signal.SIGTERM)
         assert running.process.wait(120) == 0, running.log
@@ -157,9 +158,9 @@ def test_the_alerters_store_outlives_it(alerter_image: Image, tmp_path: Path) ->
     state = tmp_path / "state"
     state.mkdir()
     state.chmod(0o777)
-    port = free_port()
-    with alerter(alerter_image, tmp_path, state, port, ["http://127.0.0.1:9/metrics"]) as running:
-        eventually(lambda: answer(port, "/-/healthy")[0] == 200, "the alerter serves")
+    addresses = AlerterAddresses.free()
+    with alerter(alerter_image, tmp_path, state, addresses, ["http://127.0.0.1:9/metrics"]) as running:
+        eventually(lambda: answer(addresses.url("/-/healthy"))[0] == 200, "the alerter serves")
         running.signal(signal.SIGTERM)
         assert running.process.wait(120) == 0, running.log
     assert (state / "dutycycle.sqlite3").stat().st_uid == USER[0]

@@ -5,16 +5,14 @@ from contextlib import closing
 from datetime import UTC
 
 import pytest
-import urllib3
 
 from dutycycle_alerter.store import patient, postgresql
 from dutycycle_alerter.store.database import open_database
 from dutycycle_alerter.store.reader import StoreReader
 from dutycycle_alerter.web import shared
 from dutycycle_alerter.web.app import create_app
-from dutycycle_alerter.web.listen import ListenAddress
-from dutycycle_alerter.web.server import Server
 from tests.alerter.store.test_incidents import NOW, add, incident
+from tests.alerter.web.conftest import serving
 from tests.postgres.server import PASSWORD, PostgresServer
 
 
@@ -31,17 +29,16 @@ def test_a_store_that_does_not_answer_is_told_everywhere(monkeypatch: pytest.Mon
     monkeypatch.setattr(postgresql, "_ANSWER_LIMIT", 0.5)
     # What the scrape before read would do for a second.
     monkeypatch.setattr(shared, "_FRESH", 0.0)
-    pool = urllib3.PoolManager(retries=False, timeout=60)
     with (
         PostgresServer() as server,
         closing(open_database(f"{server.url(server.create())}?connect_timeout=2", time_scale=1)) as database,
     ):
         add(database, incident())
         store = StoreReader(database, lambda: NOW)
-        with Server(create_app(store, store, clock=lambda: NOW, zone=UTC), ListenAddress("127.0.0.1", 0)) as site:
+        with serving(create_app(store, store, clock=lambda: NOW, zone=UTC)) as client:
 
             def get(path: str) -> tuple[int, str]:
-                answer = pool.request("GET", f"{site.url.rstrip('/')}{path}")
+                answer = client.get(path)
                 return answer.status, answer.data.decode()
 
             for end, begin in (killed(server), frozen(server)):
@@ -58,4 +55,3 @@ def test_a_store_that_does_not_answer_is_told_everywhere(monkeypatch: pytest.Mon
                     assert (status, "The store does not answer" in text) == (503, True)
                     assert PASSWORD not in text
                 assert "slurm/1" in get("/incidents/1")[1]
-    pool.clear()

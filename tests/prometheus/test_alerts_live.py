@@ -41,7 +41,7 @@ class Site:
     def __init__(self, directory: Path, node: FakeNode) -> None:
         self.exporter = Exporter(node, directory, SCALE)
         self.alerter = Alerter([self.exporter.url], directory, SCALE)
-        self.targets = [f"127.0.0.1:{port}" for port in (self.exporter.port, self.alerter.port)]
+        self.targets = [f"127.0.0.1:{self.exporter.port}", self.alerter.addresses.health]
         # The job is called `dutycycle`: by that alone nobody knows which of the two a target is.
         self.prometheus = PrometheusServer(directory / "prometheus", targets=self.targets, rules=[shortened(directory)])
 

@@ -21,6 +21,14 @@ config_option = click.option(
     help="Configuration file (YAML). Without it, the defaults apply.",
 )
 
+health_listen_option = click.option(
+    "--web.health-listen-address",
+    "health_listen",
+    envvar="DUTYCYCLE_WEB_HEALTH_LISTEN_ADDRESS",
+    metavar="[HOST]:PORT",
+    help="Overrides web.health_listen_address: where health and metrics are served.",
+)
+
 log_level_option = click.option(
     "--log-level",
     envvar="DUTYCYCLE_LOG_LEVEL",

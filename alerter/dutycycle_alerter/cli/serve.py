@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import logging
+import resource
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
 
 from dutycycle_alerter import allocator
 from dutycycle_alerter.app import Alerter
-from dutycycle_alerter.cli.options import config_option, log_level_option, set_up_logging, settings_from
+from dutycycle_alerter.cli.options import (
+    config_option,
+    health_listen_option,
+    log_level_option,
+    set_up_logging,
+    settings_from,
+)
 from dutycycle_alerter.cli.stopping import stop_signals
 from dutycycle_alerter.config_file import parse
 from dutycycle_alerter.settings import Settings
-from dutycycle_alerter.settings.web import Auth, Web
+from dutycycle_alerter.settings.web import HEALTH_PORT, Auth, Web
 from dutycycle_alerter.web.access.gate import default_auth
 from dutycycle_alerter.web.app import create_app, create_health_app
 from dutycycle_alerter.web.listen import ListenAddress
 from dutycycle_alerter.web.server import Server
 
 log = logging.getLogger(__name__)
+
+_MOST_FILES = 65536
+"""One client address cannot open more connections to a port."""
 
 
 @click.command()
@@ -33,6 +43,7 @@ log = logging.getLogger(__name__)
     metavar="[HOST]:PORT",
     help="Overrides web.listen_address.",
 )
+@health_listen_option
 @click.option("--database", envvar="DUTYCYCLE_DATABASE", help="Overrides database (an SQLAlchemy URL).")
 @click.option(
     "--target",
@@ -47,6 +58,7 @@ log = logging.getLogger(__name__)
 def serve(
     config_file: Path | None,
     listen: str | None,
+    health_listen: str | None,
     database: str | None,
     targets: tuple[str, ...],
     replica: str | None,
@@ -61,10 +73,15 @@ def serve(
     """
     set_up_logging(log_level)
     settings = overridden(
-        settings_from(config_file), listen=listen, database=database, targets=targets, replica=replica
+        settings_from(config_file),
+        listen=listen,
+        health_listen=health_listen,
+        database=database,
+        targets=targets,
+        replica=replica,
     )
-    with stop_signals() as stop, running(settings) as (_, server):
-        click.echo(f"dutycycle: serving {server.url}", err=True)
+    with stop_signals() as stop, running(settings) as (_, page, health):
+        click.echo(f"dutycycle: serving {page.url}, health and metrics at {health.url}", err=True)
         stop.wait()
 
 
@@ -72,6 +89,7 @@ def overridden(
     settings: Settings,
     *,
     listen: str | None = None,
+    health_listen: str | None = None,
     database: str | None = None,
     targets: tuple[str, ...] = (),
     time_scale: float | None = None,
@@ -82,6 +100,8 @@ def overridden(
     data = settings.model_dump(exclude_unset=True)
     if listen is not None:
         data.setdefault("web", {})["listen_address"] = listen
+    if health_listen is not None:
+        data.setdefault("web", {})["health_listen_address"] = health_listen
     if database is not None:
         data["database"] = database
     if targets:
@@ -94,10 +114,14 @@ def overridden(
 
 
 @contextmanager
-def running(settings: Settings, *, replay: bool = False) -> Iterator[tuple[Alerter, Server]]:
-    """The alerter and its page, from start to clean end. Raises AlerterError."""
+def running(settings: Settings, *, replay: bool = False) -> Iterator[tuple[Alerter, Server, Server]]:
+    """The alerter, its page, and its health and metrics, from start to clean end. Raises AlerterError."""
     allocator.settle()
+    _allow_many_files()
     address = ListenAddress.parse(settings.web.listen_address)
+    health_address = ListenAddress(address.host, HEALTH_PORT)
+    if settings.web.health_listen_address:
+        health_address = ListenAddress.parse(settings.web.health_listen_address)
     default = default_auth(address.host, settings.web.reached_by)
     auth = settings.web.auth or default
     alerter = Alerter(settings, replay=replay)
@@ -123,17 +147,25 @@ def running(settings: Settings, *, replay: bool = False) -> Iterator[tuple[Alert
         key=alerter.store.key(),
         public_url=settings.web.public_url,
         limits=settings.policies.expectations,
-        health=not settings.web.health_listen_address,
     )
-    # The address is taken before anything is scraped or written: one that is not free must change nothing.
-    server = Server(app, address)
-    apart: AbstractContextManager[object] = nullcontext()
-    if settings.web.health_listen_address:
-        own = ListenAddress.parse(settings.web.health_listen_address)
-        apart = Server(create_health_app(app, hosts=(*own.names, *settings.web.allowed_hosts)), own)
+    # Both addresses are taken before anything is scraped or written: one that is not free must change nothing.
+    page = Server(app, address)
+    health = Server(create_health_app(app, hosts=(*health_address.names, *settings.web.reached_by)), health_address)
     _say_who_may_act(settings.web, default, address)
-    with alerter, apart, server:
-        yield alerter, server
+    with alerter, health, page:
+        yield alerter, page, health
+
+
+def _allow_many_files() -> None:
+    """Raise the soft limit of open files, which is often 1024. A client of the page could use up so few, and the health
+    listener and the store need some.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(_MOST_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        # A sandbox may forbid it.
+        with suppress(OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _say_who_may_act(web: Web, default: Auth, address: ListenAddress) -> None:

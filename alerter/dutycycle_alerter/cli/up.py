@@ -13,7 +13,13 @@ import click
 
 from dutycycle_alerter.cli.exporters import Exporter, Probe, exporter_command, free_ports, probe
 from dutycycle_alerter.cli.live import LiveLines
-from dutycycle_alerter.cli.options import config_option, log_level_option, set_up_logging, settings_from
+from dutycycle_alerter.cli.options import (
+    config_option,
+    health_listen_option,
+    log_level_option,
+    set_up_logging,
+    settings_from,
+)
 from dutycycle_alerter.cli.recorded import say
 from dutycycle_alerter.cli.replay import Replay
 from dutycycle_alerter.cli.serve import overridden, running
@@ -49,6 +55,7 @@ _DEMO_SPEED = 60.0
     metavar="[HOST]:PORT",
     help="Overrides web.listen_address. On an address other than loopback, nobody may act without web.auth.",
 )
+@health_listen_option
 @config_option
 @log_level_option
 def up(
@@ -57,6 +64,7 @@ def up(
     demo: bool,
     speed: float,
     listen: str | None,
+    health_listen: str | None,
     config_file: Path | None,
     log_level: str,
 ) -> None:
@@ -84,16 +92,16 @@ def up(
         if replay is None and demo:
             replay = stack.enter_context(as_file(files("dutycycle_alerter") / "data" / "demo.csv.gz"))
         playing = None if replay is None else Replay(replay, speed)
-        settings = _settings(config_file, state_dir, listen, playing)
+        settings = _settings(config_file, state_dir, playing, listen=listen, health_listen=health_listen)
         commands = list(_commands(settings) if playing is None else playing.commands())
         ports = free_ports(len(commands), 9836 if playing is None else 0)
         exporters = [stack.enter_context(Exporter(*each)) for each in zip(commands, ports, strict=True)]
         if not all(exporter.wait(stop) for exporter in exporters):
             return
         settings = overridden(settings, targets=tuple(exporter.url for exporter in exporters))
-        alerter, server = stack.enter_context(running(settings, replay=playing is not None))
+        alerter, page, health = stack.enter_context(running(settings, replay=playing is not None))
         mark = "REPLAY " if playing else ""
-        click.echo(f"{mark}The page is at {server.url} (Ctrl-C ends everything).")
+        click.echo(f"{mark}The page is at {page.url}, health and metrics at {health.url} (Ctrl-C ends everything).")
         lines = LiveLines(alerter.store, colour=sys.stdout.isatty())
         _watch(stop, lines, exporters, playing)
     click.echo(f"{mark}Ended; the store is kept, and the next run continues with it.")
@@ -138,7 +146,14 @@ def _tend(exporters: Sequence[Exporter], playing: Replay | None) -> Iterator[str
             yield told
 
 
-def _settings(config_file: Path | None, state_dir: Path, listen: str | None, playing: Replay | None) -> Settings:
+def _settings(
+    config_file: Path | None,
+    state_dir: Path,
+    playing: Replay | None,
+    *,
+    listen: str | None,
+    health_listen: str | None,
+) -> Settings:
     # A replay has a store of its own: what it says is not about this machine, and it runs at another time scale.
     store = (state_dir / f"{'replay' if playing else 'dutycycle'}.sqlite3").resolve()
     settings = settings_from(config_file)
@@ -147,6 +162,7 @@ def _settings(config_file: Path | None, state_dir: Path, listen: str | None, pla
     return overridden(
         settings,
         listen=listen,
+        health_listen=health_listen,
         database=f"sqlite:///{store}",
         time_scale=playing.speed if playing else None,
     )

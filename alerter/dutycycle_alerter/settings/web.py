@@ -14,6 +14,8 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 from dutycycle_alerter.authorities import Authority, authority
 from dutycycle_alerter.settings.types import RealDuration, Section
 
+HEALTH_PORT = 9838
+"""The port of `health_listen_address` by default."""
 SHORTEST_TOKEN = 20
 """Characters of a token: too many to be guessed."""
 
@@ -179,8 +181,8 @@ class Web(Section):
     listen_address: str = "127.0.0.1:9837"
     """[HOST]:PORT of the page and its API."""
     health_listen_address: str = ""
-    """[HOST]:PORT of a listener of its own for `/-/healthy`, `/-/ready` and `/metrics`, such as `127.0.0.1:9838`: no
-    number of connections to the page can block it. Empty: the page's listener serves them.
+    """[HOST]:PORT of `/-/healthy`, `/-/ready` and `/metrics`. Clients of the page cannot block this listener. Empty:
+    port 9838 on the host of `listen_address`.
     """
     allowed_hosts: tuple[_Host, ...] = ()
     """Host names under which a proxy serves the page, beside localhost and the listen address. Names that are not ASCII

@@ -71,7 +71,6 @@ def create_app(
     key: bytes | None = None,
     public_url: str = "",
     limits: Expectations | None = None,
-    health: bool = True,
 ) -> FastAPI:
     """The page and the API.
 
@@ -83,8 +82,7 @@ def create_app(
     what became of messages, by receiver; `failures`, `tally`, `unresolved` and `owners` are for metrics, as
     `Site` has them. Without `auth` everybody may act; `proxies` are networks of those that say from where requests
     come; failed log-ins are counted by `monotonic`. `key` signs sessions, and has signed links (`store.keys`; without
-    it, neither outlives the process). `limits` is what may be said to be intended. Without
-    `health`, another listener serves health and metrics (`create_health_app`).
+    it, neither outlives the process). `limits` is what may be said to be intended.
     """
     public = urlsplit(public_url)
     names = [name.lower() for name in names]
@@ -133,8 +131,6 @@ def create_app(
     app.include_router(api.router)
     app.include_router(reports.router)
     app.include_router(api_actions.router)
-    if health:
-        _add_health(app)
     app.mount("/static", _Static(directory=STATIC), name="static")
     encrypted = public.netloc.lower() if public.scheme == "https" else ""
     known = (*names, *hosts, *filter(None, [public.netloc]))
@@ -144,22 +140,16 @@ def create_app(
 
 
 def create_health_app(page: FastAPI, *, hosts: Iterable[str] = ()) -> FastAPI:
-    """Health and metrics of a page's site, for a server of their own: its thread, loop and connections are not shared
-    with the page.
-    """
+    """Return health and metrics of the page's site, for a server with a thread and an event loop of its own."""
     site: Site = page.state.site
     app = FastAPI(openapi_url=None)
     app.state.site = site
     errors.install(app, site)
-    _add_health(app)
-    app.add_middleware(Guard, hosts=hosts, peers=site.gate.peers)
-    return app
-
-
-def _add_health(app: FastAPI) -> None:
     app.include_router(metrics.router)
     app.add_api_route("/-/healthy", _healthy, methods=["GET", "HEAD"], include_in_schema=False)
     app.add_api_route("/-/ready", _ready, methods=["GET", "HEAD"], include_in_schema=False)
+    app.add_middleware(Guard, hosts=hosts, peers=site.gate.peers)
+    return app
 
 
 class _Static(StaticFiles):

@@ -18,7 +18,7 @@ MAX_BODY = 64 * 1024
 API = "/api/"
 """What begins with it is for programs: they are answered in JSON."""
 
-OWN_PATHS = frozenset({"/expectations", "/gpus", "/login", "/logout", "/metrics", "/users"})
+OWN_PATHS = frozenset({"/expectations", "/gpus", "/login", "/logout", "/users"})
 """Whole paths of pages, which a site's public path may be as well."""
 
 _HEADERS = {

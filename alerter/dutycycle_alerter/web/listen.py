@@ -43,6 +43,8 @@ class ListenAddress:
         # Connections have it from the socket that accepts them. asyncio sets it only where a socket names its protocol,
         # which these do not, and an answer's body would wait 40 ms for the client to acknowledge the head.
         bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # A client that vanished, such as a laptop without network, does not keep its connection for ever.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return bound
 
     def _bind(self) -> socket.socket:
@@ -58,5 +60,6 @@ class ListenAddress:
             return socket.create_server(address, family=family)
         except OSError as error:
             raise ConfigError(
-                f"cannot listen on {self}: {error.strerror or error}; choose another --web.listen-address"
+                f"cannot listen on {self}: {error.strerror or error}; choose another address with "
+                "--web.listen-address (the page) or --web.health-listen-address (health and metrics)"
             ) from error

@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
-import resource
+import logging
 import socket
 import threading
-from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-import h11
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dutycycle_alerter.errors import AlerterError
 from dutycycle_alerter.web.listen import ListenAddress
+from dutycycle_alerter.web.seldom import Seldom
 
 _STOP_WITHIN = 5
 """Seconds that requests in progress have to finish when the server stops."""
+_MOST_CONNECTIONS = 256
+"""While so many are open, requests are answered 503. Each can hold a whole answer that its client does not read."""
 
-
-_REQUEST_WITHIN = 30.0
-"""Seconds that a client has for a request's head and body, and for the first request of a connection."""
-_MOST_CONNECTIONS = 1000
+# uvicorn logs each refused request.
+logging.getLogger("uvicorn.error").addFilter(Seldom())
 
 
 class Server:
     """Serves an application until `stop`; also a context manager. The port is known once constructed."""
 
-    def __init__(
-        self, app: ASGIApp, address: ListenAddress, *, request_within: float = _REQUEST_WITHIN, most: int | None = None
-    ) -> None:
-        """Bind at once, so that an address that is taken is an error of whoever starts. Raises ConfigError.
-
-        `request_within` is in seconds; `most` connections are open at a time (None: what leaves the process the better
-        part of its open files).
-        """
+    def __init__(self, app: ASGIApp, address: ListenAddress) -> None:
+        """Bind at once, so that an address that is taken is an error of whoever starts. Raises ConfigError."""
         self._socket = address.bind()
         self.address = ListenAddress(address.host, self._socket.getsockname()[1])
         self._server = _Quiet(
@@ -49,7 +40,8 @@ class Server:
                 # Who is believed is for `web.access` to say; it has to see the real peer.
                 proxy_headers=False,
                 lifespan="off",
-                http=partial(_Bounded, request_within, most or _most_connections()),  # type: ignore[arg-type]
+                http="h11",
+                limit_concurrency=_MOST_CONNECTIONS,
                 ws="none",
                 timeout_graceful_shutdown=_STOP_WITHIN,
             )
@@ -90,50 +82,6 @@ class Server:
             self._server.run(sockets=[self._socket])
         finally:
             self._server.settled.set()
-
-
-def _most_connections() -> int:
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _MOST_CONNECTIONS if files == resource.RLIM_INFINITY else max(1, min(_MOST_CONNECTIONS, files // 2))
-
-
-class _Bounded(H11Protocol):
-    """uvicorn's connection, which is refused where there are too many, and ends where a request takes too long to
-    come: open connections are open files, and the alerter needs some to work.
-    """
-
-    def __init__(self, within: float, most: int, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._within = within
-        self._most = most
-        self._deadline: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request."""
-        super().connection_made(transport)
-        if len(self.connections) > self._most:
-            transport.abort()
-        else:
-            self._deadline = self.loop.call_later(self._within, transport.abort)
-
-    def data_received(self, data: bytes) -> None:
-        """Whether the request is there whole; parts of it put off nothing."""
-        super().data_received(data)
-        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
-            if self._deadline is None:
-                self._deadline = self.loop.call_later(self._within, self.transport.abort)
-        else:
-            self._stop_waiting()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
-        self._stop_waiting()
-        super().connection_lost(exc)
-
-    def _stop_waiting(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
 
 
 class _Quiet(uvicorn.Server):

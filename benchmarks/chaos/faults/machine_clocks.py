@@ -17,8 +17,8 @@ _STEP = 300.0
 
 
 def stepped(url: str, step: float) -> bool | None:
-    """Whether the clock of whoever serves there is off by `step` seconds; None where it does not answer."""
-    shown = probes.clock(f"{url}/-/healthy")
+    """Whether the clock of the server of this URL is off by `step` seconds; None where it does not answer."""
+    shown = probes.clock(url)
     return None if shown is None else abs(shown - time.time() - step) < _STEP / 10
 
 
@@ -37,7 +37,7 @@ class NodeClockForward(OnMachine):
         site.machines[self.node].step_clock(self.step)
 
     def in_force(self, site: Site) -> bool | None:
-        return stepped(site.machines[self.node].url, self.step)
+        return stepped(f"{site.machines[self.node].url}/-/healthy", self.step)
 
     def end(self, site: Site) -> None:
         site.machines[self.node].step_clock(-self.step)
@@ -69,7 +69,7 @@ class AlerterClockForward(Fault):
         site.replicas[self._replica].clock.step(self.step)
 
     def in_force(self, site: Site) -> bool | None:
-        return stepped(site.replicas[self._replica].url, self.step)
+        return stepped(site.replicas[self._replica].addresses.url("/-/healthy"), self.step)
 
     def end(self, site: Site) -> None:
         site.replicas[self._replica].clock.step(-self.step)

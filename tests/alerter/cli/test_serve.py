@@ -14,6 +14,9 @@ from dutycycle_alerter import cli
 from dutycycle_alerter.cli.serve import overridden
 from dutycycle_alerter.errors import ConfigError
 from dutycycle_alerter.settings import Prometheus, Settings
+from tests.ports import AlerterAddresses
+
+ANY_PORTS = AlerterAddresses("127.0.0.1:0", "127.0.0.1:0").options
 
 
 def test_nothing_said_changes_nothing_whatever_the_source_is() -> None:
@@ -24,9 +27,16 @@ def test_nothing_said_changes_nothing_whatever_the_source_is() -> None:
 def test_what_is_said_counts() -> None:
     targets = ("http://n/metrics",)
     said = overridden(
-        Settings(), listen="127.0.0.1:1", database="sqlite:///x", targets=targets, time_scale=3, replica="a"
+        Settings(),
+        listen="127.0.0.1:1",
+        health_listen=":2",
+        database="sqlite:///x",
+        targets=targets,
+        time_scale=3,
+        replica="a",
     )
-    assert (said.web.listen_address, said.database) == ("127.0.0.1:1", "sqlite:///x")
+    assert (said.web.listen_address, said.web.health_listen_address) == ("127.0.0.1:1", ":2")
+    assert said.database == "sqlite:///x"
     assert (said.source.targets, said.time_scale, said.replica) == (targets, 3, "a")
 
 
@@ -57,7 +67,7 @@ def test_targets_beside_a_prometheus_are_a_mistake() -> None:
 def test_a_database_that_cannot_be_meant_is_wrong_usage_and_its_password_is_nowhere(
     url: str, said: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["dutycycle", "serve", "--web.listen-address", "127.0.0.1:0", "--database", url])
+    monkeypatch.setattr(sys, "argv", ["dutycycle", "serve", *ANY_PORTS, "--database", url])
     handlers = logging.getLogger().handlers[:]
     try:
         with pytest.raises(SystemExit) as ended:
@@ -75,7 +85,7 @@ def test_where_nothing_can_be_written_any_more_the_store_says_so_in_a_line(tmp_p
     store = tmp_path / "store.sqlite3"
     command = [sys.executable, "-c", "from dutycycle_alerter import cli; cli.main()", "serve"]
     ended = subprocess.run(
-        [*command, "--web.listen-address", "127.0.0.1:0", "--database", f"sqlite:///{store}"],
+        [*command, *ANY_PORTS, "--database", f"sqlite:///{store}"],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
         capture_output=True,
         text=True,

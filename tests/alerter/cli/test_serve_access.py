@@ -31,10 +31,10 @@ def test_who_may_act(
     acts: int,
 ) -> None:
     caplog.set_level(logging.WARNING)
-    web = {"listen_address": listen} | ({} if auth is None else {"auth": auth})
+    web = {"listen_address": listen, "health_listen_address": "127.0.0.1:0"} | ({} if auth is None else {"auth": auth})
     settings = parse({"database": f"sqlite:///{tmp_path / 'store.sqlite3'}", "web": web}, origin="test")
     headers = {"X-Requested-With": "dutycycle", "Content-Type": "application/json"}
-    with running(settings) as (_, server), urllib3.PoolManager(retries=False, timeout=60) as pool:
+    with running(settings) as (_, server, _), urllib3.PoolManager(retries=False, timeout=60) as pool:
         url = f"{server.url}api/v1/incidents/1/resolve"
         assert pool.request("POST", url, body="{}", headers=headers).status == acts
         pool.clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
@@ -11,14 +11,16 @@ from urllib.parse import urlsplit
 
 import pytest
 import urllib3
+from fastapi import FastAPI
 
 from dutycycle_alerter.store.database import open_database
 from dutycycle_alerter.store.reader import StoreReader
-from dutycycle_alerter.web.app import create_app
+from dutycycle_alerter.web.app import create_app, create_health_app
 from dutycycle_alerter.web.listen import ListenAddress
 from dutycycle_alerter.web.server import Server
 from tests.alerter.conftest import Simulated
 from tests.alerter.web.doubles import NOW, FixedReader
+from tests.ports import HEALTH_PATHS
 
 LOOPBACK = ListenAddress("127.0.0.1", 0)
 KEY = bytes(range(32))
@@ -27,9 +29,10 @@ KEY = bytes(range(32))
 
 @dataclass(frozen=True)
 class Client:
-    """A plain HTTP client of one running server."""
+    """A plain HTTP client of one site: of its page at `url`, and of its health and metrics at `health`."""
 
     url: str
+    health: str
     pool: urllib3.PoolManager
 
     @property
@@ -41,7 +44,8 @@ class Client:
         return self.request("GET", path, headers=headers)
 
     def request(self, method: str, path: str, **options: object) -> urllib3.BaseHTTPResponse:
-        return self.pool.request(method, self.url.rstrip("/") + path, redirect=False, **options)  # type: ignore[arg-type]
+        url = self.health if path in HEALTH_PATHS else self.url
+        return self.pool.request(method, url.rstrip("/") + path, redirect=False, **options)  # type: ignore[arg-type]
 
     def page(self, path: str) -> str:
         response = self.get(path)
@@ -65,6 +69,17 @@ class Live:
         return found[0].id
 
 
+@contextmanager
+def serving(app: FastAPI) -> Iterator[Client]:
+    """The page and its health listener, as `dutycycle serve` starts them."""
+    with (
+        Server(app, LOOPBACK) as page,
+        Server(create_health_app(app), LOOPBACK) as health,
+        urllib3.PoolManager(retries=False, timeout=60) as pool,
+    ):
+        yield Client(page.url, health.url, pool)
+
+
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Client]]:
     """Starts a server over a reader of fixed answers; the clock stands still at NOW."""
@@ -72,11 +87,7 @@ def serve() -> Iterator[Callable[..., Client]]:
 
         def start(reader: FixedReader, **options: object) -> Client:
             settings = {"clock": lambda: NOW, "monotonic": lambda: NOW, "zone": UTC, **options}
-            app = create_app(reader, reader, **settings)  # type: ignore[arg-type]
-            server = stack.enter_context(Server(app, LOOPBACK))
-            pool = urllib3.PoolManager(retries=False, timeout=60)
-            stack.callback(pool.clear)
-            return Client(server.url, pool)
+            return stack.enter_context(serving(create_app(reader, reader, **settings)))  # type: ignore[arg-type]
 
         yield start
 
@@ -92,11 +103,7 @@ def live_site(simulated: Simulated, store_file: Path) -> Iterator[Callable[..., 
 
         def start(**options: object) -> Live:
             settings = {"clock": lambda: now, "zone": UTC, "key": KEY, "unresolved": store.unresolved, **options}
-            app = create_app(store, store, **settings)  # type: ignore[arg-type]
-            server = stack.enter_context(Server(app, LOOPBACK))
-            pool = urllib3.PoolManager(retries=False, timeout=60)
-            stack.callback(pool.clear)
-            return Live(Client(server.url, pool), store, now)
+            return Live(stack.enter_context(serving(create_app(store, store, **settings))), store, now)  # type: ignore[arg-type]
 
         yield start
 

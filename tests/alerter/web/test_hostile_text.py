@@ -9,7 +9,6 @@ from datetime import UTC
 from urllib.parse import urlsplit
 
 import pytest
-import urllib3
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,8 +16,7 @@ from dutycycle_alerter.notify.links import Action, Links
 from dutycycle_alerter.notify.model import OPERATORS, Recipient, To
 from dutycycle_alerter.printable import printable
 from dutycycle_alerter.web.app import create_app
-from dutycycle_alerter.web.server import Server
-from tests.alerter.web.conftest import KEY, LOOPBACK, Client
+from tests.alerter.web.conftest import KEY, Client, serving
 from tests.alerter.web.doubles import NOW, FixedReader, full_reader
 from tests.alerter.web.html import Element, parse
 
@@ -89,12 +87,9 @@ class Site:
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
     reader = FixedReader()
-    with Server(
-        create_app(reader, reader, clock=lambda: NOW, zone=UTC, key=KEY, public_url="http://127.0.0.1"), LOOPBACK
-    ) as server:
-        pool = urllib3.PoolManager(retries=False, timeout=60)
-        yield Site(Client(server.url, pool), reader)
-        pool.clear()
+    app = create_app(reader, reader, clock=lambda: NOW, zone=UTC, key=KEY, public_url="http://127.0.0.1")
+    with serving(app) as client:
+        yield Site(client, reader)
 
 
 def check_page(page: str, plain: str) -> None:

@@ -14,6 +14,7 @@ import yaml
 
 from dutycycle_alerter.config_file import load
 from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.settings.web import HEALTH_PORT
 from dutycycle_exporter.cli import cli as exporter_command
 from tests.dashboards.test_provisioning import MODELS
 from tests.manifests.compose.composed import HERE, ROOT, SETUPS, Service, compose, project, services
@@ -163,7 +164,8 @@ def test_another_version_is_a_variable(variable: str, name: str) -> None:
 def test_its_health_is_asked_of_itself(setup: str, name: str) -> None:
     check = services(setup)[name]["healthcheck"]["test"]
     assert check[0] == "CMD"
-    assert f"http://127.0.0.1:{listening(name)}/" in check[-1]
+    port = HEALTH_PORT if name == "alerter" else listening(name)
+    assert f"http://127.0.0.1:{port}/" in check[-1]
 
 
 @pytest.mark.parametrize(("setup", "name"), [("demo", "gpu01"), ("demo", "gpu02"), ("gpu", "exporter")])
@@ -208,7 +210,7 @@ def test_prometheus_scrapes_all_that_is_ours_under_names_that_the_alerts_know(se
     exporters = sorted(EXPECTED[setup] - COMMON)
     assert targets == {
         EXPORTERS.replace(".*", ""): [f"{name}:9836" for name in exporters],
-        ALERTERS.replace(".*", ""): ["alerter:9837"],
+        ALERTERS.replace(".*", ""): [f"alerter:{HEALTH_PORT}"],
     }
     assert all(job["honor_labels"] for job in config["scrape_configs"])
     (to,) = config["alerting"]["alertmanagers"]
@@ -223,7 +225,7 @@ def test_the_alerter_asks_and_tells_these_services(setup: str) -> None:
     assert receiver.alertmanager is not None
     for url, name in ((settings.prometheus.url, "prometheus"), (receiver.alertmanager.url, "alertmanager")):
         assert (urlsplit(url).hostname, urlsplit(url).port) == (name, PORTS[name])
-    assert settings.web.listen_address == ":9837"
+    assert (settings.web.listen_address, settings.web.health_listen_address) == (":9837", "")
     assert "alerter" in settings.web.allowed_hosts
     # Its state is on the volume.
     (volume,) = [mount for mount in services(setup)["alerter"]["volumes"] if mount["type"] == "volume"]

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
+import yaml
 
 from dutycycle_alerter import config_file
 from dutycycle_alerter.cli.serve import serve
 from dutycycle_alerter.settings import Settings
+from dutycycle_alerter.settings.web import HEALTH_PORT
 from dutycycle_exporter.cli import cli as exporter
 from dutycycle_exporter.cli import read_settings
 
 from .checks.cluster import Cluster, Pod
-from .rendering import Object, Variant
+from .rendering import MANIFESTS, Object, Variant
 from .variants import SINGLE, objects
 
 CONFIG = "/etc/dutycycle/config.yaml"
@@ -111,6 +114,9 @@ def test_the_alerter_takes_its_file(variant: Variant, tmp_path: Path) -> None:
     settings = _settings(found, tmp_path)
     (container,) = _pod(found, "alerter").spec["containers"]
     assert settings.web.listen_address == f":{container['ports'][0]['containerPort']}"
+    # A configuration of the site's own need not name the health listener: the manifests expect its default.
+    assert settings.web.health_listen_address == ""
+    assert {one["name"]: one["containerPort"] for one in container["ports"]}["health"] == HEALTH_PORT
     # The store is on the volume; where there is no volume, it is elsewhere.
     mounted = STATE in {mount["mountPath"] for mount in container["volumeMounts"]}
     assert mounted == ("DUTYCYCLE_DATABASE" not in environment(_pod(found, "alerter")))
@@ -120,6 +126,27 @@ def test_the_alerter_takes_its_file(variant: Variant, tmp_path: Path) -> None:
     name, within = service["metadata"]["name"], service["metadata"]["namespace"]
     wanted = {name, f"{name}.{within}", f"{name}.{within}.svc", f"{name}.{within}.svc.cluster.local"}
     assert wanted <= set(settings.web.allowed_hosts)
+
+
+def _scrapes() -> Iterator[Any]:
+    """Where each of the manifests' ways to scrape finds the alerter: a port by name or number."""
+    monitor = yaml.safe_load((MANIFESTS / "components/prometheus-operator/podmonitor-alerter.yaml").read_text())
+    yield from (one["port"] for one in monitor["spec"]["podMetricsEndpoints"])
+    for file in ("components/annotations/prometheus-scrape.yaml", "engines/victoriametrics/vmagent.yaml"):
+        jobs = yaml.safe_load((MANIFESTS / file).read_text())["scrape_configs"]
+        (job,) = (one for one in jobs if one["job_name"] == "dutycycle-alerter")
+        for rule in job["relabel_configs"]:
+            if "__meta_kubernetes_pod_container_port_name" in rule["source_labels"]:
+                yield rule["regex"].rpartition(";")[2]
+    pod = _pod(objects(Variant("overlays/annotations")), "alerter")
+    yield int(pod.metadata["annotations"]["prometheus.io/port"])
+
+
+def test_probes_and_scrapes_are_for_the_health_listener() -> None:
+    (container,) = _pod(objects(Variant("base")), "alerter").spec["containers"]
+    probes = [container[kind]["httpGet"]["port"] for kind in ("startupProbe", "livenessProbe", "readinessProbe")]
+    assert probes == ["health"] * 3
+    assert list(_scrapes()) == ["health"] * 3 + [HEALTH_PORT]
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)

@@ -11,7 +11,7 @@ from .reachability import Peer, reaches
 from .rendering import Object, Variant, named
 from .variants import WITH_PODS, objects
 
-METRICS, PAGE = 9836, 9837
+METRICS, PAGE, HEALTH = 9836, 9837, 9838
 API_PORTS = (443, 6443, 8443, 16443)
 """The API server's: of its Service, and of what is behind it (kubeadm's, minikube's, MicroK8s'), which often counts."""
 OTHERS = {
@@ -53,7 +53,10 @@ def test_who_may_scrape_and_who_may_look(variant: Variant) -> None:
     openshift = "openshift" in used(variant)
     for name, port, wanted in (
         ("exporter", METRICS, SCRAPES | (ON_OPENSHIFT if openshift else set())),
-        ("alerter", PAGE, LOOKS | (ON_OPENSHIFT | {"OpenShift's router"} if openshift else set())),
+        *(
+            ("alerter", port, LOOKS | (ON_OPENSHIFT | {"OpenShift's router"} if openshift else set()))
+            for port in (PAGE, HEALTH)
+        ),
     ):
         target = everybody[name]
         assert {one for one in everybody if reaches(found, everybody[one], target, port)} == wanted
