@@ -5,6 +5,7 @@ from __future__ import annotations
 from dutycycle_alerter.figures import count, gibibytes
 from dutycycle_alerter.incidents.model import Incident, Severity
 from dutycycle_alerter.model import workload_of
+from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.views import NotEvaluable
 
 _SAYS = {
@@ -53,6 +54,13 @@ def _of_device(incident: Incident) -> str:
         lost = int(figures["expected"] - figures["visible"])
         return f"{lost} of {int(figures['expected'])} GPUs {'is' if lost == 1 else 'are'} lost"
     return f"The GPU reported XID {int(figures['xid'])}" if "xid" in figures else "The GPU needs attention"
+
+
+def duration(incident: Incident, now: float, time_scale: float) -> str:
+    """Return for how long it has lasted, or lasted until it was resolved: `5 h 41 min, with breaks`."""
+    end = now if incident.resolved_at is None else incident.resolved_at
+    lasted = format_duration(max(0.0, end - incident.started_at) * time_scale)
+    return f"{lasted}, with breaks" if incident.interrupted else lasted
 
 
 def subject_name(incident: Incident) -> str:

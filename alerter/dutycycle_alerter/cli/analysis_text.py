@@ -13,10 +13,9 @@ from rich.text import Text
 from dutycycle_alerter import figures
 from dutycycle_alerter.analysis import Analysis, precise, sentences
 from dutycycle_alerter.cli.tables import LOW, QUIET, SEVERITY_STYLE, bar, outside, places, table
-from dutycycle_alerter.headline import headline, not_evaluable
+from dutycycle_alerter.headline import duration, headline, not_evaluable
 from dutycycle_alerter.incidents.model import Cause, Incident
 from dutycycle_alerter.rules.advice import ADVICE
-from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.usage import BIN_WIDTH, LOW_UTILIZATION_PERCENT, users_histogram, users_under
 
 _BAR = 32
@@ -113,12 +112,11 @@ def _findings(analysis: Analysis, limit: int, zone: tzinfo | None) -> Iterator[R
 def _finding(number: int, finding: Incident, scale: float, zone: tzinfo | None) -> Iterator[RenderableType]:
     title = Text(f"{number:>3}  ", QUIET) + Text(headline(finding), "bold")
     yield title + Text("  ") + Text(finding.severity.value, SEVERITY_STYLE[finding.severity])
-    end = finding.resolved_at or finding.updated_at
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column()
     grid.add_column(overflow="fold")
     owner = outside(finding.subject) + (outside(f" of {finding.user}") if finding.user else Text(""))
-    lasted = format_duration((end - finding.started_at) * scale)
+    lasted = duration(finding, finding.updated_at, scale)
     cause = "Cause" if len(finding.diagnosis.causes) == 1 else "One of"
     for name, value in (
         ("Job", owner),

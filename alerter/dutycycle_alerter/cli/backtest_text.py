@@ -18,7 +18,7 @@ from dutycycle_alerter.backtest.comparison import Changed, Difference
 from dutycycle_alerter.backtest.tables import by_rule, by_user
 from dutycycle_alerter.backtest.trial import Found
 from dutycycle_alerter.cli.tables import QUIET, SEVERITY_STYLE, outside, table
-from dutycycle_alerter.headline import headline, not_evaluable, rule_name
+from dutycycle_alerter.headline import duration, headline, not_evaluable, rule_name
 from dutycycle_alerter.incidents.model import Severity
 from dutycycle_alerter.scale import format_duration
 
@@ -156,8 +156,7 @@ def _incident(found: Found, result: Backtest, zone: tzinfo | None, differences: 
     title = Text("  ") + Text(headline(incident), "bold") + Text("  ")
     yield title + Text(incident.severity.value, SEVERITY_STYLE[incident.severity])
     owner = outside(incident.subject) + (outside(f" of {incident.user}") if incident.user else Text(""))
-    end = result.until if incident.resolved_at is None else incident.resolved_at
-    lasted = format_duration((end - incident.started_at) * result.time_scale)
+    lasted = duration(incident, result.until, result.time_scale)
     mail = Text("  emailed", "cyan") if found.mail is not None else Text("")
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column()

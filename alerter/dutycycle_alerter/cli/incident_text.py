@@ -12,12 +12,11 @@ from rich.text import Text
 
 from dutycycle_alerter import figures
 from dutycycle_alerter.cli.tables import QUIET, SEVERITY_STYLE, outside, places
-from dutycycle_alerter.headline import headline, rule_name, shown_subject, subject_name
+from dutycycle_alerter.headline import duration, headline, rule_name, shown_subject, subject_name
 from dutycycle_alerter.incidents.model import Event, Incident
 from dutycycle_alerter.incidents.reasons import reasons
 from dutycycle_alerter.printable import NAME_LIMIT, printable
 from dutycycle_alerter.rules.purposes import by_purpose
-from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.views import Status
 
 _LIMIT = 2000
@@ -91,8 +90,7 @@ def _job(incident: Incident) -> str:
 
 
 def _facts(incident: Incident, status: Status, moment: Moment) -> Table:
-    end = status.now if incident.resolved_at is None else incident.resolved_at
-    lasted = format_duration(max(0.0, end - incident.started_at) * status.time_scale)
+    lasted = duration(incident, status.now, status.time_scale)
     facts = Table.grid(padding=(0, 2, 0, 0))
     said: list[tuple[str, RenderableType]] = [
         ("Since", f"{moment(incident.started_at)}, for {lasted}"),

@@ -10,10 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from dutycycle_alerter import figures
-from dutycycle_alerter.headline import not_evaluable
+from dutycycle_alerter.headline import duration, not_evaluable
 from dutycycle_alerter.incidents.model import Incident, Severity
 from dutycycle_alerter.printable import NAME_LIMIT, printable
-from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.views import Status
 
 SEVERITY_STYLE = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "blue"}
@@ -95,7 +94,5 @@ def status_lines(status: Status, zone: tzinfo | None = None) -> Group:
 
 def since(incident: Incident, status: Status, zone: tzinfo | None = None) -> Text:
     """When the condition began, and for how long it has held."""
-    end = status.now if incident.resolved_at is None else incident.resolved_at
     began = figures.moment(incident.started_at, now=status.now, zone=zone, seconds=status.time_scale > 1)
-    lasted = format_duration(max(0.0, end - incident.started_at) * status.time_scale)
-    return lines(began, Text(lasted, QUIET))
+    return lines(began, Text(duration(incident, status.now, status.time_scale), QUIET))

@@ -181,6 +181,11 @@ class Incident:
         return bool(self.rules) and all(rule.silent for rule in self.rules)
 
     @property
+    def interrupted(self) -> bool:
+        """Whether the condition was over for a while since `started_at`: its rule went on as the incident reopened."""
+        return self.reopened > 0 and self.started_at <= self.opened_at
+
+    @property
     def about(self) -> str:
         """What its subject is: `job`, `gpu` or `node`."""
         if self.kind not in DEVICE_CLASSES:

@@ -81,7 +81,8 @@ def to_rule(stored: dict[str, Any]) -> OpenRule:
         severity=severity,
         told=attention,
         silent=stored.get("silent", False),
-        started_at=stored.get("started_at", 0.0),
+        # Rules of a store before 0010 have no start.
+        started_at=stored.get("started_at", stored["since"]),
         gpus=tuple(Gpu(**gpu) for gpu in stored.get("gpus", ())),
         wasted=dict(stored.get("wasted", {})),
         energy=stored.get("energy", 0.0),

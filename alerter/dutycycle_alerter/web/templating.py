@@ -12,7 +12,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from dutycycle_alerter import figures
-from dutycycle_alerter.headline import headline, rule_name, shown_subject, subject_name
+from dutycycle_alerter.headline import duration, headline, rule_name, shown_subject, subject_name
+from dutycycle_alerter.incidents.model import Incident
 from dutycycle_alerter.incidents.reasons import reasons
 from dutycycle_alerter.printable import NAME_LIMIT, printable
 from dutycycle_alerter.prose import TEXT_LIMIT, sentence
@@ -48,6 +49,10 @@ class Show:
         since a span on the shown scale would not be about this machine.
         """
         return self.ago(timestamp) if self.time_scale == 1 else Markup("at {}").format(self.when(timestamp))
+
+    def lasted(self, incident: Incident) -> str:
+        """For how long an incident has lasted."""
+        return duration(incident, self.now, self.time_scale)
 
     def span(self, seconds: float) -> str:
         """A length of time on the shown scale."""

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dutycycle_alerter.headline import duration
 from dutycycle_alerter.incidents.lifecycle import advance
 from dutycycle_alerter.incidents.model import Incident
 from dutycycle_alerter.model import Consumption
@@ -97,6 +98,9 @@ def test_waste_never_exceeds_the_named_gpus_times_the_named_time(stretches: list
             end = at if incident.resolved_at is None else incident.resolved_at
             assert 0 <= incident.wasted <= len(incident.gpus) * (end - incident.started_at) * (1 + 1e-9)
             assert set(incident.waste_by_gpu) == {gpu.key for gpu in incident.gpus}
+            for rule in incident.rules:
+                assert set(rule.wasted) == {gpu.key for gpu in rule.gpus}
+                assert 0 <= sum(rule.wasted.values()) <= len(rule.gpus) * (at - rule.started_at) * (1 + 1e-9)
 
 
 def last(pieces: Sequence[Sequence[float]]) -> tuple[float, Incident]:
@@ -119,3 +123,19 @@ def test_two_idle_gpus_of_four_waste_what_two_gpus_can() -> None:
     assert (incident.rule, len(incident.gpus)) == ("partially_idle", 2)
     assert incident.wasted == pytest.approx(2 * (at - incident.started_at))
     assert incident.job_wasted == pytest.approx((2 + 2 * 0.4) * (at - incident.started_at))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "shown", "minutes"),
+    [
+        ([[0.0] * 4] * 20, "1 h 30 min", 90),
+        # Of the hour of work in between, only what the first five minutes wasted counts: they cleared it.
+        ([[0.0] * 4] * 14 + [[0.9] * 4] * 12 + [[0.0] * 4] * 14, "3 h 10 min, with breaks", 60 + 0.5 + 70),
+    ],
+)
+def test_a_job_that_worked_in_between_was_idle_with_breaks(
+    pieces: list[list[float]], shown: str, minutes: float
+) -> None:
+    at, incident = last(pieces)
+    assert (incident.rule, duration(incident, at, 1.0)) == ("idle", shown)
+    assert incident.wasted == pytest.approx(4 * minutes * MINUTE)

@@ -168,6 +168,19 @@ def test_an_incident_from_before_something_was_kept_of_its_diagnosis_is_read(dat
     assert read.diagnosis == incident().diagnosis
 
 
+def test_an_open_rule_from_before_it_kept_its_start_began_when_it_opened(database: Database) -> None:
+    (number,) = add(database, incident())
+    with database.write() as connection:
+        (rules,) = connection.execute(sa.select(schema.incident.c.rules)).scalars()
+        for rule in rules:
+            for younger in ("started_at", "gpus", "wasted", "energy"):
+                del rule[younger]
+        connection.execute(sa.update(schema.incident).values(rules=rules))
+        read = incidents.get(connection, number)
+    assert read is not None
+    assert [rule.started_at for rule in read.rules] == [NOW, NOW]
+
+
 @in_one_store
 @given(first=INCIDENTS, second=INCIDENTS, events=st.lists(EVENTS, max_size=4))
 def test_what_is_saved_comes_back_in_every_field(

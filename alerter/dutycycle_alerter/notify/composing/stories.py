@@ -8,7 +8,7 @@ from datetime import tzinfo
 
 from dutycycle_alerter import figures
 from dutycycle_alerter.bill import Bill, bill
-from dutycycle_alerter.headline import headline, rule_name, shown_subject, subject_name
+from dutycycle_alerter.headline import duration, headline, rule_name, shown_subject, subject_name
 from dutycycle_alerter.incidents.model import Cause, Diagnosis, Incident, Resolution, Severity, State
 from dutycycle_alerter.model import Gpu, workload_of
 from dutycycle_alerter.notify.composing.content import Command, Costs, Place, Story, Telling, Urls
@@ -19,7 +19,6 @@ from dutycycle_alerter.notify.model import Item, Recipient, To
 from dutycycle_alerter.notify.model import Telling as Told
 from dutycycle_alerter.rules.advice import ADVICE
 from dutycycle_alerter.rules.purposes import Purpose, by_purpose
-from dutycycle_alerter.scale import format_duration
 from dutycycle_alerter.settings import Costs as Prices
 from dutycycle_alerter.settings.notify import News
 
@@ -62,7 +61,6 @@ class Teller:
         """One incident. `picture` is the name of one that goes with the message."""
         incident, voice = item.incident, self.voice
         diagnosis = incident.diagnosis
-        end = self.now if incident.resolved_at is None else incident.resolved_at
         places, workloads = figures.gpu_places(incident.gpus), _workloads(incident.gpus)
         return Story(
             id=incident.id,
@@ -78,7 +76,7 @@ class Teller:
             details=tuple(self._details(incident)),
             tellings=tuple(self._telling(telling) for telling in item.tellings[-_TELLINGS:]),
             since=self.moment(incident.started_at),
-            lasted=format_duration(max(0.0, end - incident.started_at) * self.time_scale),
+            lasted=duration(incident, self.now, self.time_scale),
             until="" if incident.resolved_at is None else self.moment(incident.resolved_at, beside=incident.started_at),
             outcome=self._outcome(item),
             handled=self._handled(incident),
