@@ -147,6 +147,27 @@ class Series:
             return start
         return self.times[right] if self.times[right] - self.times[right - 1] > longest_gap else start
 
+    def grew_from(self, index: int, start: float, end: float) -> float | None:
+        """Return when a counter of seconds first grew within (start, end]; None where it did not.
+
+        Where it grew by less than the time between two points, it grew at the end of that time.
+        """
+        base = self.at(start)[index] if self.times else None
+        found = None if base is None else self._first_above(index, base, start)
+        if base is None or found is None:
+            return None
+        point, total = found
+        began = max(start, self.times[point - 1] if point else start, self.times[point] - (total - base))
+        return began if began < end else None
+
+    def _first_above(self, index: int, base: float, start: float) -> tuple[int, float] | None:
+        """Return the first point after `start` at which a counter is above `base`, and the counter there."""
+        for point in range(bisect_right(self.times, start), len(self.times)):
+            total = self.totals[point][index]
+            if total is not None and total > base:
+                return point, total
+        return None
+
     def gauge_max(self, index: int, start: float, end: float) -> float | None:
         """Highest reading of a gauge at the points in (start, end]."""
         low, high = bisect_right(self.times, start), bisect_right(self.times, end)
@@ -239,6 +260,12 @@ class ColumnSeries(Series):
                 high += share_after * (column[after + 1] - high)
             grown[i] = max(0.0, high - low)
         return tuple(grown)
+
+    def _first_above(self, index: int, base: float, start: float) -> tuple[int, float] | None:  # noqa: ARG002
+        """Return the first point at which a counter, which never falls, is above `base`, and the counter there."""
+        column = dict(self._columns)[index]
+        point = bisect_right(column, base)
+        return (point, column[point]) if point < len(column) else None
 
     def _place(self, t: float) -> tuple[int, float]:
         """The point at or before an instant, and the share of the way to the next one; the first and last outside."""

@@ -141,7 +141,8 @@ class Usage:
     joules. `sm`, `tensor` and `dram` are seconds in which that unit worked, from GPM; `throttle_thermal` seconds with
     the clocks held down by heat or power brake; all share x time. `link_bytes` went over NVLink, or PCIe where there is
     none. `power_limit` and `idle_power` are watts; the latter is learned per model. `memory_baseline` is the part of
-    `memory_used` that the driver holds on a GPU without a process.
+    `memory_used` that the driver holds on a GPU without a process. `measured_from` is the instant from
+    which the GPU was measured, where that lies within the window and the source has it.
     """
 
     allocated: float
@@ -165,6 +166,7 @@ class Usage:
     idle_power: float | None = None
     low: float | None = None
     memory_baseline: float | None = None
+    measured_from: float | None = None
 
     @property
     def utilization(self) -> float | None:

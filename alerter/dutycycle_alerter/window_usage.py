@@ -6,9 +6,11 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from math import inf
 
-from dutycycle_alerter.history import Series
+from dutycycle_alerter.history import GPU_COUNTERS, Series
 from dutycycle_alerter.memory_growth import Highs, last_grew
 from dutycycle_alerter.model import HostUsage, Usage, WindowEvidence
+
+_OBSERVED = GPU_COUNTERS.index("observed")
 
 HOST_COVERAGE = 0.8
 """Share of a window for which a node must have been seen, as it is with GPUs."""
@@ -44,16 +46,18 @@ def gpu_usage(
         link_bytes,
         low,
     ) = series.increase(start, end, longest_gap=longest_gap)  # in the order of GPU_COUNTERS
+    known = 0.0 if busy is None else observed or 0.0
+    share = series.gauge_last(0, end) or 1.0
     return Usage(
         allocated=allocated or 0.0,
-        observed=0.0 if busy is None else observed or 0.0,
+        observed=known,
         busy=busy or 0.0,
         gap_lt2=gap_lt2,
         gap_2to30=gap_2to30,
         gap_30to600=gap_30to600,
         gap_ge600=gap_ge600,
         energy=energy,
-        share=series.gauge_last(0, end) or 1.0,
+        share=share,
         memory_used=series.gauge_max(1, start, end),
         memory_total=series.gauge_last(2, end),
         processes=series.gauge_max(3, start, end),
@@ -66,6 +70,7 @@ def gpu_usage(
         idle_power=idle_power,
         low=low,
         memory_baseline=memory_baseline,
+        measured_from=series.grew_from(_OBSERVED, start, end) if known < share * (end - start) else None,
     )
 
 

@@ -67,9 +67,12 @@ def test_json_is_one_object_with_the_promised_keys(idle):
 
 
 def test_without_measurements_json_says_null_not_zero(tmp_path):
-    said = json.loads(run("--json", written(tmp_path / "a.csv", *steady(None, 30))).stdout)
-    assert (said["mean_utilization_percent"], said["time_at_zero_ratio"], said["energy_kwh"]) == (None, None, None)
-    assert said["gpu_hours"] == 0
+    path = written(tmp_path / "a.csv", *steady(None, 30, user="bob", workload="other"), *steady(0.0, 60))
+    said = json.loads(run("--json", path).stdout)
+    known, unknown = said["users_table"]
+    assert (known["user"], known["mean_utilization_percent"]) == ("ann", 0)
+    assert (unknown["user"], unknown["mean_utilization_percent"]) == ("bob", None)
+    assert (said["energy_kwh"], said["findings"][0]["energy_kwh"]) == (None, None)
 
 
 def test_people_get_figures_users_histogram_findings_and_advice(idle):
@@ -317,6 +320,33 @@ def test_a_file_without_a_readable_row_is_refused_with_the_reason(tmp_path):
     assert "no row could be read" in str(refused)
     assert "a.csv:2: 'yesterday' is not a time as nvidia-smi writes it" in str(refused)
     assert not (tmp_path / "out.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        (["07:52:06.453, 0, [N/A]", "07:52:11.453, 0, [N/A]"], "no row has a utilization: nvidia-smi gives none"),
+        (["07:52:06.453, 0, 5 %", "07:52:06.455, 1, 5 %"], "each GPU has a row at one time only"),
+    ],
+)
+def test_a_log_without_any_measured_time_is_refused_with_the_reason(tmp_path, rows, why):
+    lines = ["timestamp, index, utilization.gpu [%]", *(f"2023/03/14 {row}" for row in rows)]
+    (tmp_path / "a.csv").write_text("\n".join([*lines, ""]))
+    done = run(tmp_path / "a.csv")
+    assert isinstance(done.exception, RecordingError)
+    assert why in str(done.exception)
+    assert done.stdout == ""
+
+
+def test_an_incident_does_not_start_while_nothing_was_logged(tmp_path):
+    """90 % each second for 10 minutes, nothing for 50, then 0 % each minute: a first row stands for 90 s at most."""
+    began = 1_700_000_000.0
+    rows = [{"t": began + i, "utilization_ratio": 0.9} for i in range(600)]
+    rows += [{"t": began + 3600 + 60 * i, "utilization_ratio": 0.0} for i in range(180)]
+    (finding,) = json.loads(run("--json", written(tmp_path / "a.csv", *rows)).stdout)["findings"]
+    assert finding["rule"] == "idle"
+    assert finding["start"] == "2023-11-14T23:11:50.000Z"
+    assert finding["wasted_gpu_hours"] == pytest.approx((90 + 179 * 60) / 3600, abs=1e-5)
 
 
 def test_a_page_of_nothing_is_a_page(tmp_path):

@@ -2,11 +2,12 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutycycle_alerter.history import Series
+from dutycycle_alerter.history import ColumnSeries, Series
 
 
 def series(*points: tuple[float, float | None]) -> Series:
@@ -93,6 +94,26 @@ def test_a_window_that_begins_in_a_long_gap_counts_from_its_end(start: float, wh
     made = series(*LONG_GAP)
     assert made.increase(start, 7320)[0] == pytest.approx(whole)
     assert made.increase(start, 7320, longest_gap=105)[0] == pytest.approx(known)
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize(
+    ("start", "began"),
+    [
+        (0.0, 5.0),  # grew by 15 s in the 20 s before its second point
+        (10.0, 12.5),
+        (20.0, 3020.0),  # stood still for 3,000 s
+        (500.0, 3020.0),
+        (3030.0, 3030.0),
+        (3040.0, None),
+    ],
+)
+def test_growth_begins_where_a_gap_ends(columns: bool, start: float, began: float | None) -> None:
+    times, totals = [0.0, 20.0, 3020.0, 3040.0, 3060.0], [0.0, 15.0, 15.0, 35.0, 35.0]
+    made = series(*zip(times, totals, strict=True))
+    if columns:
+        made = ColumnSeries(np.array(times), [np.array(totals)], [])
+    assert made.grew_from(0, start, 3060.0) == began
 
 
 def test_what_lies_wholly_in_a_long_gap_is_not_known() -> None:

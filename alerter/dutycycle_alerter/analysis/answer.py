@@ -36,7 +36,7 @@ class FindingShape(Shape):
     tell_apart: Text
     evidence: list[Text]
     wasted_gpu_hours: float
-    energy_kwh: float
+    energy_kwh: float | None
     advice: list[Text]
     commands: list[Text]
 
@@ -161,7 +161,7 @@ def _finding(finding: Incident, scale: float) -> FindingShape:
         tell_apart=diagnosis.tell_apart,
         evidence=list(diagnosis.evidence),
         wasted_gpu_hours=_hours(finding.wasted * scale),
-        energy_kwh=_kwh(finding.energy * scale),
+        energy_kwh=_kwh(finding.energy * scale) if "energy" in diagnosis.known else None,
         advice=list(diagnosis.advice),
         commands=list(diagnosis.commands),
     )

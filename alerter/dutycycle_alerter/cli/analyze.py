@@ -13,6 +13,7 @@ from dutycycle_alerter.analysis import analyze as analyze_recording
 from dutycycle_alerter.cli.options import config_option, settings_from
 from dutycycle_alerter.cli.reading import json_text
 from dutycycle_alerter.cli.recorded import progress_bar, read_files, say, tell_of_files, zone
+from dutycycle_alerter.errors import RecordingError
 from dutycycle_alerter.plots import fleet_picture
 from dutycycle_alerter.recordings import Recording
 from dutycycle_alerter.settings import Settings
@@ -53,7 +54,7 @@ def analyze(
 
     \b
     Examples:
-      nvidia-smi --query-gpu=timestamp,index,utilization.gpu,memory.used --format=csv -l 5 > gpu.csv
+      nvidia-smi --query-gpu=timestamp,index,uuid,utilization.gpu,memory.used --format=csv -l 5 > gpu.csv
       dutycycle analyze gpu.csv
       dutycycle analyze --html report.html node*.csv.gz
       dutycycle analyze --json week.csv.gz | jq '.findings[] | {user, cause, wasted_gpu_hours}'
@@ -63,6 +64,7 @@ def analyze(
         recording = read_files(files, progress, timezone=timezone, fields=fields, user=user)
         result = _judge(recording, settings, progress)
     _warn(result)
+    _refuse_unmeasured(files, result)
     if html is not None:
         from dutycycle_alerter.web.report import report  # noqa: PLC0415 - only where it is asked for
 
@@ -83,6 +85,17 @@ def analyze(
 def _judge(recording: Recording, settings: Settings, progress: Progress) -> Analysis:
     task = progress.add_task("Judging", total=None)
     return analyze_recording(recording, settings, lambda done, of: progress.update(task, completed=done, total=of))
+
+
+def _refuse_unmeasured(files: tuple[Path, ...], result: Analysis) -> None:
+    """Raise RecordingError where workloads held GPUs, and no time of theirs has a utilization."""
+    if not result.tracks.tracks or result.fleet.observed:
+        return
+    if result.fleet.weighted:
+        why = "no row has a utilization: nvidia-smi gives none in MIG mode and on a Jetson"
+    else:
+        why = "each GPU has a row at one time only, which stands for no time: record with nvidia-smi -l 5"
+    raise RecordingError(f"{', '.join(map(str, files))}: {why}")
 
 
 def _warn(result: Analysis) -> None:

@@ -143,8 +143,7 @@ class _Folding:
         primary = rules[0]
         verdict = self.judgement.verdict(primary.rule)
         diagnosis = self._diagnose(primary.rule)
-        since = self.now - verdict.window
-        incident = opened(self.judgement, verdict, diagnosis, rules, at=self.now, since=since)
+        incident = opened(self.judgement, verdict, diagnosis, rules, at=self.now, since=primary.started_at)
         self.incident = incident
         text = f"{rule_name(primary.rule)}: {diagnosis.summary}"
         self._note(EventKind.OPENED, text, rule=primary.rule, severity=incident.severity.value)

@@ -110,7 +110,7 @@ class OpenRule:
     """A rule that is open within an incident: since when it fires, and how severely.
 
     `told` is what the job's user is to hear of it by a policy of the site; None where none says so. `silent`: by a
-    policy operators are not to hear of it. `started_at` is the start of the window that showed it, `gpus` are those
+    policy operators are not to hear of it. `started_at` is when the condition began, `gpus` are those
     that it is about, `wasted` the GPU-seconds that each of these wasted since then, by `Gpu.key`, and `energy` the
     joules that the whole job drew.
     """
@@ -135,7 +135,7 @@ class Incident:
     """One problem of one subject, of one class, with its present state.
 
     `subject` is a job's id for class `efficiency`. `rule` is the primary rule; `rules` are all that are open, in the
-    order of precedence. `started_at` is when the condition began (the start of the window that showed it), `opened_at`
+    order of precedence. `started_at` is when the condition began (see `rules.diagnosis.began`), `opened_at`
     when it was noticed. `wasted` is GPU-seconds for which `gpus` were measured and not busy since `started_at`
     (`waste_by_gpu` of each, by `Gpu.key`), `energy` the joules that the whole job drew in that time. All of these are
     the primary rule's. `job_wasted` is what all GPUs of the job wasted while the incident was open. Seconds are wall

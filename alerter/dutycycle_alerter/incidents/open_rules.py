@@ -8,7 +8,7 @@ from dutycycle_alerter.headline import rule_name
 from dutycycle_alerter.incidents.expectations import Expectation
 from dutycycle_alerter.incidents.following import named
 from dutycycle_alerter.incidents.model import EventKind, Incident, OpenRule, Resolution, Severity
-from dutycycle_alerter.rules.diagnosis import waste
+from dutycycle_alerter.rules.diagnosis import began, waste
 from dutycycle_alerter.rules.verdict import Judgement, Outcome, Verdict
 from dutycycle_alerter.settings import Rules
 
@@ -67,7 +67,7 @@ def _joined(verdict: Verdict, judgement: Judgement) -> OpenRule:
         severity=verdict.severity,
         told=verdict.told,
         silent=verdict.silent,
-        started_at=max(evidence.job.start, evidence.at - verdict.window),
+        started_at=began(judgement, verdict),
         gpus=verdict.gpus,
         wasted={gpu.key: of_job[gpu.key] for gpu in verdict.gpus},
         energy=energy,

@@ -18,8 +18,8 @@ def opened(
     at: float,
     since: float,
 ) -> Incident:
-    """An open incident whose primary rule is that of `verdict`; `at` is when it opens, `since` when its window began
-    (Unix seconds). It did not begin before its job.
+    """An open incident whose primary rule is that of `verdict`; `at` is when it opens, `since` when its condition
+    began (Unix seconds). It did not begin before its job.
     """
     evidence, job = judgement.evidence, judgement.evidence.job
     of_job, energy = waste(judgement, verdict)

@@ -72,6 +72,17 @@ def _concerned(job: Job, verdict: Verdict) -> Job:
     return replace(job, pod=pod) if pod else job
 
 
+def began(judgement: Judgement, verdict: Verdict) -> float:
+    """Return when the condition of a firing rule began: with its window, but not before the job, nor before the first
+    of its GPUs was measured in it.
+    """
+    evidence = judgement.evidence
+    start = max(evidence.job.start, evidence.at - verdict.window)
+    usages = zip(evidence.job.gpus, evidence.window(verdict.window).gpus, strict=True)
+    measured = [usage.measured_from or start for gpu, usage in usages if gpu in verdict.gpus]
+    return max(start, min(measured, default=start))
+
+
 def waste(judgement: Judgement, verdict: Verdict) -> tuple[dict[str, float], float]:
     """Return what each GPU of the job wasted over the verdict's window (GPU-seconds by `Gpu.key`), and the joules that
     all of them drew.
@@ -83,4 +94,4 @@ def waste(judgement: Judgement, verdict: Verdict) -> tuple[dict[str, float], flo
     return wasted, sum(usage.energy or 0.0 for usage in window.gpus)
 
 
-__all__ = ["diagnose", "waste"]
+__all__ = ["began", "diagnose", "waste"]

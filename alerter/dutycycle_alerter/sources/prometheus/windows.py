@@ -107,6 +107,8 @@ def _columns(tables: Tables, length: float, whole: float) -> list[Cells]:
         "power_limit": cells(power_limit),
         "memory_baseline": [None] * len(held),
         "idle_power": [None if one.gpu.mig else idle_power.get(one.gpu.model) for one in held],
+        # The sum of a window does not show where in it a gap lies.
+        "measured_from": [None] * len(held),
     }
     return [columns[name] for name in Usage.__dataclass_fields__]
 
