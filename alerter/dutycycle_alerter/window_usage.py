@@ -30,45 +30,30 @@ def gpu_usage(
     `idle_power` (watts) is what a free GPU of its model draws, `memory_baseline` (bytes) what is in use on a GPU of its
     model without a process. `longest_gap` is as in `Series.increase`.
     """
-    (
-        allocated,
-        observed,
-        busy,
-        gap_lt2,
-        gap_2to30,
-        gap_30to600,
-        gap_ge600,
-        energy,
-        sm,
-        tensor,
-        dram,
-        throttle_thermal,
-        link_bytes,
-        low,
-    ) = series.increase(start, end, longest_gap=longest_gap)  # in the order of GPU_COUNTERS
-    known = 0.0 if busy is None else observed or 0.0
+    grown = dict(zip(GPU_COUNTERS, series.increase(start, end, longest_gap=longest_gap), strict=True))
+    known = 0.0 if grown["busy"] is None else grown["observed"] or 0.0
     share = series.gauge_last(0, end) or 1.0
     return Usage(
-        allocated=allocated or 0.0,
+        allocated=grown["allocated"] or 0.0,
         observed=known,
-        busy=busy or 0.0,
-        gap_lt2=gap_lt2,
-        gap_2to30=gap_2to30,
-        gap_30to600=gap_30to600,
-        gap_ge600=gap_ge600,
-        energy=energy,
+        busy=grown["busy"] or 0.0,
+        gap_lt2=grown["gap_lt2"],
+        gap_2to30=grown["gap_2to30"],
+        gap_30to600=grown["gap_30to600"],
+        gap_ge600=grown["gap_ge600"],
+        energy=grown["energy"],
         share=share,
         memory_used=series.gauge_max(1, start, end),
         memory_total=series.gauge_last(2, end),
         processes=series.gauge_max(3, start, end),
-        sm=sm,
-        tensor=tensor,
-        dram=dram,
-        throttle_thermal=throttle_thermal,
-        link_bytes=link_bytes,
+        sm=grown["sm"],
+        tensor=grown["tensor"],
+        dram=grown["dram"],
+        throttle_thermal=grown["throttle_thermal"],
+        link_bytes=grown["link_bytes"],
         power_limit=series.gauge_last(4, end),
         idle_power=idle_power,
-        low=low,
+        low=grown["low"],
         memory_baseline=memory_baseline,
         measured_from=series.grew_from(_OBSERVED, start, end) if known < share * (end - start) else None,
     )

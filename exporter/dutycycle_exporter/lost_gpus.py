@@ -9,8 +9,10 @@ from dutycycle_exporter.model import GpuReading, Snapshot
 
 log = logging.getLogger(__name__)
 
-_FIRST_AGE = 600.0
-"""Seconds at full length that the second child waits which never saw a missing GPU; the first has its own default."""
+_SECOND_AGE = 600.0
+"""Seconds (before `time_scale`) after which the second child that looked in vain is replaced. It is twice the first
+child's, `nvml.lost.FIRST_AGE`, which only children import.
+"""
 _LONGEST_AGE = 3600.0
 
 
@@ -62,7 +64,7 @@ class LookingForLost:
         if self._gave_way != self._shown:
             self._age = None
         else:
-            self._age = _FIRST_AGE if self._age is None else min(2 * self._age, _LONGEST_AGE)
+            self._age = _SECOND_AGE if self._age is None else min(2 * self._age, _LONGEST_AGE)
         self._gave_way = self._shown
 
     def arguments(self) -> list[str]:

@@ -1,6 +1,7 @@
 """Counters over time: what accumulated is never lost, never doubled and never invented."""
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from math import inf
 
 import numpy as np
 import pytest
@@ -312,3 +313,46 @@ def test_what_is_known_at_an_instant_is_the_total_there_or_the_nearest_known(poi
             total for when, (total,) in zip(made.times, made.totals, strict=True) if when > t and total is not None
         ]
         assert known == (before[-1] if before else after[0] if after else None)
+
+
+def test_the_newest_reading_is_looked_up_and_not_searched_in_the_life_before() -> None:
+    """A search takes quadratic time over the life of a gauge that was never read."""
+    made = Series(0)
+    for t, reading in ((0, None), (10, 5.0), (20, None)):
+        made.append(t, (), (None, reading))
+    made.gauges.clear()
+    assert (made.gauge_last(0, 20), made.gauge_last(1, 20)) == (None, 5.0)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[list[float], list[list[float]], list[list[float | None]]]:
+    """Times, two counters and two gauges by column; gauges may be missing at a point, or at all."""
+    times = draw(st.lists(st.integers(0, 500), min_size=1, max_size=30, unique=True).map(sorted))
+    grown = st.lists(st.integers(0, 9), min_size=len(times), max_size=len(times)).map(accumulate).map(list)
+    readings = st.lists(st.none() | st.integers(0, 9), min_size=len(times), max_size=len(times))
+    counters, gauges = [draw(grown), draw(grown)], [draw(readings), draw(readings)]
+    return times, counters, gauges  # type: ignore[return-value]
+
+
+@given(tables(), st.floats(-10, 510), st.floats(0, 300), st.sampled_from([inf, 20.0]))
+def test_a_series_kept_by_column_answers_as_one_kept_by_point(
+    table: tuple[list[float], list[list[float]], list[list[float | None]]], start: float, length: float, gap: float
+) -> None:
+    times, counters, gauges = table
+    by_point, end = Series(2), start + length
+    for t, totals, readings in zip(times, zip(*counters, strict=True), zip(*gauges, strict=True), strict=True):
+        by_point.append(t, totals, readings)
+    by_column = ColumnSeries(
+        np.array(times, dtype=float),
+        [np.array(column, dtype=float) for column in counters],
+        [None if column == [None] * len(times) else np.array(column, dtype=float) for column in gauges],
+    )
+    assert by_column.at(end) == pytest.approx(by_point.at(end))
+    assert by_column.increase(start, end, longest_gap=gap) == pytest.approx(
+        by_point.increase(start, end, longest_gap=gap), abs=1e-9
+    )
+    for index in range(2):
+        assert by_column.gauge_max(index, start, end) == by_point.gauge_max(index, start, end)
+        assert by_column.gauge_between(index, start, end) == by_point.gauge_between(index, start, end)
+        assert by_column.gauge_last(index, end) == by_point.gauge_last(index, end)
+        assert by_column.gauge_at(index, 0) == by_point.gauge_at(index, 0)

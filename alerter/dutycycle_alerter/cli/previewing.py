@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dutycycle_alerter.errors import ConfigError, IncidentNotFoundError
 from dutycycle_alerter.incidents.model import Event, EventKind, Incident, State
 from dutycycle_alerter.notify.model import OPERATORS, Item, Parcel, ParcelKind, Recipient, Telling, To
-from dutycycle_alerter.notify.owners import UNCOUNTED, Waste, due
+from dutycycle_alerter.notify.owners import due
 from dutycycle_alerter.notify.reasons import clause
 from dutycycle_alerter.notify.routing import rules_of
 from dutycycle_alerter.settings import Settings
 from dutycycle_alerter.settings.notify import News
-from dutycycle_alerter.views import IncidentFilter, Reader
+from dutycycle_alerter.store.reader import StoreReader
+from dutycycle_alerter.views import IncidentFilter
 
 KEY = "preview"
 _EVENTS = {
@@ -28,7 +29,7 @@ _WEEK = 7 * 86400.0
 
 
 def of_incident(
-    reader: Reader, incident_id: int, settings: Settings, *, to: To | None, news: News | None, now: float
+    reader: StoreReader, incident_id: int, settings: Settings, *, to: To | None, news: News | None, now: float
 ) -> Parcel:
     """About one incident; to None: to the user of the job, where it has one. `settings` are scaled, `now` is in Unix
     seconds.
@@ -47,7 +48,7 @@ def of_incident(
     return Parcel(KEY, ParcelKind.INCIDENTS, recipient, (Item(incident, (told,), because=because),), now)
 
 
-def digest(reader: Reader, *, now: float) -> Parcel:
+def digest(reader: StoreReader, *, now: float) -> Parcel:
     """All incidents that are not resolved, to operators. Raises StoreError."""
     incidents, total = reader.incidents(IncidentFilter(states=_ACTIVE), limit=_LISTED)
     items = tuple(Item(incident, (_telling(incident, (), News.OPENED),)) for incident in incidents)
@@ -63,22 +64,12 @@ def week(settings: Settings, *, now: float) -> Parcel:
     return Parcel(KEY, ParcelKind.REPORT, OPERATORS, (), now, report=(now - since, now))
 
 
-def _because(reader: Reader, incident: Incident, settings: Settings, now: float) -> str:
+def _because(reader: StoreReader, incident: Incident, settings: Settings, now: float) -> str:
     """Return why the user would be notified; empty where there is no reason yet."""
     owners = settings.notify.owners
-    wasted = _wasted(reader, incident.user, now - owners.within)
+    wasted = reader.wasted(incident.user, since=now - owners.within)
     found = due(rules_of(incident), wasted, owners, time_scale=settings.time_scale)
     return "" if found is None else clause(found, incident, settings)
-
-
-def _wasted(reader: Reader, user: str, since: float) -> float:
-    """Return the GPU-seconds that the user's jobs wasted within incidents after an instant."""
-    incidents, _ = reader.incidents(IncidentFilter(user=user, resolved_after=since), limit=_LISTED)
-    counted = (one for one in incidents if one.about == "job" and one.resolution not in UNCOUNTED)
-    return sum(
-        Waste(one.started_at, one.known_at if one.resolved_at is None else one.resolved_at, one.wasted).after(since)
-        for one in counted
-    )
 
 
 def _telling(incident: Incident, events: Sequence[Event], news: News | None) -> Telling:

@@ -244,7 +244,7 @@ class Fetcher:
         if refusals is None:
             return False
         if not refusals.believed and now - refusals.last < refusals.pause:
-            raise SourceError(f"{self._client.shown}: {place}: answered 403, which is not believed yet")
+            raise SourceError(f"{self._client.shown}: {place}: answered 403; this is asked again until it is confirmed")
         return self._is_denied(place, now)
 
     def _answered(self, place: str) -> None:
@@ -270,7 +270,7 @@ class Fetcher:
                 self._names[place] = name
         if now - self._logged >= _BETWEEN_LOGS:
             self._logged = now
-            what = "it may not be read" if known.believed else "not believed yet, it is asked again"
+            what = "it may not be read" if known.believed else "not confirmed yet; it is asked again"
             _log.warning("%s (%s)", error, what)
         if not known.believed:
             raise SourceError(str(error))

@@ -89,12 +89,9 @@ class Announcer:
     def _to_owners(self, connection: sa.Connection, receiver: str, now: float) -> list[Notice]:
         """Users of jobs who are to be told by now, and were not."""
         unaware = outbox.unaware(connection, receiver)
-        wasted: defaultdict[str, float] = defaultdict(float)
-        since = now - self._owners.within
         # Those that are due however little was wasted need no sums, and those that never are need none either.
         users = {item.user for item in unaware if self._due(item, 0.0) is None and self._due(item, float("inf"))}
-        for user, waste in outbox.wastes(connection, users, since):
-            wasted[user] += waste.after(since)
+        wasted = outbox.wasted(connection, users, now - self._owners.within)
         reasons = {item.incident_id: found for item in unaware if (found := self._due(item, wasted[item.user]))}
         unsubscribed = outbox.muted(connection) if reasons else set()
         notices: list[Notice] = []

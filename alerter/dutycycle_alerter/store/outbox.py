@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -168,10 +168,12 @@ def unaware(connection: sa.Connection, receiver: str) -> list[Unaware]:
     return [Unaware(row.id, row.user, tuple(map(to_rule, row.rules))) for row in connection.execute(query)]
 
 
-def wastes(connection: sa.Connection, users: Collection[str], since: float) -> Iterator[tuple[str, Waste]]:
-    """What the incidents of these users wasted that were not over at a time. Waste that was closed as intended or
-    excluded does not count.
+def wasted(connection: sa.Connection, users: Collection[str], since: float) -> defaultdict[str, float]:
+    """Return the GPU-seconds that jobs of each of these users wasted within incidents after `since` (wall seconds).
+
+    Waste that was closed as intended or excluded does not count.
     """
+    sums: defaultdict[str, float] = defaultdict(float)
     columns = incident.c
     for names in in_parts(users):
         query = sa.select(
@@ -184,7 +186,8 @@ def wastes(connection: sa.Connection, users: Collection[str], since: float) -> I
         )
         for row in connection.execute(query):
             until = row.known_at if row.resolved_at is None else row.resolved_at
-            yield row.user, Waste(row.started_at, until, row.wasted)
+            sums[row.user] += Waste(row.started_at, until, row.wasted).after(since)
+    return sums
 
 
 def muted(connection: sa.Connection) -> set[tuple[str, str]]:

@@ -156,6 +156,11 @@ class StoreReader:
         with self._reading() as connection:
             return mutes.muted(connection, receiver, user)
 
+    def wasted(self, user: str, *, since: float) -> float:
+        """The GPU-seconds that a user's jobs wasted within incidents since then, as notifications count them."""
+        with self._reading() as connection:
+            return outbox.wasted(connection, [user], since)[user]
+
     def users(self, *, since: float, until: float) -> Sequence[UserUsage]:
         """Each user's use over a range, most wasted GPU-seconds first."""
         with self._reading() as connection:
