@@ -2,6 +2,7 @@
 them.
 """
 
+import os
 from collections import defaultdict
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from dutycycle_alerter import recordings
-from dutycycle_alerter.analysis import Analysis, analyze
+from dutycycle_alerter.analysis import Analysis, analyze, judging
 from dutycycle_alerter.incidents.model import Cause, Resolution, Severity
 from dutycycle_alerter.model import JobKind
 from dutycycle_alerter.settings import KindMatch, Settings
@@ -221,6 +222,16 @@ def test_progress_ends_at_the_end():
     analyze(recording(steady(0.5, 60)), Settings(), lambda done, of: seen.append((done, of)))
     assert seen[-1] == (360, 360)
     assert [done for done, _ in seen[:-1]] == [6 * minute for minute in range(1, 61)], "it grows with each pass"
+
+
+def test_workers_find_what_one_process_finds(monkeypatch):
+    rows = [*steady(0.0, 90), *steady(0.1, 90, workload="other"), *steady(0.9, 9, workload="short")]
+    alone = analysis(rows).verdicts
+    monkeypatch.setattr(judging, "_ROWS_FOR_WORKERS", 1)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    together = analysis(rows).verdicts
+    assert together == alone
+    assert len(together.findings) == 2
 
 
 def test_the_series_of_a_job_are_its_rows():

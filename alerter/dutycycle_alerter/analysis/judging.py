@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 
 from dutycycle_alerter.incidents.lifecycle import advance
 from dutycycle_alerter.incidents.model import Incident
@@ -15,8 +18,11 @@ from dutycycle_alerter.recordings import Recording
 from dutycycle_alerter.recordings.tracks import Tracks
 from dutycycle_alerter.rules import Judgement, Outcome, Verdict, judge
 from dutycycle_alerter.settings import Rules, Settings
-from dutycycle_alerter.sources.recording import RecordedJob, recorded_jobs
+from dutycycle_alerter.sources.recording import RecordedJob, makers
 from dutycycle_alerter.views import NotEvaluable
+
+_ROWS_FOR_WORKERS = 500_000
+"""A recording with fewer rows is judged in this process: it takes seconds."""
 
 Progress = Callable[[int, int], None]
 """Called with the rows whose time has been judged, and the rows there are."""
@@ -56,14 +62,16 @@ class Verdicts:
 
 def judge_jobs(recording: Recording, found: Tracks, settings: Settings, progress: Progress) -> Verdicts:
     """Go through the life of every job. `settings` are scaled: wall seconds."""
-    total, done = sum(len(track.rows) for track in found.tracks), 0
-    lives = []
-    for job in recorded_jobs(recording, found, settings):
-        life = _Life(job, settings)
-        for share in life.live(job):
-            progress(done + round(share * job.rows), total)
-        done += job.rows
-        lives.append(life)
+    total = sum(len(track.rows) for track in found.tracks)
+    jobs = makers(recording, found, settings)
+    workers = min(len(os.sched_getaffinity(0)), len(jobs)) if total >= _ROWS_FOR_WORKERS else 1
+    living = _by_workers(jobs, settings, workers) if workers > 1 else _one_by_one(jobs, settings)
+    lives, done = [], 0
+    for life, share in living:
+        progress(done + round(share * life.rows), total)
+        if share == 1:
+            done += life.rows
+            lives.append(life)
     progress(total, total)
     findings = [finding for life in lives for finding in life.incidents.values()]
     silent = Counter(reason for life in lives for reason in life.silent)
@@ -74,6 +82,36 @@ def judge_jobs(recording: Recording, found: Tracks, settings: Settings, progress
         partly=sum(life.judged and bool(life.waiting) for life in lives),
         too_short=tuple(_too_short(lives)),
     )
+
+
+def _one_by_one(jobs: Iterable[Callable[[], RecordedJob]], settings: Settings) -> Iterator[tuple[_Life, float]]:
+    """Yield each life, and the share of it that is judged, at each pass; at last 1."""
+    for make in jobs:
+        job = make()
+        life = _Life(job, settings)
+        for share in life.live(job):
+            if share < 1:
+                yield life, share
+        yield life, 1.0
+
+
+def _by_workers(
+    jobs: list[Callable[[], RecordedJob]], settings: Settings, workers: int
+) -> Iterator[tuple[_Life, float]]:
+    """Yield each life once it is judged, and 1. Forked processes share the recording's memory."""
+    with ProcessPoolExecutor(workers, get_context("fork"), _shared.append, ((jobs, settings),)) as pool:
+        for life in pool.map(_live, range(len(jobs))):
+            yield life, 1.0
+
+
+_shared: list[tuple[list[Callable[[], RecordedJob]], Settings]] = []
+"""In a worker: the jobs and settings."""
+
+
+def _live(number: int) -> _Life:
+    (jobs, settings), *_ = _shared
+    *_, (life, _) = _one_by_one([jobs[number]], settings)
+    return life
 
 
 def _too_short(lives: list[_Life]) -> Iterator[TooShort]:
@@ -109,6 +147,7 @@ class _Life:
         self.silent: set[tuple[str, str]] = set()
         self.judged = False
         self.length = job.end - job.start
+        self.rows = job.rows
         self.waiting: list[Verdict] = []
         """Of the rules that waited to the end, for the first time that they could look."""
 

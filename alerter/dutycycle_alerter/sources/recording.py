@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -103,17 +103,23 @@ class RecordedJob:
 
 
 def recorded_jobs(recording: Recording, tracks: Tracks, settings: Settings) -> Iterator[RecordedJob]:
-    """Every workload of which some GPU has rows that stand for time, in the order of their names.
+    """Yield each job of `makers`."""
+    return (make() for make in makers(recording, tracks, settings))
 
-    `settings` say which kinds of jobs they are.
+
+def makers(recording: Recording, tracks: Tracks, settings: Settings) -> list[Callable[[], RecordedJob]]:
+    """Return a function for each workload of which some GPU has rows that stand for time, in the order of their names.
+    It makes the job, which takes memory for every row. `settings` say which kinds of jobs they are.
     """
     by_workload: defaultdict[str, list[Track]] = defaultdict(list)
     for track in tracks.tracks:
         by_workload[track.workload].append(track)
     memory_baseline = _memory_baseline(recording)
-    for _, members in sorted(by_workload.items()):
-        if any(track.interval > 0 for track in members):
-            yield RecordedJob(recording, members, settings, memory_baseline)
+    return [
+        partial(RecordedJob, recording, members, settings, memory_baseline)
+        for _, members in sorted(by_workload.items())
+        if any(track.interval > 0 for track in members)
+    ]
 
 
 def _memory_baseline(recording: Recording) -> dict[str, float]:
