@@ -32,6 +32,7 @@ THROUGH = {
     "dutycycle_alerter.recordings.cells": "alerter/test_recordings.py",
     "dutycycle_alerter.recordings.clock": "alerter/test_recordings.py",
     "dutycycle_alerter.recordings.lines": "alerter/test_recordings.py",
+    "dutycycle_alerter.recordings.nvidia_smi": "alerter/test_recordings.py",
     "dutycycle_alerter.settings.prometheus": "alerter/test_configuration.py",
     "dutycycle_alerter.settings.scrape": "alerter/test_configuration.py",
     "dutycycle_exporter.attribution.strict_json": "exporter/test_kubelet.py",

@@ -105,7 +105,7 @@ class _Reader:
     def _take_sound(self, lines: Sequence[str], unfinished: bool) -> bool:
         if not lines:
             return True
-        if unfinished or any(map(unreadable, lines)):
+        if unfinished or unreadable("".join(lines), longest=max(map(len, lines))):
             return False
         columns = cells.table(lines, len(self._columns))
         return columns is not None and self._add(columns)
