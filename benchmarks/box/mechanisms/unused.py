@@ -37,7 +37,7 @@ class CpuOnly:
         held = Held(_AT_REST, self.memory) if holds else EMPTY
         use = Use(min(self.cores, scene.cpu_limit), 0.02, 0.01, 6 * GIB)
         # Without a context on the GPU both are true: there is no process on it, and the code is CPU-only.
-        causes = ("host work between GPU phases",) if holds else ("CPU-only code", "no process")
+        causes = ("CPU-only code",) if holds else ("CPU-only code", "no process")
         return [still(scene, scene.length, "nothing", held, use=use, blame={"nothing": causes})]
 
 

@@ -59,7 +59,7 @@ TOLD = [
     (
         "the GPU is held for CPUs",
         job("cpu only", cores=4.0, context=1.0, memory=1.0),
-        {"idle": {"host work between GPU phases"}},
+        {"idle": {"CPU-only code"}},
     ),
     ("checkpoints take four fifths", job(checkpoint=240.0, checkpoint_every=50.0), {"underused": {PAUSES}}),
     (
