@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import results
+from benchmarks.load.watching import held
 from benchmarks.results import Row, versions
 from dutycycle_alerter.recordings.writing import RecordingWriter
 
@@ -98,14 +100,35 @@ def measure(path: Path) -> tuple[float, float, int, int, int]:
 
 
 def timed(arguments: list[str]) -> tuple[float, float, float, dict[str, Any]]:
-    """Seconds, CPU seconds, megabytes and answer of one run of Python."""
-    start = time.perf_counter()
+    """Seconds, CPU seconds, megabytes and answer of one run of Python. Megabytes are the most that the process and its
+    workers held together, as sampled twice a second, and at least the most that the process ever held alone.
+    """
+    start, together, ended = time.perf_counter(), [0.0], threading.Event()
+
+    def sample(pid: int) -> None:
+        while not ended.wait(0.5):
+            together.append(sum(one.share for member in family(pid) if (one := held(member))))
+
     with subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
+        sampler = threading.Thread(target=sample, args=(process.pid,))
+        sampler.start()
         answer = json.loads(process.stdout.read())
         _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
-    return time.perf_counter() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000, answer
+        ended.set()
+        sampler.join()
+    return seconds, usage.ru_utime + usage.ru_stime, max(*together, usage.ru_maxrss * 1024 / 1e6), answer
+
+
+def family(pid: int) -> list[int]:
+    """A process and its children."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        children = []
+    return [pid, *map(int, children)]
 
 
 def made(path: Path) -> Path:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
+from functools import partial
 
+from dutycycle_alerter.analysis.workers import cores, in_workers
 from dutycycle_alerter.incidents.lifecycle import advance
 from dutycycle_alerter.incidents.model import Incident
 from dutycycle_alerter.model import Evidence, JobKind
@@ -18,7 +17,7 @@ from dutycycle_alerter.recordings import Recording
 from dutycycle_alerter.recordings.tracks import Tracks
 from dutycycle_alerter.rules import Judgement, Outcome, Verdict, judge
 from dutycycle_alerter.settings import Rules, Settings
-from dutycycle_alerter.sources.recording import RecordedJob, makers
+from dutycycle_alerter.sources.recording import JobBuilder, RecordedJob, job_builders
 from dutycycle_alerter.views import NotEvaluable
 
 _ROWS_FOR_WORKERS = 500_000
@@ -63,9 +62,11 @@ class Verdicts:
 def judge_jobs(recording: Recording, found: Tracks, settings: Settings, progress: Progress) -> Verdicts:
     """Go through the life of every job. `settings` are scaled: wall seconds."""
     total = sum(len(track.rows) for track in found.tracks)
-    jobs = makers(recording, found, settings)
-    workers = min(len(os.sched_getaffinity(0)), len(jobs)) if total >= _ROWS_FOR_WORKERS else 1
-    living = _by_workers(jobs, settings, workers) if workers > 1 else _one_by_one(jobs, settings)
+    builders = job_builders(recording, found, settings)
+    workers = min(cores(), len(builders)) if total >= _ROWS_FOR_WORKERS else 1
+    living: Iterator[tuple[_Life, float]] = _lives(builders, settings)
+    if workers > 1:
+        living = ((life, 1.0) for life in in_workers(partial(_whole_life, settings), builders, workers))
     lives, done = [], 0
     for life, share in living:
         progress(done + round(share * life.rows), total)
@@ -84,10 +85,10 @@ def judge_jobs(recording: Recording, found: Tracks, settings: Settings, progress
     )
 
 
-def _one_by_one(jobs: Iterable[Callable[[], RecordedJob]], settings: Settings) -> Iterator[tuple[_Life, float]]:
-    """Yield each life, and the share of it that is judged, at each pass; at last 1."""
-    for make in jobs:
-        job = make()
+def _lives(builders: Iterable[JobBuilder], settings: Settings) -> Iterator[tuple[_Life, float]]:
+    """Yield each job's life and the share of it that is judged: after each pass, and 1 at its end."""
+    for build in builders:
+        job = build()
         life = _Life(job, settings)
         for share in life.live(job):
             if share < 1:
@@ -95,22 +96,8 @@ def _one_by_one(jobs: Iterable[Callable[[], RecordedJob]], settings: Settings) -
         yield life, 1.0
 
 
-def _by_workers(
-    jobs: list[Callable[[], RecordedJob]], settings: Settings, workers: int
-) -> Iterator[tuple[_Life, float]]:
-    """Yield each life once it is judged, and 1. Forked processes share the recording's memory."""
-    with ProcessPoolExecutor(workers, get_context("fork"), _shared.append, ((jobs, settings),)) as pool:
-        for life in pool.map(_live, range(len(jobs))):
-            yield life, 1.0
-
-
-_shared: list[tuple[list[Callable[[], RecordedJob]], Settings]] = []
-"""In a worker: the jobs and settings."""
-
-
-def _live(number: int) -> _Life:
-    (jobs, settings), *_ = _shared
-    *_, (life, _) = _one_by_one([jobs[number]], settings)
+def _whole_life(settings: Settings, build: JobBuilder) -> _Life:
+    *_, (life, _) = _lives([build], settings)
     return life
 
 

@@ -102,14 +102,18 @@ class RecordedJob:
         return consumed((gpu, series.increase(since, at)) for gpu, series in pairs)
 
 
+JobBuilder = Callable[[], RecordedJob]
+"""Builds a job, which takes memory for each of its rows."""
+
+
 def recorded_jobs(recording: Recording, tracks: Tracks, settings: Settings) -> Iterator[RecordedJob]:
-    """Yield each job of `makers`."""
-    return (make() for make in makers(recording, tracks, settings))
+    """Yield the jobs of `job_builders`."""
+    return (build() for build in job_builders(recording, tracks, settings))
 
 
-def makers(recording: Recording, tracks: Tracks, settings: Settings) -> list[Callable[[], RecordedJob]]:
-    """Return a function for each workload of which some GPU has rows that stand for time, in the order of their names.
-    It makes the job, which takes memory for every row. `settings` say which kinds of jobs they are.
+def job_builders(recording: Recording, tracks: Tracks, settings: Settings) -> list[JobBuilder]:
+    """Return a function that builds the job of each workload, in the order of their names, for jobs of which some GPU
+    has rows that stand for time. `settings` say which kinds of jobs they are.
     """
     by_workload: defaultdict[str, list[Track]] = defaultdict(list)
     for track in tracks.tracks:
