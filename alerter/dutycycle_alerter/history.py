@@ -36,7 +36,10 @@ GPU_GAUGES = ("share", "memory_used", "memory_total", "processes", "power_limit"
 HOST_COUNTERS = ("cpu_seconds", "io_pressure", "cpu_pressure")
 HOST_GAUGES = ("cpu_limit",)
 
-_WALKED = 10_000
+_MOST_WALKED = 10_000
+"""A window of more points from the beginning of a series takes its maximum from running maxima: a window over the whole
+life, asked for at every evaluation, would take quadratic time otherwise.
+"""
 
 
 class Series:
@@ -280,8 +283,8 @@ class ColumnSeries(Series):
         column, low, high = self._readings[index], bisect_right(self.times, start), bisect_right(self.times, end)
         if column is None or high <= low:
             return None
-        if high - low > _WALKED and (low == 0 or (low == 1 and isnan(column[0]))):
-            # A whole life, which every pass may ask for: to walk it each time takes quadratic time.
+        # The first point may be the start of the first row, which has no reading.
+        if high - low > _MOST_WALKED and (low == 0 or (low == 1 and isnan(column[0]))):
             if index not in self._highest:
                 self._highest[index] = np.fmax.accumulate(column)
             return _known(float(self._highest[index][high - 1]))

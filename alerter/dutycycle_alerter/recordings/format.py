@@ -74,7 +74,7 @@ class _Reader:
             self._skipped.add(self._file, chunk.first + len(chunk.lines), chunk.cut)
 
     def _take_header(self, first: int, lines: Sequence[str]) -> int:
-        """Take the header where it is among the lines. Return how many lines it ends; all of them without a header."""
+        """Take the header if it is among the lines. Return the number of lines up to it, or of all lines."""
         for i, line in enumerate(lines):
             if line.strip():
                 try:
@@ -105,7 +105,7 @@ class _Reader:
     def _take_sound(self, lines: Sequence[str], unfinished: bool) -> bool:
         if not lines:
             return True
-        if unfinished or unreadable("".join(lines), longest=max(map(len, lines))):
+        if unfinished or any(map(unreadable, lines)):
             return False
         columns = cells.table(lines, len(self._columns))
         return columns is not None and self._add(columns)

@@ -35,13 +35,11 @@ class Chunk:
     cut: str = ""
 
 
-def unreadable(text: str, *, longest: int | None = None) -> str:
-    """Why a line, or lines of which the longest has so many characters, cannot be text of a recording; empty where it
-    can.
-    """
-    if (len(text) if longest is None else longest) > LONGEST:
+def unreadable(line: str) -> str:
+    """Why a line cannot be text of a recording; empty where it can."""
+    if len(line) > LONGEST:
         return f"longer than {LONGEST} characters"
-    return "not UTF-8 text" if not text.isascii() and _UNDECODABLE.search(text) else ""
+    return "not UTF-8 text" if not line.isascii() and _UNDECODABLE.search(line) else ""
 
 
 def read(path: Path, progress: Progress = lambda _: None) -> Iterator[Chunk]:

@@ -121,7 +121,7 @@ def test_memory_and_processes_are_the_windows_highest():
 
 @pytest.mark.parametrize("walked", [0, 10_000])
 def test_the_highest_reading_is_that_of_the_window_alone(walked: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(history, "_WALKED", walked)
+    monkeypatch.setattr(history, "_MOST_WALKED", walked)
     rows = [
         {"t": START + 60 * (i + 1), "utilization_ratio": 0.5, "processes": value}
         for i, value in enumerate([3.0, None, 1.0, 2.0, 4.0])
